@@ -28,6 +28,12 @@ LEAST = 0.75
 SECONDS = 240
 ON_PATH = ("karpathy", "lm-sys")
 """Owners whose scripts import modules from the root of their repository."""
+FROM_THEIR_FOLDER = (
+    "pytorch/examples",
+    "eriklindernoren/PyTorch-GAN",
+    "bernardoleite/question-generation-t5-pytorch-lightning",
+)
+"""Repositories whose documentation starts each script in its own folder."""
 LAUNCHED = "SCRIPT"
 """In the arguments: between the command of a launcher and what the script is given."""
 NO_EVALUATION = ("no evaluation", "has no", "evaluates nothing", "no eval", "eval_dataset", "is not passed")
@@ -116,12 +122,15 @@ def read_scripts() -> list[Script]:
 def probe_one(script: Script, *, clones: Path, python: str, with_stand_ins: bool, seconds: int) -> Probed:
     """Probe a script from the root of its repository."""
     root = clones / script.repository
+    starts_in = (root / script.path).parent if script.repository in FROM_THEIR_FOLDER else root
     with TemporaryDirectory() as folder:
         evidence, errors = Path(folder) / "probe.json", Path(folder) / "errors.txt"
         command = list(_command(script, python, evidence, seconds, with_stand_ins=with_stand_ins))
         with errors.open("wb") as opened:
             environment = _environment(script, root)
-            started = subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.DEVNULL, stderr=opened)
+            started = subprocess.Popen(
+                command, cwd=starts_in, env=environment, stdout=subprocess.DEVNULL, stderr=opened
+            )
             _, _, used = os.wait4(started.pid, 0)
         text = evidence.read_text(encoding="utf-8") if evidence.exists() else ""
         return _probed(script, text, errors.read_text(encoding="utf-8"), used.ru_utime + used.ru_stime)
@@ -132,7 +141,8 @@ def _command(script: Script, python: str, evidence: Path, seconds: int, *, with_
     yield from ("--timeout", str(seconds), "--output-format", "json", "--output-file", str(evidence))
     yield "--stand-ins" if with_stand_ins else "--offline"
     launcher, mark, rest = script.arguments.partition(LAUNCHED)
-    yield from ("--", *shlex.split(launcher if mark else ""), script.path, *shlex.split(rest if mark else launcher))
+    path = Path(script.path).name if script.repository in FROM_THEIR_FOLDER else script.path
+    yield from ("--", *shlex.split(launcher if mark else ""), path, *shlex.split(rest if mark else launcher))
 
 
 def _environment(script: Script, root: Path) -> dict[str, str]:

@@ -74,6 +74,7 @@ class ProbeOptions:
     full_data: bool = False
     offline: bool = False
     stand_ins: bool = False
+    stand_in_data: Path | None = None
     timeout: float = 300.0
     memory: float | None = None
     as_json: bool = False
@@ -229,9 +230,10 @@ def _run(options: ProbeOptions, entry: Entry, python: str, kept: Path | None, re
         batch=_batch(options.batch),
         device_memory=_device_memory(options),
         full_data=options.full_data,
-        offline=options.offline or options.stand_ins,
-        stand_ins=options.stand_ins,
-        is_on_cpu=options.stand_ins,
+        offline=options.offline or _has_stand_ins(options),
+        stand_ins=_has_stand_ins(options),
+        stand_in_data=str(options.stand_in_data.resolve()) if options.stand_in_data else "",
+        is_on_cpu=_has_stand_ins(options),
         kept=kept,
         echo=sys.stderr.buffer if options.verbose else None,
         choose_repairs=repairs,
@@ -259,6 +261,10 @@ def _batch(file: Path | None) -> str:
     if file is not None and not is_kept_batch(file):
         raise CommandError(f"{file}: not a batch that lintrain kept (`lintrain-batch-….pt`)")
     return str(file.resolve()) if file else ""
+
+
+def _has_stand_ins(options: ProbeOptions) -> bool:
+    return options.stand_ins or options.stand_in_data is not None
 
 
 def _rows(options: ProbeOptions) -> tuple[tuple[str, int], ...]:

@@ -84,6 +84,12 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
     is_flag=True,
     help="Replace what is not here: models and data of the hub, a GPU, packages that only log; implies --offline.",
 )
+@click.option(
+    "--stand-in-data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Rows for data that is not here, CSV, JSON, JSON lines or Parquet; implies --stand-ins.",
+)
 @click.option("--timeout", type=ABOVE_ZERO, default=300.0, metavar="SECONDS", help="Time limit (default: 300).")
 @click.option("--memory", type=ABOVE_ZERO, metavar="GIB", help="Memory limit.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --output-format json.")

@@ -52,6 +52,7 @@ class ProbeSession:
         self.also = frozenset[str](request["also"])
         self.device_memory: int | None = request.get("device_memory")
         self.sample_rows: int = request["sample_rows"]
+        self.stand_in_data: str = request.get("stand_in_data", "")
         self.batches: int = request["batches"]
         self.rows: list[tuple[str, int]] = [(order, count) for order, count in request.get("rows", ())]
         self.script: str = request["script"]

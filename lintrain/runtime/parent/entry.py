@@ -186,6 +186,7 @@ class ScriptStarts:
     offline: bool = False
     allows_unused: bool = False
     stand_ins: bool = False
+    stand_in_data: str = ""
 
     def folder(self) -> Path:
         """A fresh folder for the files of a pass; a pass in the same one finds what the other wrote."""
@@ -223,6 +224,7 @@ class ScriptStarts:
             timeline=timeline,
             offline=self.offline,
             stand_ins=self.stand_ins,
+            stand_in_data=self.stand_in_data,
         )
 
     def follow_ranks(self, folder: Path, timeline: TimelineRequest, processes: int) -> list[Timeline]:

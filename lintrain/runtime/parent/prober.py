@@ -62,6 +62,7 @@ class Wanted:
     full_data: bool = False
     offline: bool = False
     stand_ins: bool = False
+    stand_in_data: str = ""
     kept: Path | None = None
     echo: IO[bytes] | None = None
     is_on_cpu: bool = False
@@ -108,6 +109,7 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
                 wanted.echo,
                 wanted.offline,
                 stand_ins=wanted.stand_ins,
+                stand_in_data=wanted.stand_in_data,
             )
             evidence = measure_reruns(starts, wanted.also, evidence)
             if wanted.setting is not None:
@@ -259,6 +261,7 @@ def _request(
         reproduces=wanted.kept is not None,
         offline=wanted.offline,
         stand_ins=wanted.stand_ins,
+        stand_in_data=wanted.stand_in_data,
         is_second_try=is_second_try,
         goes_on=wanted.choose_repairs is not None,
         tries_fixes=wanted.tries_fixes,

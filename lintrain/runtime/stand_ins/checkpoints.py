@@ -18,6 +18,7 @@ from lintrain.knowledge.data_files import cached_snapshots
 from lintrain.knowledge.stand_in_facts import family_of, holds_chats, scores_with_one_output, table
 from lintrain.knowledge.tables import CheckpointFacts
 from lintrain.runtime.child.library import is_dictionary, library
+from lintrain.runtime.stand_ins.diffusion import PARTS, encoder_of
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
@@ -78,6 +79,9 @@ class Checkpoints:
 
     def file(self, name: str, file: str) -> str | None:
         """A file of a checkpoint; None for one that it does not have."""
+        part, _, inner = file.partition("/")
+        if PARTS.fullmatch(part) and inner:
+            return self.file(f"{name}/{part}", inner)
         folder = self.folder(name)
         if folder is None:
             return None
@@ -85,6 +89,18 @@ class Checkpoints:
             self.fill(name)
         path = os.path.join(folder, file)
         return path if os.path.isfile(path) else None
+
+    def adapter(self, name: str) -> str:
+        """The configuration of a LoRA adapter, whose base is a stand-in of the same name."""
+        folder = os.path.join(self._ledger.session.folder("hub"), "adapters", _plain(name))
+        path = os.path.join(folder, "adapter_config.json")
+        if not os.path.isfile(path):
+            task = "SEQ_CLS" if scores_with_one_output(name) else "CAUSAL_LM"
+            config = library("peft").LoraConfig(base_model_name_or_path=name, task_type=task)
+            config.target_modules = "all-linear"
+            config.save_pretrained(folder)
+            self._ledger.replace(StandInKind.MODEL, f"{name}, adapter", "a LoRA adapter that was not trained")
+        return path
 
     def fill(self, name: str) -> None:
         """Write the weights of a checkpoint."""
@@ -94,16 +110,20 @@ class Checkpoints:
         self._with_weights.add(name)
         with self._ledger.making(name):
             _write_weights(folder)
+        self._ledger.name_model(name, _class_of_weights(folder))
 
     def _made(self, name: str) -> str | None:
         auto = library("transformers.models.auto.configuration_auto")
         folder = os.path.join(self._ledger.session.folder("hub"), _plain(name), "snapshots", REVISION)
         facts = checkpoint_facts(name)
         known = next(_known_configs(name), None)
+        encoder = encoder_of(name)
         family = known.model_type if known is not None else self._family(name, auto.CONFIG_MAPPING)
         kind = auto.CONFIG_MAPPING[family] if known is None else known.__class__
         try:
             config = small_config(kind, known)
+            if encoder is not None and encoder.layers is not None:
+                config = kind(**{**config.to_dict(), "num_hidden_layers": encoder.layers, "layer_types": None})
         except Exception as error:  # noqa: BLE001 - a family whose sizes depend on each other in a way of their own
             self._ledger.session.note(f"no stand-in for {name}: {type(error).__name__}: {error}")
             return None
@@ -113,6 +133,8 @@ class Checkpoints:
         tokenizer = self._tokenizer(family, name, facts, marks) if _reads_text(config) else None
         _fit(config, tokenizer, facts, marks)
         _describe(config, name, family, facts)
+        if encoder is not None:
+            config.architectures = [encoder.architecture]
         config.save_pretrained(folder)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
@@ -127,6 +149,9 @@ class Checkpoints:
 
     def _family(self, name: str, families: Any) -> str:
         asked = self._asked.get(name)
+        encoder = encoder_of(name)
+        if encoder is not None:
+            return encoder.family
         if asked in families:
             return str(asked)
         return family_of(name, frozenset(families), self._ledger.script) or FALLBACK
@@ -134,8 +159,7 @@ class Checkpoints:
     def _report(self, name: str, config: Any, family: str) -> None:
         layers = getattr(config, "num_hidden_layers", None)
         shape = f", {layers} layers" if isinstance(layers, int) else ""
-        made = next(iter(config.architectures or ()), family)
-        self._ledger.replace(StandInKind.MODEL, name, f"{made}{shape}, random weights")
+        self._ledger.describe(name, f"the tokenizer and configuration of a {family} model", shape)
 
 
 def _reads_text(config: Any) -> bool:
@@ -223,6 +247,10 @@ def _architecture(name: str, family: str, facts: CheckpointFacts | None) -> str:
             return named if isinstance(named, str) else str(named[0])
     base = auto.MODEL_MAPPING_NAMES.get(family, "")
     return base if isinstance(base, str) else str(base[0])
+
+
+def _class_of_weights(folder: str) -> str:
+    return str(library("transformers").AutoConfig.from_pretrained(folder).architectures[0])
 
 
 def _write_weights(folder: str) -> None:

@@ -147,6 +147,21 @@ def _take_keywords(keywords: Sequence[ast.keyword], found: Read) -> None:
                 found.add_column(column)
 
 
+@functools.cache
+def columns_of_data_set(script: str, name: str) -> tuple[str, ...]:
+    """The columns that a table in the script's text has for a data set: `{"squad": ("context", "question")}`."""
+    try:
+        tree = ast.parse(script)
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == name and isinstance(value, ast.Tuple):
+                    return tuple(each for each in _texts(value) if each)
+    return ()
+
+
 def _names_columns(name: str) -> bool:
     return name.rpartition("_")[2] in NAMING and "file" not in name
 

@@ -14,7 +14,7 @@ from lintrain.knowledge.dataset_facts import dataset_facts
 from lintrain.knowledge.stand_in_facts import columns_by_name, columns_of_trainer, kind_of_column
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_dictionary, is_row, library
-from lintrain.runtime.stand_ins.columns import TURN, read_of
+from lintrain.runtime.stand_ins.columns import TURN, columns_of_data_set, read_of
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.rows import DIFFERENT, Rows, kind_of_fact, read_wave
 
@@ -28,6 +28,8 @@ PAIR = {"chosen", "rejected"}
 """Columns of the same kind."""
 MEDIA = ("image", "images", "audio", "mask", "instances")
 OF_MEDIA = 300
+FEW_ROWS = 10
+"""Rows of a file that the user gave, below which training and evaluation get the same ones."""
 SPLITS = ("train", "validation", "test")
 READERS = ("json", "csv", "text", "parquet", "arrow", "pandas", "imagefolder", "audiofolder")
 PART = re.compile(r"([\w.-]+)(?:\[(-?\d*)(%?):(-?\d*)(%?)\])?")
@@ -181,6 +183,8 @@ class HubData:
             return self._known[1]
         if self._path == "text":
             return {"text": "text"}
+        if listed := columns_of_data_set(self._ledger.script, self._path):
+            return {name: kind_of_column(name) for name in listed}
         chats = self._read.chats | (PAIR if self._read.chats & PAIR else set[str]())
         found = {name: "chat" if name in chats else kind_of_column(name) for name in self._read.columns}
         found |= {
@@ -232,6 +236,8 @@ class HubData:
         return _streamed(datasets, found) if self._given.get("streaming") else found
 
     def _split(self, datasets: Any, name: str, count: int) -> Any:
+        if given := self._ledger.session.stand_in_data:
+            return part_of_file(datasets, given, is_train=name.startswith("train"))
         rows = Rows(self.kinds(), self._names(), self._temporary, zlib.crc32(f"{self._path} {name}".encode()))
         different = min(DIFFERENT, count)
         made = datasets.Dataset.from_dict(rows.columns(different), features=rows.features(), split=name)
@@ -240,11 +246,39 @@ class HubData:
         return made
 
     def _report(self, made: Any) -> None:
+        if given := self._ledger.session.stand_in_data:
+            sizes = ", ".join(f"{name} {len(part)}" for name, part in made.items())
+            self._ledger.replace(StandInKind.DATA, self._path, f"rows of {os.path.basename(given)} ({sizes})")
+            return
         columns = ", ".join(self.kinds())
         source = "known" if self._facts is not None or self._known is not None else "that the script reads"
         named = f"{self._path}, {self._config}" if self._config else self._path
         sizes = ", ".join(f"{name} {len(part)}" for name, part in made.items())
         self._ledger.replace(StandInKind.DATA, named, f"rows with the columns {source}: {columns} ({sizes})")
+
+
+def rows_of_file(path: str) -> Any:
+    """The rows of a file that the user gave, as a table of pandas; its ending says how it is read."""
+    pandas = library("pandas")
+    match path.rpartition(".")[2].lower():
+        case "json":
+            return pandas.read_json(path)
+        case "jsonl" | "ndjson":
+            return pandas.read_json(path, lines=True)
+        case "parquet":
+            return pandas.read_parquet(path)
+        case "tsv":
+            return pandas.read_csv(path, sep="\t")
+        case _:
+            return pandas.read_csv(path)
+
+
+def part_of_file(datasets: Any, path: str, *, is_train: bool) -> Any:
+    """The first four fifths of a file's rows for training, the others for evaluation; all where there are few."""
+    table = rows_of_file(path)
+    first = len(table) * 4 // 5
+    part = table if len(table) < FEW_ROWS else table[:first] if is_train else table[first:]
+    return datasets.Dataset.from_pandas(part, preserve_index=False)
 
 
 def _length(split: str) -> int:

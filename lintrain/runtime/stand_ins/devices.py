@@ -75,6 +75,9 @@ class Devices:
         if hasattr(torch, "accelerator"):
             self._answer(torch.accelerator, "current_accelerator", lambda *_, **__: torch.device("cuda"))
             self._answer(torch.accelerator, "device_count", lambda: 1)
+            self._answer(torch.accelerator, "current_device_index", lambda: 0)
+            for name in ("set_device_index", "set_device_idx", "synchronize", "empty_cache"):
+                self._answer(torch.accelerator, name, _nothing)
 
     def _replace_class(self, owner: Any, name: str) -> None:
         """A class that takes a device: the same one, built with a device of this machine."""
@@ -170,22 +173,32 @@ class Devices:
 
 
 def ends_without_gpu(frame: FrameType | None) -> bool:
+    """Whether False ends the script, or leaves out the branch that starts the processes of GPUs."""
+    without, with_gpu = _branches(frame)
+    return _ends(without) or _starts_processes(with_gpu)
+
+
+def ends_if_false(frame: FrameType | None) -> bool:
     """Whether a frame is at a question whose answer False ends the script: an `assert`, or an `if` that raises."""
+    return _ends(_branches(frame)[0])
+
+
+def _branches(frame: FrameType | None) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """What runs if the answer to a frame's question is False, and what runs if it is True."""
     if frame is None:
-        return False
+        return [], []
     try:
         tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
     except SyntaxError:
-        return False
+        return [], []
     line = frame.f_lineno
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert) and node.lineno <= line <= (node.end_lineno or line):
-            return True
+            return [ast.Raise()], []
         if isinstance(node, ast.If) and node.test.lineno <= line <= (node.test.end_lineno or line):
             is_negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
-            without, with_gpu = (node.body, node.orelse) if is_negated else (node.orelse, node.body)
-            return _ends(without) or _starts_processes(with_gpu)
-    return False
+            return (node.body, node.orelse) if is_negated else (node.orelse, node.body)
+    return [], []
 
 
 def _ends(body: list[ast.stmt]) -> bool:

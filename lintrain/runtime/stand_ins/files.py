@@ -16,6 +16,8 @@ from lintrain.runtime.child.frames import callers_frame, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.columns import read_of
+from lintrain.runtime.stand_ins.datasets import rows_of_file
+from lintrain.runtime.stand_ins.folders import Folders
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.rows import Rows
 
@@ -26,15 +28,17 @@ PLAIN = ("text", "float", "integer", "label", "chat", "texts", "boolean", "integ
 """Kinds of columns that a text file can hold."""
 
 
-def install(ledger: Ledger, hooks: AfterImport) -> None:
+def install(ledger: Ledger, hooks: AfterImport, folders: Folders) -> None:
     """Answer the readers of tables, of arrays of numbers, and `open` in the script's own code."""
     hooks.add("pandas", lambda module: _answer_tables(ledger, module))
     hooks.add("numpy", lambda module: _answer_arrays(ledger, module))
-    builtins.open = _opening(ledger, builtins.open)
+    builtins.open = _opening(ledger, folders, builtins.open)
 
 
 def _columns(ledger: Ledger, name: str) -> dict[str, list[Any]]:
     """The columns that the script reads, with few rows."""
+    if given := ledger.session.stand_in_data:
+        return dict(rows_of_file(given).to_dict("list"))
     found = {each: kind_of_column(each) for each in read_of(ledger.script).columns}
     kinds = {each: kind if kind in PLAIN else "text" for each, kind in found.items()}
     rows = Rows(
@@ -48,6 +52,9 @@ def _note(ledger: Ledger, name: str, what: str) -> None:
 
 
 def _note_rows(ledger: Ledger, name: str, columns: dict[Any, Any]) -> None:
+    if given := ledger.session.stand_in_data:
+        _note(ledger, name, f"the rows of {os.path.basename(given)}")
+        return
     _note(ledger, name, f"{FEW} rows with the columns that the script reads: {', '.join(map(str, columns))}")
 
 
@@ -97,7 +104,7 @@ def _answer_arrays(ledger: Ledger, numpy: Any) -> None:
     numpy.memmap = StandInMemmap
 
 
-def _opening(ledger: Ledger, original: Callable[..., Any]) -> Any:
+def _opening(ledger: Ledger, folders: Folders, original: Callable[..., Any]) -> Any:
     """`open` that finds a file of rows where the script reads one that is not here."""
 
     @functools.wraps(original)
@@ -105,6 +112,8 @@ def _opening(ledger: Ledger, original: Callable[..., Any]) -> Any:
         try:
             return original(file, mode, *args, **kwargs)
         except FileNotFoundError:
+            if "r" in mode and (made := folders.path(file)) is not None:
+                return original(made, mode, *args, **kwargs)
             caller = callers_frame(above=1)
             if "r" not in mode or caller is None or not is_users(caller.f_code.co_filename):
                 raise

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.checkpoints import Checkpoints
+from lintrain.runtime.stand_ins.diffusion import PARTS
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 
 
@@ -20,6 +22,9 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("huggingface_hub._snapshot_download", functools.partial(_answer_snapshots, checkpoints))
     hooks.add("transformers.configuration_utils", functools.partial(_note_families, checkpoints))
     hooks.add("transformers.utils.hub", _list_no_templates)
+    hooks.add("transformers.tokenization_utils_base", functools.partial(_note_tokenizers, checkpoints))
+    hooks.add("peft.config", functools.partial(_answer_adapters, checkpoints))
+    hooks.add("peft.utils.save_and_load", _load_no_adapter)
 
 
 def _answer_files(checkpoints: Checkpoints, module: Any) -> None:
@@ -68,14 +73,24 @@ def _answer_snapshots(checkpoints: Checkpoints, module: Any) -> None:
     def snapshot_download(repo_id: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("repo_type") not in (None, "model"):
             return download(repo_id, *args, **kwargs)
-        folder = checkpoints.folder(str(repo_id))
+        patterns = kwargs.get("allow_patterns")
+        part = _part_of(patterns if is_row(patterns) else [patterns])
+        name = f"{repo_id}/{part}" if part else str(repo_id)
+        folder = checkpoints.folder(name)
         if folder is None:
             return download(repo_id, *args, **kwargs)
-        checkpoints.fill(str(repo_id))
+        checkpoints.fill(name)
         local = kwargs.get("local_dir")
         return folder if local is None else str(shutil.copytree(folder, local, dirs_exist_ok=True))
 
     module.snapshot_download = snapshot_download
+
+
+def _part_of(patterns: Sequence[Any]) -> str | None:
+    """The folder of a repository that holds a checkpoint by itself, if only its files are asked for."""
+    folders = {str(each).partition("/")[0] for each in patterns}
+    found = next(iter(folders))
+    return found if len(folders) == 1 and PARTS.fullmatch(found) else None
 
 
 def _note_families(checkpoints: Checkpoints, module: Any) -> None:
@@ -86,10 +101,55 @@ def _note_families(checkpoints: Checkpoints, module: Any) -> None:
     @functools.wraps(read)
     def get_config_dict(cls: Any, name: Any, **kwargs: Any) -> Any:
         if getattr(cls, "model_type", "") and not is_there(name):
-            checkpoints.expect(str(name), cls.model_type)
+            checkpoints.expect(_key(name, kwargs), cls.model_type)
         return read(cls, name, **kwargs)
 
     owner.get_config_dict = classmethod(get_config_dict)  # type: ignore[arg-type] # `wraps` hides the first argument
+
+
+def _key(name: Any, given: dict[str, Any]) -> str:
+    folder = given.get("subfolder")
+    return f"{name}/{folder}" if folder else str(name)
+
+
+def _note_tokenizers(checkpoints: Checkpoints, module: Any) -> None:
+    """`T5Tokenizer.from_pretrained(name)` tells the family, if no configuration did before."""
+    owner = module.PreTrainedTokenizerBase
+    read: Any = owner.__dict__["from_pretrained"].__func__
+
+    @functools.wraps(read)
+    def from_pretrained(cls: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_there(name):
+            families = library("transformers.models.auto.tokenization_auto").TOKENIZER_MAPPING_NAMES
+            plain = cls.__name__.removesuffix("Fast")
+            found = next((family for family, named in families.items() if plain in str(named)), None)
+            if found is not None and found.replace("_", "") in plain.lower():
+                checkpoints.expect(_key(name, kwargs), found)
+        return read(cls, name, *args, **kwargs)
+
+    owner.from_pretrained = classmethod(from_pretrained)
+
+
+def _answer_adapters(checkpoints: Checkpoints, module: Any) -> None:
+    """The configuration of an adapter; only PEFT asks for it of a checkpoint that must be one."""
+    download = module.hf_hub_download
+
+    @functools.wraps(download)
+    def hf_hub_download(repo_id: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
+        return checkpoints.adapter(str(repo_id))
+
+    module.hf_hub_download = hf_hub_download
+
+
+def _load_no_adapter(module: Any) -> None:
+    """The weights of an adapter that is not here: none, so that those of its first moment stay."""
+    load = module.load_peft_weights
+
+    @functools.wraps(load)
+    def load_peft_weights(model_id: Any, *args: Any, **kwargs: Any) -> Any:
+        return load(model_id, *args, **kwargs) if is_there(model_id) else {}
+
+    module.load_peft_weights = load_peft_weights
 
 
 def _list_no_templates(module: Any) -> None:

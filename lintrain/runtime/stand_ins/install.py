@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
-from lintrain.runtime.stand_ins import datasets, devices, files, hub, metrics, packages, settings, weights
+from lintrain.runtime.stand_ins import (
+    datasets,
+    devices,
+    diffusion,
+    files,
+    folders,
+    hub,
+    metrics,
+    packages,
+    settings,
+    vision,
+    weights,
+)
 from lintrain.runtime.stand_ins.ledger import Ledger
 
 
@@ -14,9 +26,11 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     hub.install(ledger, hooks)
     datasets.install(ledger, hooks)
     metrics.install(ledger, hooks)
+    vision.install(ledger, hooks)
+    diffusion.install(ledger, hooks)
     weights.install(ledger, hooks)
     settings.install(ledger, hooks)
-    files.install(ledger, hooks)
+    files.install(ledger, hooks, folders.install(ledger, hooks))
     packages.install(ledger)
     if session.device == "cpu":
         devices.install(ledger, hooks)

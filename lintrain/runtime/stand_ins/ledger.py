@@ -31,12 +31,32 @@ class Ledger:
     def __init__(self, session: ProbeSession) -> None:
         self.session = session
         self._script: str | None = None
+        self._shapes: dict[str, str] = {}
+        self._loaded: dict[str, list[str]] = {}
 
     def replace(self, kind: StandInKind, name: str, by: str) -> None:
         """Remember that something was replaced."""
         entry = StandIn(kind, name, by)
         if entry not in self.session.stand_ins:
             self.session.stand_ins.append(entry)
+
+    def describe(self, name: str, by: str, shape: str) -> None:
+        """Remember a checkpoint of which no weights were asked for yet; `shape` is added to the class that loads it."""
+        self._shapes[name] = shape
+        self.replace(StandInKind.MODEL, name, by)
+
+    def name_model(self, name: str, kind: str, *, is_loaded: bool = False) -> None:
+        """Say which class a checkpoint was loaded as; the one that it is published as, until a class has loaded it."""
+        if name not in self._shapes:
+            return
+        loaded_as = self._loaded.setdefault(name, [])
+        if is_loaded and kind not in loaded_as:
+            loaded_as.append(kind)
+        entry = StandIn(
+            StandInKind.MODEL, name, f"{' and '.join(loaded_as) or kind}{self._shapes[name]}, random weights"
+        )
+        made = self.session.stand_ins
+        made[:] = [entry if (each.kind, each.name) == (entry.kind, name) else each for each in made]
 
     @property
     def script(self) -> str:

@@ -1,4 +1,4 @@
-"""Packages that are not installed and that only log, or only make a GPU faster: empty ones for the script's imports.
+"""Packages that are not installed and that only log, draw, or make a GPU faster: empty ones for the script's imports.
 
 For libraries that look for such a package it is not there.
 """
@@ -6,6 +6,10 @@ For libraries that look for such a package it is not there.
 from __future__ import annotations
 
 import importlib.machinery
+import importlib.util
+import opcode
+import os
+import re
 import sys
 import types
 from collections.abc import MutableSequence, Sequence
@@ -17,17 +21,51 @@ from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.stand_ins.ledger import Ledger
 
 EMPTY = {
-    "tracker": ("wandb", "comet_ml", "mlflow", "trackio", "swanlab", "neptune", "clearml", "aim", "dvclive"),
-    "GPU": ("bitsandbytes", "flash_attn", "deepspeed", "liger_kernel", "apex", "xformers", "pynvml", "nvidia_smi"),
+    "tracker": (
+        "wandb",
+        "comet_ml",
+        "mlflow",
+        "trackio",
+        "swanlab",
+        "neptune",
+        "clearml",
+        "aim",
+        "dvclive",
+        "tensorboardX",
+    ),
+    "GPU": (
+        "bitsandbytes",
+        "flash_attn",
+        "deepspeed",
+        "liger_kernel",
+        "apex",
+        "xformers",
+        "pynvml",
+        "nvidia_smi",
+        "torchao",
+    ),
+    "plot": ("matplotlib", "seaborn", "plotly", "visdom", "IPython", "ipywidgets"),
     "serving": ("vllm", "gradio", "sagemaker", "openai"),
 }
 """By what they are for: packages without which the training of a script is the same."""
+UNPACK = opcode.opmap["UNPACK_SEQUENCE"]
 NAMES = {name: purpose for purpose, names in EMPTY.items() for name in names}
 
 
 def install(ledger: Ledger) -> None:
     """Stand last among the finders: a package that is installed is found before."""
     sys.meta_path.append(EmptyPackages(ledger))
+    _choose_keras_backend(ledger)
+
+
+def _choose_keras_backend(ledger: Ledger) -> None:
+    """Keras on torch, where a script imports Keras alone and its default, TensorFlow, is not installed."""
+    imported = re.search(r"^\s*(import|from) keras\b", ledger.script, re.MULTILINE)
+    is_chosen = "KERAS_BACKEND" in os.environ or "KERAS_BACKEND" in ledger.script
+    has = {name: importlib.util.find_spec(name) is not None for name in ("tensorflow", "torch")}
+    if imported and not is_chosen and has["torch"] and not has["tensorflow"]:
+        os.environ["KERAS_BACKEND"] = "torch"
+        ledger.replace(StandInKind.PACKAGE, "tensorflow", "torch as the backend of Keras")
 
 
 class EmptyPackages:
@@ -92,7 +130,11 @@ class Nothing:
         pass
 
     def __iter__(self) -> Any:
-        return iter(())
+        """As many as the script's line takes apart (`figure, axes = plt.subplots()`), else none."""
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] - the line that takes this apart
+        code, at = frame.f_code.co_code, frame.f_lasti
+        count = code[at + 1] if code[at] == UNPACK else 0
+        return iter([Nothing() for _ in range(count)])
 
     def __bool__(self) -> bool:
         return False

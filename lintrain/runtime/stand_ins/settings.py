@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import is_row
 from lintrain.runtime.stand_ins.ledger import Ledger
 
 WITHOUT = {
@@ -115,7 +117,9 @@ def _replace_loader(ledger: Ledger, owner: Any) -> None:
 
     @functools.wraps(load)
     def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        return load(cls, *args, **_plain(ledger, kwargs))
+        made = load(cls, *args, **_plain(ledger, kwargs))
+        ledger.name_model(_name_of(args, kwargs), type(made[0] if is_row(made) else made).__name__, is_loaded=True)
+        return made
 
     owner.from_pretrained = classmethod(from_pretrained)
     build = owner.__dict__.get("from_config")
@@ -127,6 +131,13 @@ def _replace_loader(ledger: Ledger, owner: Any) -> None:
             return make(cls, *args, **_plain(ledger, kwargs))
 
         owner.from_config = classmethod(from_config)
+
+
+def _name_of(args: tuple[Any, ...], given: dict[str, Any]) -> str:
+    """The checkpoint that `from_pretrained` was called with, with the folder that it is in."""
+    name = str(args[0] if args else given.get("pretrained_model_name_or_path"))
+    folder = given.get("subfolder")
+    return f"{name}/{folder}" if folder else name
 
 
 LONGEST_ANSWER = 32
@@ -177,8 +188,9 @@ def _prepare_plainly(ledger: Ledger, module: Any) -> None:
         for name in PLUGINS:
             if kwargs.get(name) is not None:
                 _note(ledger, name, kwargs.pop(name), "one process on the CPU")
-        if str(kwargs.get("mixed_precision")) in ("fp16", "fp8"):
-            _note(ledger, "mixed_precision", str(kwargs["mixed_precision"]), "no")
+        asked = str(kwargs.get("mixed_precision") or os.environ.get("ACCELERATE_MIXED_PRECISION"))
+        if asked in ("fp16", "fp8"):
+            _note(ledger, "mixed_precision", asked, "no")
             kwargs["mixed_precision"] = "no"
         build(self, *args, **kwargs)
 

@@ -53,7 +53,7 @@ def small_tokenizer(
 def _class_of(family: str, name: str) -> Any | None:
     """The class of a family's tokenizer; None where it is the one that reads any file."""
     auto = library("transformers.models.auto.tokenization_auto")
-    named = auto.TOKENIZER_MAPPING_NAMES.get(family)
+    named = auto.TOKENIZER_MAPPING_NAMES.get(family.removesuffix("_text_model"))
     names = [named] if isinstance(named, str) else [each for each in reversed(named or ()) if each]
     if family.startswith(("mistral", "mixtral", "llava")):
         names = ["LlamaTokenizerFast", "LlamaTokenizer"]
@@ -110,6 +110,12 @@ def _set_special_tokens(made: Any, facts: CheckpointFacts | None) -> None:
             made.add_tokens([f"<|{token}|>"], special_tokens=True)
 
 
+SHORT = {"clip": 77, "clip_text_model": 77, "siglip": 64}
+"""Positions of families that read captions."""
+
+
 def _longest(family: str) -> int:
+    if family in SHORT:
+        return SHORT[family]
     short = ("bert", "roberta", "electra", "albert", "mpnet", "camembert", "t5", "bart", "deberta")
     return 512 if any(each in family for each in short) and "modern" not in family else LONG

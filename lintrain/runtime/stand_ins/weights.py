@@ -1,4 +1,4 @@
-"""Pretrained weights that are files on a server: of torchvision, timm and `torch.hub`. The model keeps random ones."""
+"""Pretrained weights on a server, of torchvision, timm, Keras and `torch.hub`: the model keeps random ones."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("torch.hub", functools.partial(_answer_downloads, ledger))
     hooks.add("torch.nn.modules.module", _accept_none)
     hooks.add("timm.models._builder", functools.partial(_build_untrained, ledger))
+    hooks.add("keras.src.utils.file_utils", functools.partial(_answer_files, ledger))
+    hooks.add("keras.src.models.model", _load_nothing)
 
 
 class NoWeights(dict[str, Any]):
@@ -54,3 +56,33 @@ def _build_untrained(ledger: Ledger, module: Any) -> None:
         return build(model_cls, variant, False, *args, **kwargs)
 
     module.build_model_with_cfg = build_model_with_cfg
+
+
+NOT_HERE = "weights-that-were-not-downloaded/"
+"""The folder that the path of weights of Keras begins with, if they could not be downloaded."""
+
+
+def _answer_files(ledger: Ledger, module: Any) -> None:
+    get = module.get_file
+
+    @functools.wraps(get)
+    def get_file(fname: Any = None, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return get(fname, *args, **kwargs)
+        except Exception:
+            if not str(fname).endswith((".h5", ".keras")):
+                raise
+            ledger.replace(StandInKind.MODEL, str(fname), "random weights of the same model")
+            return f"{NOT_HERE}{fname}"
+
+    module.get_file = get_file
+
+
+def _load_nothing(module: Any) -> None:
+    load = module.Model.load_weights
+
+    @functools.wraps(load)
+    def load_weights(self: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
+        return None if str(filepath).startswith(NOT_HERE) else load(self, filepath, *args, **kwargs)
+
+    module.Model.load_weights = load_weights

@@ -1,0 +1,219 @@
+"""Models of diffusers that are not here: small random ones of the same class, whose sizes fit each other.
+
+A repository of diffusers holds a checkpoint in each of its folders; what a folder holds follows from the repository's
+name and the folder's.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lintrain.evidence.run import StandInKind
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import library
+from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+from lintrain.startup.lazy_dataclass import dataclass
+
+WIDTH = 32
+"""The width of every small text encoder (`small_configs`)."""
+HEADS = 2
+PARTS = re.compile(r"(text_encoder|tokenizer|image_encoder|feature_extractor|processor)(_\d)?")
+"""Folders of a repository that transformers reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """A text encoder: its family, its class, and its layers, where a pipeline takes the output of a late one."""
+
+    family: str
+    architecture: str
+    layers: int | None = None
+
+
+CLIP = Encoder("clip_text_model", "CLIPTextModel")
+CLIP_PROJECTED = Encoder("clip_text_model", "CLIPTextModelWithProjection")
+T5 = Encoder("t5", "T5EncoderModel")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of repository: its text encoders in order, its pipeline, and what its models are built with."""
+
+    pattern: str
+    pipeline: str
+    encoders: tuple[Encoder, ...]
+    values: Mapping[str, Any]
+
+
+LATENTS = {"latent_channels": 16, "shift_factor": 0.1}
+KINDS = (
+    Kind(
+        r"xl",
+        "StableDiffusionXLPipeline",
+        (CLIP, CLIP_PROJECTED),
+        {
+            "addition_embed_type": "text_time",
+            "addition_time_embed_dim": 8,
+            "projection_class_embeddings_input_dim": 6 * 8 + WIDTH,
+            "cross_attention_dim": 2 * WIDTH,
+        },
+    ),
+    Kind(
+        r"stable-diffusion-3|sd3",
+        "StableDiffusion3Pipeline",
+        (CLIP_PROJECTED, CLIP_PROJECTED, T5),
+        {
+            **LATENTS,
+            "pooled_projection_dim": 2 * WIDTH,
+            "caption_projection_dim": HEADS * 64,
+            "joint_attention_dim": WIDTH,
+        },
+    ),
+    Kind(
+        r"flux\.?2.*klein",
+        "Flux2KleinPipeline",
+        (Encoder("qwen3", "Qwen3ForCausalLM", layers=28),),
+        {"joint_attention_dim": 3 * WIDTH},
+    ),
+    Kind(
+        r"flux",
+        "FluxPipeline",
+        (CLIP, T5),
+        {**LATENTS, "pooled_projection_dim": WIDTH, "joint_attention_dim": WIDTH, "guidance_embeds": True},
+    ),
+    Kind(
+        r"hidream",
+        "HiDreamImagePipeline",
+        (CLIP_PROJECTED, CLIP_PROJECTED, T5),
+        {
+            **LATENTS,
+            "patch_size": 2,
+            "in_channels": 16,
+            "caption_channels": [WIDTH, WIDTH],
+            "text_emb_dim": 2 * WIDTH,
+            "llama_layers": [0, 1],
+            "axes_dims_rope": (64, 32, 32),
+        },
+    ),
+    Kind(r"pixart|sana", "PixArtAlphaPipeline", (T5,), {"caption_channels": WIDTH, "cross_attention_dim": HEADS * 16}),
+    Kind(r"", "StableDiffusionPipeline", (CLIP,), {"cross_attention_dim": WIDTH}),
+)
+"""By a part of the repository's name, the first that fits."""
+SMALL = {
+    "layers_per_block": 1,
+    "num_layers": 1,
+    "num_single_layers": 1,
+    "num_attention_heads": HEADS,
+    "transformer_layers_per_block": 1,
+}
+STAGES = 4
+"""Blocks of a VAE: those of the published ones, which make an image eight times smaller."""
+
+
+def install(ledger: Ledger, hooks: AfterImport) -> None:
+    """Build models, schedulers and pipelines that are not here."""
+    hooks.add("diffusers.models.modeling_utils", functools.partial(_answer_models, ledger))
+    hooks.add("diffusers.schedulers.scheduling_utils", _answer_schedulers)
+    hooks.add("diffusers.pipelines.pipeline_utils", functools.partial(_answer_pipelines, ledger))
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of a repository."""
+    return next(each for each in KINDS if re.search(each.pattern, name.lower()))
+
+
+def encoder_of(name: str) -> Encoder | None:
+    """The text encoder whose weights or tokenizer `repository/folder` holds; None for other names."""
+    repository, _, folder = name.rpartition("/")
+    if not PARTS.fullmatch(folder) or "/" not in repository:
+        return None
+    number = int(folder.rpartition("_")[2]) if folder[-1].isdigit() else 1
+    encoders = kind_of(repository).encoders
+    return encoders[number - 1] if number <= len(encoders) else None
+
+
+def _answer_models(ledger: Ledger, module: Any) -> None:
+    _replace(module.ModelMixin, functools.partial(_model, ledger))
+
+
+def _replace(owner: Any, make: Any) -> None:
+    load = owner.__dict__["from_pretrained"].__func__
+
+    @functools.wraps(load)
+    def from_pretrained(cls: Any, name: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return load(cls, name, *args, **kwargs) if is_there(name) else make(cls, str(name), kwargs)
+
+    owner.from_pretrained = classmethod(from_pretrained)
+
+
+def _model(ledger: Ledger, cls: Any, name: str, given: Mapping[str, Any]) -> Any:
+    folder = given.get("subfolder")
+    shown = f"{name}, {folder}" if folder else name
+    with ledger.making(shown):
+        made = cls(**small_arguments(cls, name, given)).eval()
+    ledger.replace(StandInKind.MODEL, shown, f"{cls.__name__}, small, random weights")
+    dtype = given.get("dtype", given.get("torch_dtype"))
+    return made.to(dtype) if "bfloat16" in str(dtype) else made
+
+
+def small_arguments(cls: Any, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a class is built with so that it is small, and fits the other models of its repository."""
+    default = {each: parameter.default for each, parameter in inspect.signature(cls.__init__).parameters.items()}
+    found = {each: value for each, value in SMALL.items() if isinstance(default.get(each), int | tuple)}
+    found |= {each: value for each, value in kind_of(name).values.items() if each in default}
+    if default.get("block_out_channels") is not None:
+        found |= _blocks(default)
+    return found | {each: value for each, value in given.items() if each in default and value is not None}
+
+
+def _blocks(default: Mapping[str, Any]) -> dict[str, Any]:
+    """Narrow blocks; a VAE whose class has one block by default gets the blocks of the published ones."""
+    if len(default["block_out_channels"]) > 1:
+        return {"block_out_channels": tuple(WIDTH for _ in default["block_out_channels"])}
+    named = {each: default[each] * STAGES for each in ("down_block_types", "up_block_types")}
+    return {**named, "block_out_channels": (WIDTH,) * STAGES}
+
+
+def _answer_schedulers(module: Any) -> None:
+    def build(cls: Any, name: str, given: Mapping[str, Any]) -> Any:
+        parameters = inspect.signature(cls.__init__).parameters
+        return cls(**{each: value for each, value in given.items() if each in parameters})
+
+    _replace(module.SchedulerMixin, build)
+
+
+def _answer_pipelines(ledger: Ledger, module: Any) -> None:
+    _replace(module.DiffusionPipeline, functools.partial(_pipeline, ledger))
+
+
+def _pipeline(ledger: Ledger, cls: Any, name: str, given: Mapping[str, Any]) -> Any:
+    """A pipeline of the parts that it is given, and of stand-ins for the others."""
+    diffusers = library("diffusers")
+    kind = getattr(diffusers, kind_of(name).pipeline) if cls.__name__ == "DiffusionPipeline" else cls
+    parts: dict[str, Any] = {}
+    for each, parameter in inspect.signature(kind.__init__).parameters.items():
+        if each == "self":
+            continue
+        if each in given:
+            parts[each] = given[each]
+        elif each in ("safety_checker", "feature_extractor", "image_encoder") or each.startswith("requires"):
+            parts[each] = False if each.startswith("requires") else None
+        elif parameter.default is inspect.Parameter.empty:
+            parts[each] = _part(diffusers, name, each, str(parameter.annotation))
+    return kind(**parts)
+
+
+def _part(diffusers: Any, name: str, part: str, annotation: str) -> Any:
+    """One part of a pipeline, of the class that its constructor is annotated with."""
+    transformers = library("transformers")
+    if part.startswith("tokenizer"):
+        return transformers.AutoTokenizer.from_pretrained(name, subfolder=part)
+    if (encoder := encoder_of(f"{name}/{part}")) is not None:
+        return getattr(transformers, encoder.architecture).from_pretrained(name, subfolder=part)
+    named = [each for each in re.findall(r"\w+", annotation.replace(".", " ")) if hasattr(diffusers, each)]
+    chosen = next((each for each in named if each != "KarrasDiffusionSchedulers"), "PNDMScheduler")
+    return getattr(diffusers, chosen).from_pretrained(name, subfolder=part)

@@ -1,0 +1,161 @@
+"""Folders of pictures that are not here: the script finds the names and files of a folder that was made for it."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lintrain.evidence.run import StandInKind
+from lintrain.runtime.child.frames import callers_frame, is_users
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.stand_ins.devices import ends_if_false
+from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+from lintrain.runtime.stand_ins.vision import FILES_OF_FOLDER, picture_folder
+
+READS_PICTURES = re.compile(r"Image\.open|\bimread\b|read_image|decode_image|pil_loader|default_loader")
+ENDINGS = re.compile(r"\.(jpg|jpeg|png|bmp)\b")
+
+
+def install(ledger: Ledger, hooks: AfterImport) -> Folders:
+    """Answer questions about folders in the script's own code, and readers of the files that it then asks for."""
+    folders = Folders(ledger)
+    folders.install()
+    hooks.add("cv2", functools.partial(_redirect, folders, "imread"))
+    hooks.add("torchvision.io.image", functools.partial(_redirect, folders, "read_file"))
+    return folders
+
+
+class Folders:
+    """The folders that were made, by the path of the one that the script asks for."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._made: dict[str, str] = {}
+        self._is_there = os.path.isdir
+
+    def install(self) -> None:
+        """Replace what lists a folder, and what asks whether a path is there."""
+        os.listdir = self._listing(os.listdir)
+        os.walk = self._walking(os.walk)
+        glob.glob = self._globbing(glob.glob)
+        for name in ("exists", "isfile", "isdir"):
+            setattr(os.path, name, self._asking(getattr(os.path, name)))
+        owner: Any = pathlib.Path
+        for name in ("iterdir", "glob", "rglob"):
+            setattr(owner, name, self._of_path(name, getattr(owner, name)))
+        for name in ("exists", "is_dir", "is_file"):
+            setattr(owner, name, self._asking(getattr(owner, name)))
+
+    def path(self, name: Any) -> str | None:
+        """Where a file is that the script expects in a folder which is not here."""
+        if not self._made or not isinstance(name, str | os.PathLike):
+            return None
+        whole = os.path.abspath(os.fspath(name))
+        for folder, made in self._made.items():
+            if whole == folder or whole.startswith(folder + os.sep):
+                return made + whole[len(folder) :]
+        return None
+
+    def _make(self, name: Any, *, has_classes: bool = False, ending: str | None = None) -> str | None:
+        """The folder for a path; None where the path is there, or the script reads no pictures."""
+        if not isinstance(name, str | os.PathLike) or is_there(name):
+            return None
+        whole = os.path.abspath(os.fspath(name))
+        if (known := self.path(whole)) is not None:
+            return known if self._is_there(known) else None
+        if not _is_asked_by_script() or not READS_PICTURES.search(self._ledger.script):
+            return None
+        with self._ledger.making(whole):
+            self._made[whole] = picture_folder(
+                self._ledger, whole, has_classes=has_classes, ending=ending or self._ending()
+            )
+        what = f"a folder with {FILES_OF_FOLDER} random images"
+        self._ledger.replace(StandInKind.DATA, os.path.basename(whole), what)
+        return self._made[whole]
+
+    def _ending(self) -> str:
+        found = ENDINGS.search(self._ledger.script)
+        return found[1] if found else "jpg"
+
+    def _listing(self, original: Callable[..., Any]) -> Any:
+        @functools.wraps(original)
+        def listdir(path: Any = ".") -> Any:
+            return original(self._make(path) or path)
+
+        return listdir
+
+    def _walking(self, original: Callable[..., Any]) -> Any:
+        @functools.wraps(original)
+        def walk(top: Any, *args: Any, **kwargs: Any) -> Any:
+            return original(self._make(top, has_classes=True) or top, *args, **kwargs)
+
+        return walk
+
+    def _globbing(self, original: Callable[..., Any]) -> Any:
+        @functools.wraps(original)
+        def found(pathname: Any, *args: Any, **kwargs: Any) -> Any:
+            listed = original(pathname, *args, **kwargs)
+            base, pattern = _parts(str(pathname))
+            made = None if listed or not pattern else self._make(base, **_layout(pattern))
+            return listed if made is None else original(os.path.join(made, pattern), *args, **kwargs)
+
+        return found
+
+    def _of_path(self, name: str, original: Callable[..., Any]) -> Any:
+        @functools.wraps(original)
+        def listed(path: Any, *patterns: Any) -> Iterator[Any]:
+            layout = _layout(str(patterns[0])) if patterns else {}
+            layout |= {"has_classes": True} if name == "rglob" else {}
+            made = self._make(path, **layout)
+            return original(path if made is None else pathlib.Path(made), *patterns)  # type: ignore[no-any-return]
+
+        return listed
+
+    def _asking(self, original: Callable[..., bool]) -> Any:
+        """A question whose answer False would end the script is answered with a folder that was made."""
+
+        @functools.wraps(original)
+        def answered(path: Any, *args: Any, **kwargs: Any) -> bool:
+            if original(path, *args, **kwargs):
+                return True
+            if (made := self.path(path)) is not None:
+                return bool(original(type(path)(made), *args, **kwargs))
+            caller = callers_frame(above=1)
+            is_asked = caller is not None and is_users(caller.f_code.co_filename)
+            return bool(is_asked and ends_if_false(caller) and self._make(path) is not None)
+
+        return answered
+
+
+def _parts(pathname: str) -> tuple[str, str]:
+    """The folder of a pattern, and the rest, which has the first wildcard."""
+    named = pathname.split(os.sep)
+    first = next((number for number, each in enumerate(named) if glob.has_magic(each)), len(named))
+    return os.sep.join(named[:first]) or ".", os.sep.join(named[first:])
+
+
+def _layout(pattern: str) -> dict[str, Any]:
+    """The form of a folder that a pattern finds files in."""
+    found = ENDINGS.search(pattern)
+    return {"has_classes": os.sep in pattern, "ending": found[1] if found else None}
+
+
+def _is_asked_by_script() -> bool:
+    """Whether the call that was replaced, three frames up, is one of the script's own lines."""
+    caller = callers_frame(above=3)
+    return caller is not None and is_users(caller.f_code.co_filename)
+
+
+def _redirect(folders: Folders, name: str, module: Any) -> None:
+    original = getattr(module, name)
+
+    @functools.wraps(original)
+    def read(path: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(folders.path(path) or path, *args, **kwargs)
+
+    setattr(module, name, read)
