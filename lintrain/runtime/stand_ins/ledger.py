@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
+from os.path import exists
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,8 +128,8 @@ def _seed(number: int) -> None:
 
 
 def is_there(name: Any) -> bool:
-    """Whether a name is that of a file or folder of this machine."""
+    """Whether a name is that of a file or folder of this machine, and not of one that was made for the script."""
     try:
-        return os.path.exists(name)
+        return exists(name)
     except (TypeError, ValueError):
         return False

@@ -132,6 +132,8 @@ BATCHES = 4
 EVALUATION_BATCHES = 2
 SECONDS = 30.0
 """A run is not followed for longer than this, from its first backward pass on."""
+SHARE = 4
+"""On a machine that others use, how much longer a run is followed: seconds in which it did not compute do not count."""
 MOST_ROUNDS = 3
 """How often the training loader may be read again until a backward pass shows that the loop trains once more."""
 MOST_STEPS_ON_A_BATCH = 32
@@ -144,12 +146,12 @@ class Bounds:
 
     def __init__(self, counts: Counter[str]) -> None:
         self._counts = counts
-        self._began = self._followed_on = 0.0
+        self._began = self._began_computing = self._followed_on = 0.0
         self._steps_before = 0
 
     def start(self) -> None:
         """A run is followed from now on."""
-        self._began = time.perf_counter()
+        self._began, self._began_computing = time.perf_counter(), time.process_time()
 
     def on_batch(self) -> None:
         """The loop asks its loader for a batch."""
@@ -157,7 +159,8 @@ class Bounds:
 
     def is_late(self) -> bool:
         """Whether the run was followed for as long as it may be."""
-        return time.perf_counter() - self._began > SECONDS
+        passed, computed = time.perf_counter() - self._began, time.process_time() - self._began_computing
+        return min(passed, max(computed, passed / SHARE)) > SECONDS
 
     def follow_on(self, on_end: Callable[[], None]) -> None:
         """Training goes on from now, without being measured; `on_end` is called if the script does something else."""
