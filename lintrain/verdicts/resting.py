@@ -123,12 +123,16 @@ OWN_ERRORS = ("NameError", "UnboundLocalError", "SyntaxError", "IndentationError
 """Errors about the script's own text, whatever the values are."""
 
 
+RESTING: Final = "it rests on a stand-in"
+"""How the reason of a verdict begins that a stand-in could have caused."""
+
+
 def rested(verdict: Verdict, rule: str, run: Evidence) -> Verdict:
     """The verdict of a run, or an inconclusive one where a stand-in could have caused it."""
     causes = [each for each in run.stand_ins if rule in RESTS_ON[each.kind]]
     if not causes or verdict.outcome is Outcome.INCONCLUSIVE:
         return verdict
-    return Verdict.inconclusive(f"it rests on a stand-in ({_named(causes[0])}): {verdict.reason}", **verdict.measured)
+    return Verdict.inconclusive(f"{RESTING} ({_named(causes[0])}): {verdict.reason}", **verdict.measured)
 
 
 def _named(stand_in: StandIn) -> str:

@@ -16,6 +16,7 @@ from lintrain.settings.settings import FOR_PEOPLE
 from lintrain.text import for_terminal
 from lintrain.verdicts.endings.explaining import explain
 from lintrain.verdicts.judgement import Judgement
+from lintrain.verdicts.resting import RESTING
 
 if TYPE_CHECKING:
     from lintrain.report.machine.document import CheckReport
@@ -88,6 +89,9 @@ def _run_blocks(judgement: Judgement, style: Style) -> list[str]:
         )
         blocks.append("\n".join(lines))
         known.update(note for run in group for note in (*run.shortcuts, *run.notes))
+    if resting := sorted({one.rule for one, verdict in judgement.pairs if verdict.reason.startswith(RESTING)}):
+        text = f"verdicts that rest on stand-ins, and are left open: {', '.join(resting)}"
+        blocks.append("\n".join(note_lines([text], style)))
     if devices := list(device_lines(record.runs)):
         blocks.append("\n".join(f"  {line}" for line in devices))
     if notes := list(note_lines(record.ending.notes, style)):

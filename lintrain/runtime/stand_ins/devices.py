@@ -71,6 +71,7 @@ class Devices:
         torch.load = self._moving(torch.load, names=("map_location",))
         torch.jit.script = _scripting(torch.jit.script)
         torch.Tensor.pin_memory = _itself
+        _share_on_cpu(torch.nn.parallel.DistributedDataParallel)
         self._answer_questions(torch.cuda)
         if hasattr(torch, "accelerator"):
             self._answer(torch.accelerator, "current_accelerator", lambda *_, **__: torch.device("cuda"))
@@ -104,7 +105,9 @@ class Devices:
             if is_cuda:
                 self.note("cuda")
                 return args[0]
-            if any(self._is_gpu(each) for each in args[1:3]) or (len(args) == 1 and self._is_gpu(args[0])):
+            if original.__name__ == "to" and len(args) > 1 and type(args[1]) is int:
+                args = (args[0], self._here(args[1]), *args[2:])  # the number of a GPU
+            elif any(self._is_gpu(each) for each in args[1:3]) or (len(args) == 1 and self._is_gpu(args[0])):
                 args = tuple(self._here(each) for each in args)
             for name in names:
                 if name in kwargs:
@@ -216,6 +219,19 @@ def _ends(body: list[ast.stmt]) -> bool:
 def _starts_processes(body: list[ast.stmt]) -> bool:
     calls = (node.func for each in body for node in ast.walk(each) if isinstance(node, ast.Call))
     return any(isinstance(called, ast.Attribute) and called.attr == "init_process_group" for called in calls)
+
+
+def _share_on_cpu(owner: Any) -> None:
+    """A module on the CPU takes no numbers of devices."""
+    build = owner.__init__
+
+    @functools.wraps(build)
+    def init(
+        self: Any, module: Any, device_ids: Any = None, output_device: Any = None, *args: Any, **given: Any
+    ) -> None:
+        build(self, module, None, None, *args, **given)
+
+    owner.__init__ = init
 
 
 def _scripting(script: Callable[..., Any]) -> Any:

@@ -214,6 +214,6 @@ def _part(diffusers: Any, name: str, part: str, annotation: str) -> Any:
         return transformers.AutoTokenizer.from_pretrained(name, subfolder=part)
     if (encoder := encoder_of(f"{name}/{part}")) is not None:
         return getattr(transformers, encoder.architecture).from_pretrained(name, subfolder=part)
-    named = [each for each in re.findall(r"\w+", annotation.replace(".", " ")) if hasattr(diffusers, each)]
-    chosen = next((each for each in named if each != "KarrasDiffusionSchedulers"), "PNDMScheduler")
-    return getattr(diffusers, chosen).from_pretrained(name, subfolder=part)
+    named = (getattr(diffusers, each, None) for each in re.findall(r"\w+", annotation))
+    chosen: Any = next((each for each in named if hasattr(each, "from_pretrained")), diffusers.PNDMScheduler)
+    return chosen.from_pretrained(name, subfolder=part)

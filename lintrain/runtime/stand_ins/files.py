@@ -6,6 +6,7 @@ import builtins
 import functools
 import json
 import os
+import re
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,8 @@ from lintrain.runtime.stand_ins.rows import Rows
 FEW = 64
 TOKENS = 200_000
 READERS = ("read_csv", "read_json", "read_table", "read_excel", "read_parquet", "read_pickle", "read_feather")
+NAMES_CLASSES = re.compile(r"id2label|label2id|class_?names|labels?\.json")
+CLASSES = 20
 PLAIN = ("text", "float", "integer", "label", "chat", "texts", "boolean", "integers")
 """Kinds of columns that a text file can hold."""
 
@@ -117,7 +120,7 @@ def _opening(ledger: Ledger, folders: Folders, original: Callable[..., Any]) -> 
             caller = callers_frame(above=1)
             if "r" not in mode or caller is None or not is_users(caller.f_code.co_filename):
                 raise
-            path = _written(ledger, str(file))
+            path = written(ledger, str(file))
             if path is None:
                 raise
             return original(path, mode, *args, **kwargs)
@@ -125,11 +128,13 @@ def _opening(ledger: Ledger, folders: Folders, original: Callable[..., Any]) -> 
     return opening
 
 
-def _written(ledger: Ledger, name: str) -> str | None:
+def written(ledger: Ledger, name: str) -> str | None:
     """A file of rows in the form that a name's ending tells; None for other files."""
     ending = name.rpartition(".")[2].lower()
     if ending not in ("json", "jsonl", "csv", "tsv", "txt"):
         return None
+    if NAMES_CLASSES.search(name) and ending == "json":
+        return _class_names(ledger, name)
     with ledger.making(name):
         columns = _columns(ledger, name)
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
@@ -137,6 +142,17 @@ def _written(ledger: Ledger, name: str) -> str | None:
     with builtins.open(path, "w", encoding="utf-8", newline="") as opened:
         opened.write(_as_text(ending, columns, rows))
     _note_rows(ledger, name, columns)
+    return path
+
+
+def _class_names(ledger: Ledger, name: str) -> str:
+    """A file with the names of classes by their numbers, or the other way round if its name says so."""
+    names = {str(number): f"class {number}" for number in range(CLASSES)}
+    found: dict[str, Any] = {each: int(key) for key, each in names.items()} if "label2id" in name else dict(names)
+    path = os.path.join(ledger.session.folder("hub"), f"{zlib.crc32(name.encode())}.json")
+    with builtins.open(path, "w", encoding="utf-8") as opened:
+        json.dump(found, opened)
+    _note(ledger, name, f"the names of {CLASSES} classes")
     return path
 
 

@@ -7,7 +7,7 @@ import glob
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
@@ -61,7 +61,7 @@ class Folders:
                 return made + whole[len(folder) :]
         return None
 
-    def _make(self, name: Any, *, has_classes: bool = False, ending: str | None = None) -> str | None:
+    def _make(self, name: Any, *, has_classes: bool = False, endings: Sequence[str] = ()) -> str | None:
         """The folder for a path; None where the path is there, or the script reads no pictures."""
         if not isinstance(name, str | os.PathLike) or is_there(name):
             return None
@@ -72,15 +72,15 @@ class Folders:
             return None
         with self._ledger.making(whole):
             self._made[whole] = picture_folder(
-                self._ledger, whole, has_classes=has_classes, ending=ending or self._ending()
+                self._ledger, whole, has_classes=has_classes, endings=endings or self._endings()
             )
         what = f"a folder with {FILES_OF_FOLDER} random images"
         self._ledger.replace(StandInKind.DATA, os.path.basename(whole), what)
         return self._made[whole]
 
-    def _ending(self) -> str:
-        found = ENDINGS.search(self._ledger.script)
-        return found[1] if found else "jpg"
+    def _endings(self) -> Sequence[str]:
+        """Every ending of a picture that the script's text has, so that a folder has files of each."""
+        return [*dict.fromkeys(ENDINGS.findall(self._ledger.script))] or ["jpg"]
 
     def _listing(self, original: Callable[..., Any]) -> Any:
         @functools.wraps(original)
@@ -141,8 +141,7 @@ def _parts(pathname: str) -> tuple[str, str]:
 
 def _layout(pattern: str) -> dict[str, Any]:
     """The form of a folder that a pattern finds files in."""
-    found = ENDINGS.search(pattern)
-    return {"has_classes": os.sep in pattern, "ending": found[1] if found else None}
+    return {"has_classes": os.sep in pattern, "endings": ENDINGS.findall(pattern)}
 
 
 def _is_asked_by_script() -> bool:

@@ -12,13 +12,14 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.checkpoints import Checkpoints
 from lintrain.runtime.stand_ins.diffusion import PARTS
+from lintrain.runtime.stand_ins.files import written
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 
 
 def install(ledger: Ledger, hooks: AfterImport) -> None:
     """Answer what asks the hub for files of checkpoints."""
     checkpoints = Checkpoints(ledger)
-    hooks.add("huggingface_hub.file_download", functools.partial(_answer_files, checkpoints))
+    hooks.add("huggingface_hub.file_download", functools.partial(_answer_files, ledger, checkpoints))
     hooks.add("huggingface_hub._snapshot_download", functools.partial(_answer_snapshots, checkpoints))
     hooks.add("transformers.configuration_utils", functools.partial(_note_families, checkpoints))
     hooks.add("transformers.utils.hub", _list_no_templates)
@@ -27,13 +28,18 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("peft.utils.save_and_load", _load_no_adapter)
 
 
-def _answer_files(checkpoints: Checkpoints, module: Any) -> None:
+def _answer_files(ledger: Ledger, checkpoints: Checkpoints, module: Any) -> None:
     download, cached = module.hf_hub_download, module.try_to_load_from_cache
 
     @functools.wraps(download)
     def hf_hub_download(repo_id: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("repo_type") not in (None, "model"):
-            return download(repo_id, filename, *args, **kwargs)
+            try:
+                return download(repo_id, filename, *args, **kwargs)
+            except Exception:
+                if (made := written(ledger, filename)) is None:
+                    raise
+                return made
         file = os.path.join(kwargs.get("subfolder") or "", filename)
         found = checkpoints.file(str(repo_id), file)
         if found is None:

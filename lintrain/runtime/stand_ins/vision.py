@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
@@ -87,6 +87,7 @@ OF_KERAS: Mapping[str, Pictures] = {
 def install(ledger: Ledger, hooks: AfterImport) -> None:
     """Let each class make its rows where its files are missing."""
     hooks.add("torchvision.datasets", functools.partial(_answer_classes, ledger))
+    hooks.add("timm.data.dataset_factory", functools.partial(_answer_factory, ledger))
     for name, form in OF_KERAS.items():
         hooks.add(f"keras.src.datasets.{name}", functools.partial(_answer_arrays, ledger, name, form))
     hooks.add("keras.src.datasets.imdb", functools.partial(_answer_reviews, ledger))
@@ -95,7 +96,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
 def _answer_classes(ledger: Ledger, module: Any) -> None:
     for name in (*ARRAYS, *FILES):
         owner = getattr(module, name, None)
-        if owner is not None and "__init__" in vars(owner):
+        if owner is not None:
             owner.__init__ = _filling(ledger, owner.__init__)
     module.ImageFolder.__init__ = _reading_folder(ledger, module.ImageFolder.__init__)
 
@@ -213,14 +214,34 @@ def _reading_folder(ledger: Ledger, build: Callable[..., None]) -> Any:
     return init
 
 
-def picture_folder(ledger: Ledger, name: str, *, has_classes: bool = True, ending: str = "jpg") -> str:
+def _answer_factory(ledger: Ledger, module: Any) -> None:
+    """`timm.data.create_dataset(name, root)`: a folder of classes, for each split."""
+    create = module.create_dataset
+
+    @functools.wraps(create)
+    def create_dataset(name: Any = "", root: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if name or root is None or is_there(root):
+            return create(name, root, *args, **kwargs)
+        with ledger.making(str(root)):
+            folder = picture_folder(ledger, str(root))
+        what = f"a folder with {FILES_OF_FOLDER} random images, classes: {', '.join(CLASSES_OF_FOLDER)}"
+        ledger.replace(StandInKind.DATA, os.path.basename(os.path.normpath(str(root))), what)
+        made = create(name, folder, *args, **{**kwargs, "search_split": False})
+        made.reader.samples = made.reader.samples * (OF_FOLDER // FILES_OF_FOLDER)
+        return made
+
+    module.create_dataset = create_dataset
+
+
+def picture_folder(ledger: Ledger, name: str, *, has_classes: bool = True, endings: Sequence[str] = ("jpg",)) -> str:
     """A folder of pictures whose names begin with their class; with `has_classes` there is a folder for each."""
-    base = os.path.join(ledger.session.folder("hub"), "pictures", f"{_plain(name)}-{int(has_classes)}{ending}")
+    base = os.path.join(ledger.session.folder("hub"), "pictures", f"{_plain(name)}-{int(has_classes)}")
     image = library("PIL.Image")
     pictures, labels = made_pictures(Pictures(SIDE, 3, len(CLASSES_OF_FOLDER), 0, 0), seed=len(name))
     for number, (picture, label) in enumerate(zip(pictures[:FILES_OF_FOLDER], labels, strict=False)):
         folder = os.path.join(base, CLASSES_OF_FOLDER[label]) if has_classes else base
         os.makedirs(folder, exist_ok=True)
+        ending = endings[number % len(endings)]
         image.fromarray(picture).save(os.path.join(folder, f"{CLASSES_OF_FOLDER[label]}_{number}.{ending}"))
     return base
 
