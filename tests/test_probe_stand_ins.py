@@ -97,7 +97,7 @@ def test_every_stage_runs(classifier: Probed) -> None:
 
 def test_what_was_replaced_is_listed(classifier: Probed) -> None:
     found = replaced(classifier)
-    assert found["bert-base-uncased"] == "BertForMaskedLM, 2 layers, random weights"
+    assert found["bert-base-uncased"] == "BertForSequenceClassification, 2 layers, random weights"
     assert found["glue, mrpc"].startswith("rows with the columns known: sentence1, sentence2, label, idx (train 3668")
     assert found["cuda"] == "the CPU"
     assert found["optim=paged_adamw_8bit"] == "adamw_torch"
@@ -129,3 +129,112 @@ def test_without_the_option_nothing_is_replaced_and_it_is_offered(
     assert probed.code == 3
     assert probed.run["stand_ins"] == []
     assert probed.document["reason"].endswith("`--stand-ins` replaces what is not here")
+
+
+ADAPTER = """
+import torch
+from peft import PeftConfig, PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+config = PeftConfig.from_pretrained("somebody/opt-350m-lora")
+tokenizer = AutoTokenizer.from_pretrained(config.base_model_name_or_path)
+base = AutoModelForCausalLM.from_pretrained(config.base_model_name_or_path)
+model = PeftModel.from_pretrained(base, "somebody/opt-350m-lora", is_trainable=True)
+optimizer = torch.optim.AdamW(model.parameters())
+for text in ("one row", "two rows", "three rows", "four rows"):
+    encoded = tokenizer(text, return_tensors="pt")
+    model(**encoded, labels=encoded["input_ids"]).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_an_adapter_of_the_hub_is_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, ADAPTER, "--stand-ins")
+    assert probed.stages["step"] == "passed"
+    found = replaced(probed)
+    assert found["somebody/opt-350m-lora, adapter"] == "a LoRA adapter that was not trained"
+    assert found["somebody/opt-350m-lora"] == "OPTForCausalLM, 2 layers, random weights"
+
+
+OWN_ROWS = """
+import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+
+data = load_dataset("somebody/houses", split="train")
+assert data.column_names == ["rooms", "price"], data.column_names
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.001)
+for row in DataLoader(data, batch_size=4):
+    loss = ((model(row["rooms"].float()[:, None])[:, 0] - row["price"]) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_rows_of_a_file_stand_for_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    (tmp_path / "houses.csv").write_text("rooms,price\n" + "".join(f"{row},{row / 2}\n" for row in range(40)))
+    probed = probe(tmp_path, OWN_ROWS, "--stand-in-data", str(tmp_path / "houses.csv"))
+    assert probed.stages["step"] == "passed"
+    assert replaced(probed)["somebody/houses"] == "rows of houses.csv (train 32, validation 8, test 8)"
+
+
+DIGITS = """
+import keras
+
+(images, labels), (test_images, test_labels) = keras.datasets.mnist.load_data()
+model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(10, activation="softmax")])
+model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+model.fit(images / 255.0, labels, validation_data=(test_images / 255.0, test_labels))
+"""
+
+
+def test_digits_of_keras_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, DIGITS, "--stand-ins")
+    assert (probed.stages["step"], probed.stages["evaluation"]) == ("passed", "passed")
+    assert replaced(probed)["keras mnist"] == "60000 and 10000 random images of 28 x 28 pixels"
+
+
+PHOTOS = """
+import os
+
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+
+
+class Photos(Dataset):
+    def __init__(self, folder):
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(folder)
+        self.files = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jpg")]
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        pixels = np.asarray(Image.open(self.files[index]).resize((8, 8)), dtype="float32") / 255
+        return torch.from_numpy(pixels).flatten(), int("second" in self.files[index])
+
+
+model = torch.nn.Linear(8 * 8 * 3, 2)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for pixels, labels in DataLoader(Photos("photos"), batch_size=8, shuffle=True):
+    torch.nn.functional.cross_entropy(model(pixels), labels).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_folder_of_pictures_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, PHOTOS, "--stand-ins")
+    assert probed.stages["step"] == "passed"
+    assert replaced(probed) == {"photos": "a folder with 64 random images"}
+    assert not (tmp_path / "photos").exists()

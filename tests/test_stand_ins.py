@@ -11,8 +11,11 @@ from lintrain.evidence.run import Evidence, Failure, StandIn, StandInKind
 from lintrain.knowledge.stand_in_facts import columns_by_name, family_of, kind_of_column, scores_with_one_output
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
-from lintrain.runtime.stand_ins.columns import read_of
-from lintrain.runtime.stand_ins.devices import ends_without_gpu
+from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of
+from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
+from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of
+from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.packages import Nothing
 from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.verdicts.resting import RESTS_ON, may_come_from_stand_in, rested
 
@@ -128,6 +131,61 @@ def frame(tmp_path: object, text: str, line: int) -> SimpleNamespace:
 )
 def test_a_gpu_is_claimed_only_where_the_script_would_end(tmp_path: object, text: str, *, ends: bool) -> None:
     assert ends_without_gpu(frame(tmp_path, text, 1)) is ends  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("if not os.path.exists(folder):\n    raise ValueError\n", True),
+        ("if os.path.exists(folder):\n    x = 1\n", False),
+        ("if torch.cuda.is_available():\n    dist.init_process_group('nccl')\n", False),
+    ],
+)
+def test_an_answer_is_needed_where_false_ends_the_script(tmp_path: object, text: str, *, ends: bool) -> None:
+    assert ends_if_false(frame(tmp_path, text, 1)) is ends  # type: ignore[arg-type]
+
+
+def test_a_table_in_the_script_names_columns() -> None:
+    text = "names = {'somebody/birds': ('picture', 'caption'), 'other': ('a', 'b')}\n"
+    assert columns_of_data_set(text, "somebody/birds") == ("picture", "caption")
+    assert columns_of_data_set(text, "unknown") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    [
+        ("somebody/stable-diffusion-v1-4/text_encoder", "CLIPTextModel"),
+        ("somebody/stable-diffusion-xl-base-1.0/text_encoder_2", "CLIPTextModelWithProjection"),
+        ("somebody/FLUX.1-dev/text_encoder_2", "T5EncoderModel"),
+        ("somebody/stable-diffusion-v1-4/tokenizer", "CLIPTextModel"),
+        ("somebody/stable-diffusion-v1-4/text_encoder_2", None),
+        ("somebody/text_encoder", None),
+    ],
+)
+def test_the_folder_of_a_repository_tells_the_text_encoder(name: str, architecture: str | None) -> None:
+    found = encoder_of(name)
+    assert (found.architecture if found else None) == architecture
+
+
+def test_the_name_of_a_repository_tells_its_pipeline() -> None:
+    assert kind_of("somebody/sdxl-turbo").pipeline == "StableDiffusionXLPipeline"
+    assert kind_of("runwayml/stable-diffusion-v1-5").pipeline == "StableDiffusionPipeline"
+
+
+def test_an_empty_package_is_taken_apart() -> None:
+    figure, axes = Nothing()
+    assert isinstance(figure, Nothing)
+    assert [*axes] == []
+
+
+def test_a_checkpoint_is_named_by_the_class_that_loads_it() -> None:
+    ledger = Ledger(SimpleNamespace(stand_ins=[]))  # type: ignore[arg-type]
+    ledger.describe("bert-base-cased", "the tokenizer and configuration of a bert model", ", 2 layers")
+    ledger.name_model("bert-base-cased", "BertForMaskedLM")
+    ledger.name_model("bert-base-cased", "BertForSequenceClassification", is_loaded=True)
+    ledger.name_model("bert-base-cased", "BertForMaskedLM")
+    ledger.name_model("elsewhere", "BertModel", is_loaded=True)
+    assert [each.by for each in ledger.session.stand_ins] == ["BertForSequenceClassification, 2 layers, random weights"]
 
 
 def evidence(*stand_ins: StandIn) -> Evidence:

@@ -132,7 +132,8 @@ class Devices:
 
     def note(self, name: str) -> None:
         """Remember that a device was replaced."""
-        self._ledger.replace(StandInKind.DEVICE, name.partition(":")[0] if name else "cuda", "the CPU")
+        shown = "cuda" if name.isdigit() or not name else name.partition(":")[0]
+        self._ledger.replace(StandInKind.DEVICE, shown, "the CPU")
 
     def _answer_questions(self, cuda: Any) -> None:
         self._answer(cuda, "is_available", self._is_available)

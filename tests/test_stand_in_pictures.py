@@ -1,0 +1,134 @@
+"""Pictures that are not here: data sets of torchvision, timm and Keras, and folders that the script reads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lintrain.runtime.stand_ins import folders as folders_module
+from lintrain.runtime.stand_ins import vision
+from lintrain.runtime.stand_ins.folders import Folders
+from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.vision import Pictures, made_pictures
+
+pytest.importorskip("torch")
+pytest.importorskip("PIL")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    made = tmp_path / "made"
+    made.mkdir()
+    session = SimpleNamespace(
+        stand_ins=[], script="train.py", measuring=False, stand_in_data="", folder=lambda _name: str(made)
+    )
+    return Ledger(session)  # type: ignore[arg-type]
+
+
+def replaced(ledger: Ledger) -> dict[str, str]:
+    return {each.name: each.by for each in ledger.session.stand_ins}
+
+
+class VisionDataset:
+    """What torchvision's data sets have in common."""
+
+    def __init__(self, root: str, transforms: Any = None) -> None:
+        self.root, self.transforms = root, transforms
+
+
+def missing(name: str) -> type:
+    """A class of torchvision whose files are not here."""
+
+    def init(self: Any, root: str, train: bool = True, split: str = "train") -> None:
+        VisionDataset.__init__(self, root)
+        raise RuntimeError("Dataset not found. You can use download=True to download it")
+
+    return type(name, (VisionDataset,), {"__init__": init})
+
+
+@pytest.fixture
+def torchvision(ledger: Ledger) -> Any:
+    module = ModuleType("torchvision.datasets")
+    found: Any = module
+    for name in ("MNIST", "CIFAR10", "SVHN", "Flowers102", "VOCSegmentation", "ImageFolder"):
+        setattr(found, name, missing(name))
+    vision._answer_classes(ledger, module)
+    return found
+
+
+def test_arrays_have_the_size_and_rows_of_the_data_set(torchvision: Any, ledger: Ledger) -> None:
+    train, test = torchvision.MNIST("data"), torchvision.MNIST("data", train=False)
+    assert (tuple(train.data.shape), tuple(test.data.shape)) == ((60_000, 28, 28), (10_000, 28, 28))
+    assert sorted(set(train.targets.tolist())) == [*range(10)]
+    assert torchvision.CIFAR10("data").data.shape == (50_000, 32, 32, 3)
+    assert torchvision.SVHN("data", split="test").data.shape == (26_032, 3, 32, 32)
+    assert replaced(ledger)["torchvision MNIST"].endswith("random images of 28 x 28 pixels, 10 classes")
+
+
+def test_files_are_read_by_their_index(torchvision: Any) -> None:
+    flowers = torchvision.Flowers102("data")
+    picture, label = flowers[1999]
+    assert (picture.size, len(flowers), len(flowers.classes)) == ((96, 96), 2000, 102)
+    assert 0 <= label < 102
+    with pytest.raises(IndexError):
+        flowers[2000]
+
+
+def test_masks_are_pictures(torchvision: Any) -> None:
+    _, mask = torchvision.VOCSegmentation("data")[0]
+    assert (mask.mode, mask.size) == ("L", (96, 96))
+
+
+def test_an_error_about_the_arguments_is_the_scripts_own(torchvision: Any) -> None:
+    with pytest.raises(TypeError):
+        torchvision.MNIST("data", training=True)
+
+
+def test_a_class_has_a_pattern_of_its_own() -> None:
+    pictures, labels = made_pictures(Pictures(8, 1, 2, 0, 0), seed=1)
+    firsts, seconds = pictures[labels == 0], pictures[labels == 1]
+    assert abs(firsts[0].astype(int) - firsts[1]).mean() < abs(firsts[0].astype(int) - seconds[0]).mean()
+
+
+class Asked(Folders):
+    """Folders that any code may ask for, in place of the script's."""
+
+    def __init__(self, ledger: Ledger, script: str) -> None:
+        super().__init__(ledger)
+        ledger._script = script
+
+
+@pytest.fixture(autouse=True)
+def asked_by_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders_module, "_is_asked_by_script", lambda: True)
+
+
+def test_a_missing_folder_is_listed_and_its_files_are_found(ledger: Ledger, tmp_path: Path) -> None:
+    photos = str(tmp_path / "photos")
+    folders = Asked(ledger, "Image.open(path)\nname.endswith('.png')")
+    names = folders._listing(os.listdir)(photos)
+    assert len(names) == 64
+    assert {name.rpartition(".")[2] for name in names} == {"png"}
+    path = folders.path(f"{photos}/{names[0]}")
+    assert path is not None
+    assert Path(path).is_file()
+    assert not Path(photos).exists()
+    assert replaced(ledger) == {"photos": "a folder with 64 random images"}
+
+
+def test_a_pattern_tells_the_folders_and_endings(ledger: Ledger, tmp_path: Path) -> None:
+    import glob
+
+    found = Asked(ledger, "cv2.imread(path)")._globbing(glob.glob)(f"{tmp_path}/faces/*/*.jpeg")
+    assert {Path(each).parent.name for each in found} == {"first", "second"}
+    assert {Path(each).suffix for each in found} == {".jpeg"}
+
+
+def test_without_pictures_in_the_script_a_folder_stays_missing(ledger: Ledger, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Asked(ledger, "json.load(opened)")._listing(os.listdir)(str(tmp_path / "texts"))
+    assert replaced(ledger) == {}
