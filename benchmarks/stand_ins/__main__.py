@@ -11,12 +11,13 @@ import argparse
 import csv
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,6 +37,8 @@ FROM_THEIR_FOLDER = (
 """Repositories whose documentation starts each script in its own folder."""
 LAUNCHED = "SCRIPT"
 """In the arguments: between the command of a launcher and what the script is given."""
+EVALUATES = re.compile(r"\.eval\(|no_grad|evaluat|inference_mode|(test|val|valid|dev)_?(loader|dl|set|data)")
+"""What a script with a loop of its own has somewhere if it evaluates."""
 NO_EVALUATION = ("no evaluation", "has no", "evaluates nothing", "no eval", "eval_dataset", "is not passed")
 
 
@@ -65,6 +68,7 @@ class Probed:
     reason: str
     stand_ins: tuple[str, ...]
     seconds: float
+    evaluates: bool = True
 
     @property
     def has_stepped(self) -> bool:
@@ -78,8 +82,9 @@ class Probed:
 
     @property
     def has_no_evaluation(self) -> bool:
-        """Whether the probe says that the script evaluates nothing."""
-        return any(text in self.reasons.get("evaluation", "") for text in NO_EVALUATION)
+        """Whether the probe says that the script evaluates nothing, or its loop ended and its text has no evaluation."""
+        reason = self.reasons.get("evaluation", "")
+        return any(text in reason for text in NO_EVALUATION) or ("no other loader" in reason and not self.evaluates)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -133,7 +138,8 @@ def probe_one(script: Script, *, clones: Path, python: str, with_stand_ins: bool
             )
             _, _, used = os.wait4(started.pid, 0)
         text = evidence.read_text(encoding="utf-8") if evidence.exists() else ""
-        return _probed(script, text, errors.read_text(encoding="utf-8"), used.ru_utime + used.ru_stime)
+        probed = _probed(script, text, errors.read_text(encoding="utf-8"), used.ru_utime + used.ru_stime)
+        return replace(probed, evaluates=EVALUATES.search((root / script.path).read_text(encoding="utf-8")) is not None)
 
 
 def _command(script: Script, python: str, evidence: Path, seconds: int, *, with_stand_ins: bool) -> Iterator[str]:

@@ -53,6 +53,13 @@ def _by_task(families: Collection[str], script: str) -> str | None:
     return next(found, None)
 
 
+def values_by_name(name: str, family: str) -> dict[str, Any]:
+    """Values of a configuration that checkpoints of a family with such a name have, in contrast to its class."""
+    rows: list[tuple[str, str, dict[str, Any]]] = table()["values"]
+    found = (values for own, pattern, values in rows if own == family and re.search(pattern, name.lower()))
+    return next(found, {})
+
+
 def columns_by_name(name: str) -> tuple[tuple[str, ...], dict[str, str]] | None:
     """The splits of a data set and its columns with their kinds; None for one that the table does not have."""
     known: Mapping[str, str] = table()["datasets"]

@@ -15,7 +15,13 @@ from typing import Any
 from lintrain.evidence.run import StandInKind
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.knowledge.data_files import cached_snapshots
-from lintrain.knowledge.stand_in_facts import family_of, holds_chats, scores_with_one_output, table
+from lintrain.knowledge.stand_in_facts import (
+    family_of,
+    holds_chats,
+    scores_with_one_output,
+    table,
+    values_by_name,
+)
 from lintrain.knowledge.tables import CheckpointFacts
 from lintrain.runtime.child.library import is_dictionary, library
 from lintrain.runtime.stand_ins.diffusion import PARTS, encoder_of
@@ -132,6 +138,8 @@ class Checkpoints:
         marks = {each: token for each, token in marks.items() if hasattr(config, each)}
         tokenizer = self._tokenizer(family, name, facts, marks) if _reads_text(config) else None
         _fit(config, tokenizer, facts, marks)
+        for value_name, value in values_by_name(name, family).items():
+            setattr(config, value_name, value)
         _describe(config, name, family, facts)
         if encoder is not None:
             config.architectures = [encoder.architecture]
@@ -145,7 +153,9 @@ class Checkpoints:
     def _tokenizer(self, family: str, name: str, facts: CheckpointFacts | None, marks: dict[str, str]) -> Any:
         # Nothing is known of the checkpoint, and the script takes it for a chat model.
         is_taken_for_chat = facts is None and "apply_chat_template" in self._ledger.script
-        return small_tokenizer(family, name, facts, marks, chats=holds_chats(name) or is_taken_for_chat)
+        encoder = encoder_of(name)
+        is_for_chats = holds_chats(name) or (encoder is not None and holds_chats(encoder.family))
+        return small_tokenizer(family, name, facts, marks, chats=is_for_chats or is_taken_for_chat)
 
     def _family(self, name: str, families: Any) -> str:
         asked = self._asked.get(name)
@@ -186,12 +196,25 @@ def _fit(config: Any, tokenizer: Any, facts: CheckpointFacts | None, marks: dict
         if tokenizer is None:
             break
         if isinstance(getattr(part, "vocab_size", None), int):
-            part.vocab_size = len(tokenizer)
+            part.vocab_size = _padded(config, len(tokenizer))
         _set_ids(part, tokenizer, marks)
     positions = facts.max_positions if facts else None
     for name in ("max_position_embeddings", "n_positions"):
         if positions is not None and isinstance(config.__dict__.get(name), int):
             setattr(config, name, positions + 2 if any(each in config.model_type for each in OFFSET) else positions)
+
+
+PADDED_TO = 256
+
+
+def _padded(config: Any, tokens: int) -> int:
+    """Rows of the embedding: rounded up, as published checkpoints have them, so that models of a family fit each other.
+
+    Where every token has its own output (CTC), there is one row for each.
+    """
+    if config.model_type in library("transformers.models.auto.modeling_auto").MODEL_FOR_CTC_MAPPING_NAMES:
+        return tokens
+    return -(-tokens // PADDED_TO) * PADDED_TO
 
 
 def _parts(config: Any) -> Iterator[Any]:

@@ -151,7 +151,7 @@ class HubData:
         self._config = config if isinstance(config, str) else None
         self._given = given
         self._facts = dataset_facts(path, self._config)
-        self._known = columns_by_name(path)
+        self._known = columns_by_name(f"{path}, {self._config}") or columns_by_name(path)
         self._read = read_of(ledger.script)
         self._temporary = ledger.session.folder("hub")
 

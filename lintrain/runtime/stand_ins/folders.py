@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import glob
+import io
 import os
 import pathlib
 import re
@@ -13,6 +14,7 @@ from typing import Any
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.frames import callers_frame, is_users
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import library
 from lintrain.runtime.stand_ins.devices import ends_if_false
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.vision import FILES_OF_FOLDER, picture_folder
@@ -27,6 +29,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> Folders:
     folders.install()
     hooks.add("cv2", functools.partial(_redirect, folders, "imread"))
     hooks.add("torchvision.io.image", functools.partial(_redirect, folders, "read_file"))
+    hooks.add("torchvision.io.image", functools.partial(_decode_plainly, ledger))
     return folders
 
 
@@ -148,6 +151,28 @@ def _is_asked_by_script() -> bool:
     """Whether the call that was replaced, three frames up, is one of the script's own lines."""
     caller = callers_frame(above=3)
     return caller is not None and is_users(caller.f_code.co_filename)
+
+
+def _decode_plainly(ledger: Ledger, module: Any) -> None:
+    """`read_image` and `decode_image` where the compiled part of torchvision does not fit this torch."""
+    modes = {"GRAY": "L", "GRAY_ALPHA": "LA", "RGB": "RGB", "RGB_ALPHA": "RGBA"}
+    for name in ("read_image", "decode_image"):
+        original = getattr(module, name)
+
+        @functools.wraps(original)
+        def decode(source: Any, mode: Any = "UNCHANGED", *args: Any, _original: Any = original, **kwargs: Any) -> Any:
+            try:
+                return _original(source, mode, *args, **kwargs)
+            except (RuntimeError, AttributeError) as error:
+                if "image extension" not in str(error) and "torchvision" not in str(error):
+                    raise
+                ledger.replace(StandInKind.PACKAGE, "torchvision.io", "images decoded by Pillow")
+                is_file = isinstance(source, str | os.PathLike)
+                opened = library("PIL.Image").open(source if is_file else io.BytesIO(bytes(source.tolist())))
+                wanted = modes.get(getattr(mode, "name", str(mode)), opened.mode)
+                return library("torchvision.transforms.functional").pil_to_tensor(opened.convert(wanted))
+
+        setattr(module, name, decode)
 
 
 def _redirect(folders: Folders, name: str, module: Any) -> None:

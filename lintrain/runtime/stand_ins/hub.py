@@ -21,6 +21,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     checkpoints = Checkpoints(ledger)
     hooks.add("huggingface_hub.file_download", functools.partial(_answer_files, ledger, checkpoints))
     hooks.add("huggingface_hub._snapshot_download", functools.partial(_answer_snapshots, checkpoints))
+    hooks.add("transformers.modeling_utils", functools.partial(_note_models, checkpoints))
     hooks.add("transformers.configuration_utils", functools.partial(_note_families, checkpoints))
     hooks.add("transformers.utils.hub", _list_no_templates)
     hooks.add("transformers.tokenization_utils_base", functools.partial(_note_tokenizers, checkpoints))
@@ -111,6 +112,21 @@ def _note_families(checkpoints: Checkpoints, module: Any) -> None:
         return read(cls, name, **kwargs)
 
     owner.get_config_dict = classmethod(get_config_dict)  # type: ignore[arg-type] # `wraps` hides the first argument
+
+
+def _note_models(checkpoints: Checkpoints, module: Any) -> None:
+    """`GemmaForCausalLM.from_pretrained(name)` tells the family, before any file is asked for."""
+    owner = module.PreTrainedModel
+    load: Any = owner.__dict__["from_pretrained"].__func__
+
+    @functools.wraps(load)
+    def from_pretrained(cls: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+        family = getattr(getattr(cls, "config_class", None), "model_type", "")
+        if family and not is_there(name):
+            checkpoints.expect(_key(name, kwargs), family)
+        return load(cls, name, *args, **kwargs)
+
+    owner.from_pretrained = classmethod(from_pretrained)
 
 
 def _key(name: Any, given: dict[str, Any]) -> str:

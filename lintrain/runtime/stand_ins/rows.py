@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import wave
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -17,6 +18,8 @@ DIFFERENT = 64
 RATE = 16_000
 SIDE = 96
 LABELS = 2
+IDS = re.compile(r"(?i)(.*[_-])?id")
+"""Columns whose values tell rows apart; the same number has the same value in every table."""
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
 
@@ -51,7 +54,7 @@ class Rows:
         if kind.startswith("structs "):
             return [self._struct(kind, number + offset) for offset in range(4)]
         if kind == "text":
-            return self._text(number) if name != "id" and not name.endswith("_id") else f"{name}-{number}"
+            return f"id-{number}" if IDS.fullmatch(name) else self._text(number)
         if kind == "texts":
             return words
         if kind == "tags":

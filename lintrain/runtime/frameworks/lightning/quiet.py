@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lintrain.runtime.child.library import is_row, library
@@ -44,7 +44,7 @@ def quiet_arguments(session: ProbeSession, trainer: Any, arguments: dict[str, An
     if not arguments.get("barebones"):
         arguments["logger"] = _quiet_loggers(session, package_of(trainer), arguments.get("logger"))
     callbacks = arguments.get("callbacks")
-    shown: list[Any] = [*callbacks] if is_row(callbacks) else [callbacks]
+    shown: list[Any] = [*callbacks] if isinstance(callbacks, Sequence) else [callbacks]  # Hydra has its own lists
     if not any("Progress" in type(each).__name__ for each in shown):  # Lightning refuses both at once
         arguments["enable_progress_bar"] = False
     arguments["enable_model_summary"] = False
