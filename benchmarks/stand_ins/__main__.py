@@ -82,7 +82,7 @@ class Probed:
 
     @property
     def has_no_evaluation(self) -> bool:
-        """Whether the probe says that the script evaluates nothing, or its loop ended and its text has no evaluation."""
+        """Whether the probe says that the script evaluates nothing, or its loop ended and its text has none."""
         reason = self.reasons.get("evaluation", "")
         return any(text in reason for text in NO_EVALUATION) or ("no other loader" in reason and not self.evaluates)
 
