@@ -110,6 +110,8 @@ SMALL = {
     "num_attention_heads": HEADS,
     "transformer_layers_per_block": 1,
 }
+STEPS = 2
+"""Steps to an image of a pipeline."""
 STAGES = 4
 """Blocks of a VAE: those of the published ones, which make an image eight times smaller."""
 
@@ -204,7 +206,26 @@ def _pipeline(ledger: Ledger, cls: Any, name: str, given: Mapping[str, Any]) -> 
             parts[each] = False if each.startswith("requires") else None
         elif parameter.default is inspect.Parameter.empty:
             parts[each] = _part(diffusers, name, each, str(parameter.annotation))
+    _draw_briefly(ledger, kind)
     return kind(**parts)
+
+
+def _draw_briefly(ledger: Ledger, kind: Any) -> None:
+    """Few steps to an image: that of a random model shows noise, however many there are."""
+    draw = kind.__call__
+    if getattr(draw, "is_brief", False):
+        return
+
+    @functools.wraps(draw)
+    def draw_briefly(self: Any, *args: Any, **kwargs: Any) -> Any:
+        asked = kwargs.get("num_inference_steps")
+        if asked is None or asked > STEPS:
+            kwargs["num_inference_steps"] = STEPS
+            ledger.replace(StandInKind.MODEL, f"num_inference_steps={asked}", f"{STEPS}: a random model draws noise")
+        return draw(self, *args, **kwargs)
+
+    draw_briefly.is_brief = True  # type: ignore[attr-defined]
+    kind.__call__ = draw_briefly
 
 
 def _part(diffusers: Any, name: str, part: str, annotation: str) -> Any:
