@@ -29,7 +29,7 @@ encoded = raw.map(lambda row: tokenizer(row["sentence1"], row["sentence2"], trun
 model = AutoModelForSequenceClassification.from_pretrained(
     "bert-base-uncased", device_map="auto", quantization_config=BitsAndBytesConfig(load_in_4bit=True)
 ).cuda()
-print(torch.zeros(2, device="cuda").device, torch.ones(1).to("cuda:0").device)
+print(torch.zeros(2, device="cuda").device, torch.ones(1).to("cuda:0").device, torch.ones(1).to(0).device)
 accuracy = evaluate.load("accuracy")
 
 

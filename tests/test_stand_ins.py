@@ -8,7 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from lintrain.evidence.run import Evidence, Failure, StandIn, StandInKind
-from lintrain.knowledge.stand_in_facts import columns_by_name, family_of, kind_of_column, scores_with_one_output
+from lintrain.knowledge.stand_in_facts import (
+    columns_by_name,
+    family_of,
+    kind_of_column,
+    scores_with_one_output,
+    values_by_name,
+)
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
 from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of
@@ -16,6 +22,7 @@ from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
 from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.packages import Nothing
+from lintrain.runtime.stand_ins.rows import Rows
 from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.verdicts.resting import RESTS_ON, may_come_from_stand_in, rested
 
@@ -170,6 +177,20 @@ def test_the_folder_of_a_repository_tells_the_text_encoder(name: str, architectu
 def test_the_name_of_a_repository_tells_its_pipeline() -> None:
     assert kind_of("somebody/sdxl-turbo").pipeline == "StableDiffusionXLPipeline"
     assert kind_of("runwayml/stable-diffusion-v1-5").pipeline == "StableDiffusionPipeline"
+
+
+def test_a_name_tells_values_of_a_configuration() -> None:
+    assert values_by_name("facebook/wav2vec2-large-lv60", "wav2vec2")["feat_extract_norm"] == "layer"
+    assert values_by_name("facebook/wav2vec2-base", "wav2vec2") == {}
+    assert values_by_name("somebody/bert-robust", "bert") == {}
+
+
+def test_rows_of_several_tables_have_the_same_ids() -> None:
+    made = [
+        Rows({name: "text", "text": "text"}, {}, "", seed).columns(3) for seed, name in enumerate(("_id", "query-id"))
+    ]
+    assert made[0]["_id"] == made[1]["query-id"] == ["id-0", "id-1", "id-2"]
+    assert made[0]["text"] != made[1]["text"]
 
 
 def test_an_empty_package_is_taken_apart() -> None:
