@@ -51,6 +51,25 @@ def test_a_name_used_before_its_definition_is_told_where_that_is() -> None:
     assert said(f"{IMPORT}print(later)\n\nlater = 1\n") == [(2, 7, "`later` is used before line 4 defines it")]
 
 
+DELETED = """{}
+def train(build):
+    model = build()
+    def reward(x):
+        return model(x)
+    print(reward(1))
+    del model
+"""
+
+
+def test_a_function_may_use_a_variable_that_is_deleted_further_down() -> None:
+    assert said(DELETED.format(IMPORT)) == []
+
+
+def test_a_variable_that_is_deleted_before_its_use_no_longer_exists() -> None:
+    text = f"{IMPORT}model = 1\ndel model\nprint(model)\n"
+    assert said(text) == [(4, 7, "`model` no longer exists here")]
+
+
 def test_a_local_name_used_before_it_is_set_is_found() -> None:
     text = f"{IMPORT}steps = 0\ndef f():\n    print(steps)\n    steps = 1\n"
     assert said(text) == [(4, 11, "`steps` is local to this function and used before it is set")]

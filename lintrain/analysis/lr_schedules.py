@@ -26,6 +26,9 @@ EPOCHS = lazy_pattern(r"(^|_)(n_?|num_?|max_?|total_?|train_?|nb_?)*epochs?$", r
 STEPS = lazy_pattern(r"(^|_)(steps|iters|iterations|batches)$", re.IGNORECASE)
 """Names that show what a number counts."""
 
+OF_SCHEDULE = lazy_pattern(r"(^|_)(lr|decay|sched\w*|anneal\w*|rate|step_?size)(_|$)", re.IGNORECASE)
+"""Names of a schedule's own steps, which may be as long as an epoch: `lr_decay_steps`."""
+
 SHARE = lazy_pattern(r"(int\()?(?P<name>[\w.]+) *(//|/|\*) *[\d.]+\)?")
 """A name divided by or multiplied with a number."""
 
@@ -66,7 +69,8 @@ def unit_of(argument: Argument) -> Unit:
     if EPOCHS.search(name) and "per" not in name.split("_"):
         return Unit.EPOCHS
     is_open = all(isinstance(option, Unknown) for option in options)
-    return Unit.BATCHES if is_open and STEPS.search(name) and "epoch" not in name else Unit.UNKNOWN
+    is_of_schedule = "epoch" in name or OF_SCHEDULE.search(name) is not None
+    return Unit.BATCHES if is_open and STEPS.search(name) and not is_of_schedule else Unit.UNKNOWN
 
 
 def _last_name(argument: Argument) -> str:

@@ -187,8 +187,18 @@ def is_moved(node: ast.expr) -> bool:
     return any(
         (isinstance(each, ast.Attribute) and each.attr in MOVES)
         or (isinstance(each, ast.keyword) and each.arg == "device")
+        or _takes_type_of_other(each)
         for each in walk(node)
     )
+
+
+def _takes_type_of_other(node: ast.AST) -> bool:
+    """Whether a tensor gets the type of another one, which may be that of a GPU: `eye.type(x.type())`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="type"), args=[ast.Call(func=ast.Attribute(attr="type"), args=[])]):
+            return True
+        case _:
+            return False
 
 
 def _needs_grad(node: ast.expr) -> bool:

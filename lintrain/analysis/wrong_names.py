@@ -264,13 +264,20 @@ def overwritten_eval_data(pipeline: Pipeline) -> Iterator[Overwritten]:
             case [ast.Name(id=name)] if (scope, name) in bound:
                 first, value = bound[scope, name]
                 train = _counterpart(name, _loaded(node.value))
-                if train and train == _rows_of(node.value) and train not in _loaded(value) and first < location:
+                is_other = train and train == _rows_of(node.value) and train not in _loaded(value)
+                if is_other and first < location and not _is_asked_for(source, name, location):
                     yield Overwritten(location, name, train, first)
             case _:
                 pass
         for each in (part for target in node.targets for part in walk(target)):
             if isinstance(each, ast.Name):
                 bound.setdefault((scope, each.id), (location, node.value))
+
+
+def _is_asked_for(source: Source, name: str, location: Location) -> bool:
+    """Whether an `if` around a place asks for the data, which gets other rows on purpose if it has none."""
+    branches = (each for each in source.nodes_of(ast.If) if name in _loaded(each.test))
+    return any(source.location(each).holds(location) for each in branches)
 
 
 def _rows_of(node: ast.expr) -> str:

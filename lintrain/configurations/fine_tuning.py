@@ -89,6 +89,14 @@ ARGUMENTS_ONLY = frozenset(
 DUMPED = frozenset({"_n_gpu", "__cached__setup_devices", "log_history", "best_model_checkpoint", "total_flos"})
 """Keys of files that a run wrote about itself: what is in them is not what somebody chose."""
 
+OTHER_WORDS = frozenset(
+    {
+        *("lr", "batch_size", "epochs", "num_epochs", "n_epochs", "grad_clip", "clip_grad", "grad_accum"),
+        *("max_seq_len", "max_len", "clip_eps", "kl_coeff", "train_batch_size", "min_lr"),
+    }
+)
+"""Words for what training arguments call otherwise: another program reads the file, and passes on what it chooses."""
+
 OTHER_OPTIMIZERS = frozenset(
     {"use_galore", "use_apollo", "use_badam", "use_adam_mini", "use_muon", "loraplus_lr_ratio", "freeze_vision_tower"}
 )
@@ -125,7 +133,8 @@ def _is_factory(section: Section) -> bool:
 
 def _is_arguments(section: Section) -> bool:
     keys = section.keys
-    return len(keys & ARGUMENTS) > 2 and bool(keys & ARGUMENTS_ONLY) and not keys & DUMPED
+    is_other = bool(keys & (DUMPED | OTHER_WORDS))
+    return len(keys & ARGUMENTS) > 2 and bool(keys & ARGUMENTS_ONLY) and not is_other
 
 
 def _trl_trainer(section: Section) -> str:

@@ -137,8 +137,16 @@ def _note_permuted(call: Call, name: str, before: Tensor, arguments: Sequence[Va
     is_same = sorted(known) == sorted(sizes) and [each for each in known if each > 1] != [
         each for each in sizes if each > 1
     ]
-    if is_same and is_certain(call.reader):
+    if is_same and is_certain(call.reader) and not _is_written_out(call, before):
         call.reader.record.misuses.append(Misuse(call.location, before, PERMUTES, str(before.shape)))
+
+
+def _is_written_out(call: Call, tensor: Tensor) -> bool:
+    """Whether a tensor shows numbers that the code lists or counts, whose axes mean nothing: `torch.arange(6)`."""
+    return tensor.origin is not None and LISTED.match(call.reader.source.code(tensor.origin)) is not None
+
+
+LISTED = lazy_pattern(r"(torch|np|numpy)\.((\w*[tT]ensor|array)\(\s*[\[(]|arange\(|linspace\()")
 
 
 def graph_of(values: Iterable[Value]) -> frozenset[int]:

@@ -234,8 +234,14 @@ def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-PUBLISHED_AS = {"pytorch-lightning": "lightning", "pytorch_lightning": "lightning", "pytorch": "torch"}
-"""Other names under which packages are published; `pytorch` is conda's."""
+PUBLISHED_AS = {
+    "pytorch-lightning": "lightning",
+    "pytorch_lightning": "lightning",
+    "pytorch": "torch",
+    "pytorch-transformers": "transformers",
+    "pytorch_transformers": "transformers",
+}
+"""Other names under which packages are or were published; `pytorch` is conda's."""
 
 TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow_cpu", "tensorflow_gpu")
 """The packages whose version decides about `tf.keras`."""

@@ -34,7 +34,8 @@ CALM = lazy_pattern(
     r"Embedding(Bag)?|(Zero|Reflection|Replication|Constant|Circular)Pad\dd|Pixel(Unshuffle|Shuffle)|Upsample\w*|"
     r"Identity|Flatten|Unflatten|Fold|Unfold|Sequential|ModuleList|ModuleDict|"
     r"[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|GLU|SiLU|Mish|(Log)?Softmax|(Log|Hard)?[Ss]igmoid|"
-    r"(Hard)?[Tt]anh|Hardswish|Softplus|Softsign|\w+Loss(\dd)?"
+    r"(Hard)?[Tt]anh|Hardswish|Softplus|Softsign|Softmin|Softmax2d|(Hard|Soft|Tanh)shrink|Threshold|\w+Loss(\dd)?|"
+    r"CosineSimilarity|PairwiseDistance|ChannelShuffle|LocalResponseNorm|FractionalMaxPool\dd"
 )
 """Classes of `torch.nn` that do the same in train mode as in eval mode."""
 

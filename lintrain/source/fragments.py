@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TypeGuard
 
+from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -310,6 +311,16 @@ def _only_read(source: Source) -> Iterator[ast.expr]:
     yield from (node.value for node in source.nodes_of(ast.Attribute) if node.attr in READS)
     yield from (right for node in source.nodes_of(ast.Compare) for right in node.comparators)
     yield from (node.value for node in source.nodes_of(ast.keyword) if node.arg is None)
+
+
+def is_deleted_later(source: Source, name: str, location: Location) -> bool:
+    """Whether a function uses a variable of the code around it that this deletes only further down."""
+    targets = (target for statement in source.nodes_of(ast.Delete) for target in statement.targets)
+    lines = [each.lineno for each in targets if isinstance(each, ast.Name) and each.id == name]
+    functions: list[ast.stmt | ast.expr] = [*source.nodes_of(ast.FunctionDef), *source.nodes_of(ast.Lambda)]
+    functions += source.nodes_of(ast.AsyncFunctionDef)
+    around = (each for each in functions if lines and source.location(each).holds(location))
+    return any(line > (each.end_lineno or each.lineno) for each in around for line in lines)
 
 
 def names_asked_for(source: Source) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """A model with an adapter is passed to a trainer together with `peft_config`.
 
 The trainers of TRL put an adapter into the model if they get a `peft_config`. A model that has one already gets a
-second: newer versions refuse it with a ValueError, older ones merge the first, untrained adapter into the weights.
+second, which TRL refuses since 0.27. Older versions ignore the second, or merge the first into the weights.
 
 ## Bad
 
@@ -47,12 +47,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text
+from lintrain.analysis import gradients, script_text
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import is_missing
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, fixes
+
+REFUSED_SINCE = (0, 27)
+"""The version of trl from which a trainer refuses both; one before ignores the second, or merges the first."""
 
 REMOVES_ADAPTER = r"merge_and_unload|\bunload\(|delete_adapter|get_base_model|merge_adapter"
 
@@ -62,6 +65,8 @@ class AdapterGivenTwice(Rule):
     keywords = "peft_config & Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not gradients.is_since(pipeline.targets, "trl", REFUSED_SINCE):
+            return
         for run in pipeline.runs:
             given = run.arguments.get("peft_config")
             if given is None or is_missing(given.value) or not run.path.startswith("trl."):

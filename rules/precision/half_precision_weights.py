@@ -74,6 +74,7 @@ Zamirai et al., "Revisiting BFloat16 Training", 2020; PyTorch documentation, "Au
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import gradients, tuning
@@ -81,7 +82,19 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Absent, Constant, is_missing, is_true, literal, text_of
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 COARSE = 2e-5
 """The highest learning rate at which under a third of bfloat16 weights change: 3.5 % at 1e-6, 17 % at 1e-5, 31 % at
@@ -89,6 +102,9 @@ COARSE = 2e-5
 
 ADAM = frozenset({"Adam", "AdamW"})
 DISTRIBUTED = ("deepspeed", "fsdp", "fsdp_config")
+SHARDING = lazy_pattern(r"deepspeed|\bzero[ _-]?[123]\b", re.IGNORECASE)
+"""Names of what keeps float32 copies of the weights that it trains."""
+
 PLUGINS = frozenset({"deepspeed_plugin", "deepspeed_plugins", "fsdp_plugin"})
 FEW, MOST = 0.5, 0.8
 HARDLY_ANY = 0.15
@@ -188,8 +204,12 @@ class HalfPrecisionWeights(Rule[Claim]):
 
 
 def _is_sharded(pipeline: Pipeline) -> bool:
-    """Whether an Accelerator may shard the weights, in which case accelerate converts trainable ones to float32."""
-    return any(PLUGINS & launcher.arguments.keys() for launcher in pipeline.launchers)
+    """Whether something may shard the weights, and then trains float32 copies of them.
+
+    That is often chosen where the script is launched, and only a comment or a message of the script speaks of it.
+    """
+    is_named = any(source.contains(SHARDING) for source in pipeline.sources.values())
+    return is_named or any(PLUGINS & launcher.arguments.keys() for launcher in pipeline.launchers)
 
 
 def _saved_format(pipeline: Pipeline, model: Model) -> tuning.Format | None:

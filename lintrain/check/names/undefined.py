@@ -23,7 +23,7 @@ from lintrain.model.fixes import AddImport, Fix
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.source.bounds import Nesting
-from lintrain.source.fragments import may_make_names, meanings, names_asked_for
+from lintrain.source.fragments import is_deleted_later, may_make_names, meanings, names_asked_for
 from lintrain.source.nodes import children, walk
 from lintrain.source.pasted import is_pasted
 from lintrain.source.source import Source
@@ -260,6 +260,8 @@ class _Surroundings:
         if not name.isidentifier() or name in SURROUNDINGS or set(name) <= set("_0123456789"):
             return True
         if self.makes_names or name in self.source.cached(names_asked_for):
+            return True
+        if is_deleted_later(self.source, name, location):
             return True
         if self.unevaluated.innermost(location) is not None:
             return True

@@ -48,11 +48,16 @@ COMPARISONS: dict[str, Operator] = {
     "LtE": lambda left, right: left <= right,
     "Gt": lambda left, right: left > right,
     "GtE": lambda left, right: left >= right,
-    "Is": lambda left, right: left is right,
-    "IsNot": lambda left, right: left is not right,
+    "Is": lambda left, right: _is_same(left, right),
+    "IsNot": lambda left, right: not _is_same(left, right),
     "In": lambda item, container: item in container,
     "NotIn": lambda item, container: item not in container,
 }
+
+
+def _is_same(left: object, right: object) -> bool:
+    """Whether two literals are one object: Python makes one of equal names and small numbers in a file."""
+    return left is right or (isinstance(left, str | int) and type(left) is type(right) and left == right)
 
 
 def binary(left: Constant, operator: str, right: Constant) -> Value:
