@@ -42,6 +42,13 @@ MULTIPLIED = lazy_pattern(rf"\*\s*{PROCESSES}|{PROCESSES}\s*\*")
 DIVIDED = lazy_pattern(rf"/\s*\(?[^/+-]*{PROCESSES}")
 """Code that multiplies by the number of processes, and code that divides by it."""
 
+ROWS = lazy_pattern(r"\blen\((?P<rows>[A-Za-z_][\w.]*)\)")
+PER_BATCH = lazy_pattern(r"/|batch|accum|world|processes|devices|gpus", re.IGNORECASE)
+"""Code that counts rows, and code of what turns their number into one of steps."""
+
+OF_LOADER = lazy_pattern(r"DataLoader\(\s*(?:dataset\s*=\s*)?(?P<rows>[A-Za-z_][\w.]*)\s*[,)]")
+"""The code of a loader, with the name of its data set."""
+
 LOADER = lazy_pattern(r"(loader|_dl|batches)\b", re.IGNORECASE)
 
 
@@ -161,13 +168,48 @@ def processes_in(pipeline: Pipeline, length: Argument) -> Location | None:
     """Where the number of processes multiplies the length of a schedule: in its argument, or where that is assigned."""
     if MULTIPLIED.search(length.text):
         return length.location
+    found = (each for each in _assigned(pipeline, length) if MULTIPLIED.search(each.value.code))
+    return next((each.location for each in found if not DIVIDED.search(each.value.code)), None)
+
+
+def _assigned(pipeline: Pipeline, length: Argument) -> list[expressions.Assignment]:
+    """The assignments to the name that a length is given by."""
     if not length.text.isidentifier():
+        return []
+    assignments = expressions.assignments_in_file(pipeline.source_of(length.location))
+    return [each for each in assignments if any(target.code == length.text for target in each.targets)]
+
+
+def rows_in(pipeline: Pipeline, scheduler: Scheduler) -> Location | None:
+    """Where a length counts the rows of the training data, although each step of its schedule takes a batch of them."""
+    length = length_of(scheduler)
+    if length is None or "epoch" in length.text.partition("(")[0]:
         return None
-    for each in expressions.assignments_in_file(pipeline.source_of(length.location)):
-        is_it = any(target.code == length.text for target in each.targets)
-        if is_it and MULTIPLIED.search(each.value.code) and not DIVIDED.search(each.value.code):
-            return each.location
-    return None
+    assigned = _assigned(pipeline, length)
+    code, place = (
+        (assigned[0].value.code, assigned[0].location) if len(assigned) == 1 else (length.text, length.location)
+    )
+    counted = ROWS.findall(code)
+    if len(counted) != 1 or PER_BATCH.search(code):
+        return None
+    return place if counted[0] in _batched_rows(pipeline, scheduler) else None
+
+
+def _batched_rows(pipeline: Pipeline, scheduler: Scheduler) -> set[str]:
+    """The code of the data sets of which a schedule steps once per batch of several rows."""
+    found = set[str]()
+    for run in pipeline.runs:
+        pair, rows = run.value("optimizers"), run.arguments.get("train_dataset")
+        is_its = isinstance(pair, Sequence) and any(each is scheduler for each in pair.items)
+        size = run.settings.value("per_device_train_batch_size") if run.settings else None
+        if is_its and rows is not None and literal(size) != 1:
+            found.add(rows.text)
+    pace = pace_of(pipeline, scheduler)
+    loader = pace.loader if pace is not None and pace.per_batch else None
+    size = literal(loader.value("batch_size")) if loader is not None else None
+    if loader is not None and isinstance(size, int) and size > 1 and (named := OF_LOADER.search(loader.text)):
+        found.add(named["rows"])
+    return found
 
 
 def _batches_of_update(pipeline: Pipeline, loop: Loop, condition: Condition) -> int | None:

@@ -88,7 +88,8 @@ def _instance_attribute(reader: Reader, value: Instance, name: str, location: Lo
 def bind_member(reader: Reader, value: Instance, name: str, owner: Class, member: Value, location: Location) -> Value:
     """A class's member as seen on an object: functions become methods, properties are read."""
     if not isinstance(member, Function):
-        return member
+        # None in a class that nothing uses here is the place of what a subclass or another method sets.
+        return UNKNOWN if reader.uncalled and isinstance(member, Constant) and member.value is None else member
     kinds = kinds_of(member)
     if kinds & {"property", "cached_property"}:
         return dispatch.call(reader, Bound(value, name, member, owner), [], location=location)

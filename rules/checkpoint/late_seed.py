@@ -172,7 +172,7 @@ class LateSeed(Rule[Claim]):
         ways = [location for _, location in blocks.way_out(pipeline, seed.location)]
         if any(loop.location.holds(location) for loop in pipeline.loops for location in ways):
             return
-        for module in _trained(pipeline):
+        for module in _trained(pipeline, seed):
             if module.origin is None or not _is_before(pipeline, module.origin, seed):
                 continue
             if _is_random(pipeline, module) and not _may_seed_before(pipeline, module.origin, seed):
@@ -224,9 +224,10 @@ class LateSeed(Rule[Claim]):
         )
 
 
-def _trained(pipeline: Pipeline) -> Iterator[Value]:
-    """The modules that optimizers and Trainers train."""
-    steps = {id(event.subject) for event in pipeline.acts(Act.STEP)}
+def _trained(pipeline: Pipeline, seed: LibraryCall) -> Iterator[Value]:
+    """The modules that Trainers train, and optimizers not only before a seed, which is for other modules then."""
+    updates = [event for event in pipeline.acts(Act.STEP) if not _is_before(pipeline, event.location, seed)]
+    steps = {id(event.subject) for event in updates}
     for optimizer in pipeline.optimizers:
         if id(optimizer) in steps:
             yield from optimizer.trains

@@ -214,6 +214,8 @@ class ScheduleUnitMismatch(Rule[Claim]):
             yield from found or self._by_rate(pipeline, scheduler, paced)
             if length is not None and (multiplied := _multiplied(pipeline, scheduler, length)) is not None:
                 yield self._by_processes(multiplied)
+            if (rows := lr_schedules.rows_in(pipeline, scheduler)) is not None:
+                yield self._by_rows(rows)
             if pace is None and (both := lr_schedules.double_pace(pipeline, scheduler)) is not None:
                 yield self._twice(pipeline, *both)
         for configured in lightning_modules.configured_schedules(pipeline):
@@ -257,6 +259,13 @@ class ScheduleUnitMismatch(Rule[Claim]):
             multiplied,
             "the schedule counts the steps of all processes, but each process steps its own",
             help="count the optimizer steps of one process",
+        )
+
+    def _by_rows(self, counted: Location) -> Finding[Claim]:
+        return self.finding(
+            counted,
+            "the schedule counts rows, but each of its steps takes a batch of them",
+            help="count batches: `len(loader) * epochs`, divided by the batches that are accumulated",
         )
 
     def _twice(self, pipeline: Pipeline, by_batch: lr_schedules.Pace, by_epoch: lr_schedules.Pace) -> Finding[Claim]:

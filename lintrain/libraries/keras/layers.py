@@ -125,8 +125,11 @@ def _add(call: Call) -> Value:
     network = call.receiver
     if isinstance(network, Network):
         network.layers.append(call.value("layer", 0))
-        # The last layer decides about the loss. If another one may follow, no rule may judge this one.
-        network.is_complete = network.is_complete and not call.reader.conditions
+        # The last layer decides about the loss. If another one may follow, no rule may judge this one. Functions
+        # that nothing calls may each add layers to the same network, of which a run makes one.
+        is_one_run = network.reading in {None, call.reader.reading}
+        network.is_complete = network.is_complete and is_one_run and not call.reader.conditions
+        network.reading = call.reader.reading
     return Constant(None)
 
 

@@ -147,13 +147,14 @@ class Layer(Value):
 class Network(Value):
     """A Keras network: the layers of a Sequential in order, or the output of a functional one as its only layer.
 
-    `is_complete` if no other layers can be in it.
+    `is_complete` if no other layers can be in it; `reading` is the one that added the last.
     """
 
     path: str
     layers: list[Value] = field(default_factory=lambda: [])
     is_complete: bool = True
     is_trainable: bool = True
+    reading: int | None = None
 
     @property
     def last(self) -> Layer | None:
