@@ -144,7 +144,7 @@ FOREIGN = {
     "data.json": '[{"learning_rate": 1}]',
     "mergekit.yaml": "base_model: a\nmodels:\n  - model: b\nmerge_method: ties\n",
     "broken.yaml": "base_model: a\n  datasets: [\nsequence_len: 1\nmicro_batch_size: 1\n",
-    "summary.json": '{"output_dir": "out", "lr_scheduler_type": "cosine", "lr": 2e-4, "warmup_ratio": 0.1, "max_steps": 9}\n',
+    "summary.json": '{"lr_scheduler_type": "linear", "lr": 1e-4, "warmup_ratio": 0.1, "max_steps": 1}\n',
 }
 
 

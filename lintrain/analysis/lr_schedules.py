@@ -185,14 +185,14 @@ def rows_in(pipeline: Pipeline, scheduler: Scheduler) -> Location | None:
     length = length_of(scheduler)
     if length is None or "epoch" in length.text.partition("(")[0]:
         return None
+    code, location = length.text, length.location
     assigned = _assigned(pipeline, length)
-    code, place = (
-        (assigned[0].value.code, assigned[0].location) if len(assigned) == 1 else (length.text, length.location)
-    )
+    if len(assigned) == 1:
+        code, location = assigned[0].value.code, assigned[0].location
     counted = ROWS.findall(code)
     if len(counted) != 1 or PER_BATCH.search(code):
         return None
-    return place if counted[0] in _batched_rows(pipeline, scheduler) else None
+    return location if counted[0] in _batched_rows(pipeline, scheduler) else None
 
 
 def _batched_rows(pipeline: Pipeline, scheduler: Scheduler) -> set[str]:
@@ -201,8 +201,8 @@ def _batched_rows(pipeline: Pipeline, scheduler: Scheduler) -> set[str]:
     for run in pipeline.runs:
         pair, rows = run.value("optimizers"), run.arguments.get("train_dataset")
         is_its = isinstance(pair, Sequence) and any(each is scheduler for each in pair.items)
-        size = run.settings.value("per_device_train_batch_size") if run.settings else None
-        if is_its and rows is not None and literal(size) != 1:
+        is_single = run.settings is not None and literal(run.settings.value("per_device_train_batch_size")) == 1
+        if is_its and rows is not None and not is_single:
             found.add(rows.text)
     pace = pace_of(pipeline, scheduler)
     loader = pace.loader if pace is not None and pace.per_batch else None
