@@ -73,8 +73,6 @@ def test_what_may_be_anything_is_no_array(code: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "np.array([x, x])",
-        "torch.tensor([x[0], x[1]])",
         "rng.normal(size=size)",
         "x @ weights",
         "x @ rng.normal(size=shape)",

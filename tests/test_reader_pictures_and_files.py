@@ -100,7 +100,7 @@ def described(value: Value) -> str:
         ("A.Compose([A.Flip(), ToTensorV2()])(image=x, mask=y)['image']", "(N, *, *)"),
         ("A.Compose([A.Flip()])(image=x, mask=y)['mask']", "(…,)"),
         ("cv2.imread(path)", "(N, *, *) int"),
-        ("cv2.resize(cv2.imread(path), (3, 3))", "(…,)"),
+        ("cv2.resize(cv2.imread(path), (3, 3))", "(N, *, *)"),
         ("cv2.somewhere(path)", "LibraryObject"),
         ("Pictures(files)[0][0]", "image"),
         ("Pictures(files, usual)[0][0]", "(N, *, *) float"),
@@ -150,7 +150,7 @@ def test_a_named_tuple_has_its_values_by_name_and_by_place(expression: str, expe
         ("np.loadtxt(path).astype(np.float32)", "(…,) float"),
         ("np.load(path, allow_pickle=True)", "LibraryObject"),
         ("np.zeros_like(np.ones((2, 3)))", "(2, 3)"),
-        ("np.hstack([np.ones(3), unknown])", "(…,) float"),
+        ("np.hstack([np.ones(3), unknown])", "(N,) float"),
         ("np.add(unknown, 'x')", "LibraryObject"),
     ],
 )

@@ -122,7 +122,7 @@ def test_the_first_items_of_a_tuple_are_known_whatever_follows(code: str, expect
         ("torch.nn.utils.rnn.pack_padded_sequence(torch.ones(2, 3).long(), unknown)[0]", "(N,)", "int"),
         ("Variable(unknown)", "(…,)", ""),
         ("Variable(torch.ones(3), requires_grad=True)", "(3,)", "float"),
-        ("torch.ones(3).chunk(2)[1]", "(…,)", ""),
+        ("torch.ones(3).chunk(2)[1]", "(N,)", ""),
         ("torch.sort(unknown)[1]", "(…,)", "int"),
         ("torch.distributions.Normal(unknown, 1).log_prob(other)", "(…,)", ""),
     ],

@@ -135,6 +135,9 @@ def _level_of_row(item: Value) -> str:
             return "all parts"
         case MappingValue(entries=entries, is_complete=True):
             parts = list(entries.values())
+        case MappingValue(entries=entries, others=Tensor() | Encoding() as other):
+            # `{name: part.squeeze() for name, part in encoding.items()}`: as much as the encoding itself.
+            parts = [*entries.values(), other]
         case Sequence(items=parts, is_complete=True):
             pass
         case Instance(attributes=attributes):

@@ -26,6 +26,7 @@ from lintrain.pipeline.values.python import (
     Library,
     Literal,
     Mapping,
+    OneOf,
     Slice,
     Unknown,
     Value,
@@ -236,7 +237,7 @@ def _unary(reader: Reader, node: ast.UnaryOp, scope: Scope) -> Value:
     operand = dispatch.evaluate(reader, node.operand, scope)
     if isinstance(node.op, ast.Not):
         truth = operations.truth(operand)
-        return UNKNOWN if truth is None else Constant(not truth)
+        return OneOf(literals=(True, False)) if truth is None else Constant(not truth)
     if isinstance(operand, Constant) and isinstance(operand.value, int | float):
         sign = -1 if isinstance(node.op, ast.USub) else 1
         return constant(sign * operand.value, operand.default) if not isinstance(node.op, ast.Invert) else UNKNOWN

@@ -158,14 +158,17 @@ class _Passes:
     is_complete: bool = True
     count: int = 0
 
-    def scopes(self, outer: Scope, position: int = 0) -> Iterator[Scope]:
-        """One scope for each pass, from the generator at a position inwards."""
+    def scopes(self, outer: Scope, position: int = 0, *, apart: bool = False) -> Iterator[Scope]:
+        """One scope for each pass, from the generator at a position inwards.
+
+        With `apart` the items that are known come one by one, though others may be there.
+        """
         if position == len(self.generators):
             self.count += 1
             yield outer
             return
         generator = self.generators[position]
-        for item in self._items(dispatch.evaluate(self.reader, generator.iter, outer)):
+        for item in self._items(dispatch.evaluate(self.reader, generator.iter, outer), apart=apart):
             # Counted over all generators together: `[f(a, b) for a in x for b in y]` has as many passes as
             # both multiply to.
             if self.count >= MOST_ITEMS:
@@ -176,11 +179,13 @@ class _Passes:
             inner = Scope(parent=outer)
             storing.assign(self.reader, generator.target, item, inner)
             if self._passes_tests(generator, inner):
-                yield from self.scopes(inner, position + 1)
+                yield from self.scopes(inner, position + 1, apart=apart)
 
-    def _items(self, over: Value) -> list[Value]:
+    def _items(self, over: Value, *, apart: bool) -> list[Value]:
         items = operations.known_items(over, MOST_ITEMS)
         self.is_complete = self.is_complete and items is not None
+        if apart and items is None and isinstance(over, Sequence) and over.is_closed and not isinstance(over, Range):
+            return over.items[:MOST_ITEMS]
         # One pass with the element that stands for all, so that calls inside are recorded once.
         return [dispatch.element(self.reader, over)] if items is None else items
 
@@ -208,7 +213,7 @@ def evaluate_mapping(reader: Reader, node: ast.DictComp, scope: Scope) -> Value:
     entries: dict[Literal, Value] = {}
     others: list[Value] = []
     passes = _Passes(reader, node.generators)
-    for inner in passes.scopes(scope):
+    for inner in passes.scopes(scope, apart=True):
         key = dispatch.evaluate(reader, node.key, inner)
         value = dispatch.evaluate(reader, node.value, inner)
         if isinstance(key, Constant):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 
 from lintrain.pipeline.values.python import Sequence as SequenceValue
@@ -174,11 +175,35 @@ def reduced(shape: Shape, arguments: Sequence[Value]) -> Shape:
     return shape
 
 
-def subscripted(shape: Shape, keys: Sequence[str]) -> Shape:
-    """`x[…]` by the kinds of its keys: `axis` takes one away, `slice` keeps a part, `all` the whole, `new` adds one."""
+def without_axes(shape: Shape, axis: Value | None, *, keeps: bool = False) -> Shape:
+    """What a reduction along `axis` leaves, all axes without one; with `keeps` each of these has the size 1."""
+    if axis is None and not keeps:
+        return Shape((), False)
+    given = axis.items if isinstance(axis, SequenceValue) else [] if axis is None else [axis]
+    axes = [_axis(shape, each) for each in given]
+    if shape.is_open or None in axes:
+        return ANY
+    gone = {len(shape.sizes) + each for each in axes if each is not None} if axes else set(range(len(shape.sizes)))
+    sizes = ((1 if index in gone else size) for index, size in enumerate(shape.sizes) if keeps or index not in gone)
+    return Shape(tuple(sizes), False)
+
+
+Key = str | Shape
+"""One key of a subscript: `axis` takes an axis away, `slice` keeps a part, `all` the whole, `new` adds one; a tensor
+of places is its shape, `mask` a row of truths for one axis, `other` any of these."""
+
+
+def subscripted(shape: Shape, keys: Sequence[Key]) -> Shape:
+    """`x[…]` by what its keys are."""
     taken = sum(kind != "new" for kind in keys)
     if shape.is_open or taken > len(shape.sizes) or "other" in keys:
         return ANY
+    chosen = [key for key in keys if isinstance(key, Shape)]
+    if len(chosen) > 1:
+        # `q[torch.arange(n), actions]`: one number for each pair of places.
+        together = reduce(broadcast, chosen)
+        is_all = len(chosen) == len(keys) and not together.is_open
+        return Shape((*together.sizes, *shape.sizes[len(keys) :]), False) if is_all else ANY
     left = list(shape.sizes)
     sizes: list[int | None] = []
     for kind in keys:
@@ -186,9 +211,19 @@ def subscripted(shape: Shape, keys: Sequence[str]) -> Shape:
             sizes.append(1)
             continue
         taken_from = left.pop(0)
-        if kind in {"slice", "all"}:
+        if isinstance(kind, Shape):
+            if kind.is_open:
+                return ANY
+            sizes.extend(kind.sizes)
+        elif kind != "axis":
             sizes.append(taken_from if kind == "all" else None)
     return Shape((*sizes, *left), False)
+
+
+def repeated(shape: Shape, arguments: Sequence[Value]) -> Shape:
+    """`repeat(3, 1)` and `expand(8, -1)` have an axis for each number that they are given."""
+    sizes = sizes_given(arguments)
+    return ANY if sizes is None or not sizes else Shape((None,) * len(sizes), False)
 
 
 def broadcast(one: Shape, other: Shape) -> Shape:
@@ -248,5 +283,6 @@ RESHAPES: dict[str, Reshape] = {
     "mean": reduced,
     "sum": reduced,
     "argmax": reduced,
+    **dict.fromkeys(("std", "median", "amax", "amin", "max", "min"), reduced),
 }
 """What methods and functions of torch do to a shape, by their names; the arguments are those after the tensor."""

@@ -15,7 +15,7 @@ from lintrain.interpreter.core import operations
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.certainty import is_certain
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.shapes import ANY, RESHAPES, broadcast, integer, multiplied, undivided
+from lintrain.interpreter.shapes import ANY, RESHAPES, Key, broadcast, integer, multiplied, undivided, without_axes
 from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
 from lintrain.pipeline.modules import weight_of
@@ -35,11 +35,21 @@ from lintrain.pipeline.values.python import (
     Slice,
     Unknown,
     Value,
+    is_true,
     literal,
     text_of,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
-from lintrain.pipeline.values.tensors import CHANGED_IN_PLACE, Derived, Operation, Shape, Whole, root_of, shape_of
+from lintrain.pipeline.values.tensors import (
+    CHANGED_IN_PLACE,
+    Derived,
+    Operation,
+    Real,
+    Shape,
+    Whole,
+    root_of,
+    shape_of,
+)
 from lintrain.source.parsing import expression_of
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -90,8 +100,8 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     if name in RESHAPES:
         _note_undivided(call, name, before, arguments)
         _note_permuted(call, name, before, arguments)
-        shape = ANY if call.is_open or "keepdim" in call.keywords else RESHAPES[name](shape, arguments)
-    elif name in {"cat", "concat", "vstack", "concatenate", "T", "max", "min", "transpose"}:
+        shape = reshaped(call, name, shape, arguments)
+    elif name in {"cat", "concat", "vstack", "concatenate", "T", "transpose"}:
         shape = ANY
     if name in ACTIVATIONS or name in {"mean", "sum", "max", "min", "argmax"}:
         made = here
@@ -101,7 +111,7 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
         cut = cut or here
     kind = kind_given(call) or ("" if _asks_for_unknown_kind(call, name) else KINDS.get(name, kind))
     if name == "item":
-        kind = "number"
+        shape, kind = Shape((), False), "number"
     moved = before.is_reshaped or name in RESHAPES
     fields = (shape, kind, cut, made, moved)
     if after is before and fields == (before.shape, before.kind, before.cut, before.made, before.is_reshaped):
@@ -109,6 +119,16 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     after = replace(after, shape=shape, kind=kind, cut=cut, made=made, is_sliced=before.is_sliced, is_reshaped=moved)
     after.passes = before.passes
     return after
+
+
+def reshaped(call: Call, name: str, shape: Shape, arguments: Sequence[Value]) -> Shape:
+    """What an operation on the axes leaves of a shape, `keepdim=` among its arguments included."""
+    kept = call.keywords.get("keepdim", call.keywords.get("keepdims"))
+    if call.is_open or (kept is not None and not isinstance(kept.value, Constant)):
+        return ANY
+    if kept is not None and kept.value is not None and is_true(kept.value) and len(arguments) < 2:
+        return without_axes(shape, arguments[0] if arguments else None, keeps=True)
+    return RESHAPES[name](shape, arguments)
 
 
 def _note_undivided(call: Call, name: str, before: Tensor, arguments: Sequence[Value]) -> None:
@@ -252,7 +272,7 @@ def combined(left: Value, operator: str, right: Value, text: str, location: Loca
     is_cut = len(cuts) == len(tensors) and all(is_data(operand) for operand in others)
     put_together = multiplied if operator == "MatMult" else broadcast
     shape = put_together(tensors[0].shape, tensors[-1].shape) if len(tensors) == 2 else ANY
-    if len(tensors) == 1 and any(isinstance(operand, Constant) for operand in (left, right)):
+    if len(tensors) == 1 and any(isinstance(operand, Constant | Whole | Real) for operand in (left, right)):
         shape = tensors[0].shape
     made = Operation(operator.lower(), location, text)
     kind = _kind_after(operator, left, right)
@@ -280,12 +300,21 @@ def _kind_of_operand(operand: Value) -> str:
 
 def subscripted(tensor: Tensor, keys: Sequence[Value]) -> Tensor:
     """A tensor after a subscript: its numbers, in another shape."""
-    kinds = [_key_kind(key) for key in keys]
+    kinds = key_kinds(keys, tensor.shape)
     is_sliced = tensor.is_sliced or any(kind != "new" for kind in kinds)
     return replace(tensor, shape=shape_of_subscript(tensor.shape, kinds), is_sliced=is_sliced)
 
 
-def _key_kind(key: Value) -> str:
+def key_kinds(keys: Sequence[Value], shape: Shape) -> list[Key]:
+    """What the keys of a subscript do to the axes of a tensor."""
+    if len(keys) == 1 and isinstance(keys[0], Tensor) and keys[0].kind == "bool":
+        rank = shape.rank if shape.rank == 1 else keys[0].shape.rank
+        # A mask over several axes leaves one, for the entries that it chooses.
+        return ["other"] if not rank else [*["axis"] * (rank - 1), "mask"]
+    return [_key_kind(key) for key in keys]
+
+
+def _key_kind(key: Value) -> Key:
     if isinstance(key, Slice):
         return "all" if all(isinstance(bound, Absent) for bound in (key.lower, key.upper, key.step)) else "slice"
     if isinstance(key, Library) and key.path == "numpy.newaxis":
@@ -294,7 +323,11 @@ def _key_kind(key: Value) -> str:
         return "axis"
     if isinstance(key, Constant):
         return "new" if key.value is None else "axis"
-    return "other"
+    if isinstance(key, SequenceValue) and key.kind == "list":
+        return "mask"
+    # A row of truths and a row of places leave one axis both.
+    is_row = isinstance(key, Tensor) and key.shape.rank is not None and (key.kind == "int" or key.shape.rank == 1)
+    return key.shape if is_row and isinstance(key, Tensor) else "other"
 
 
 NO_GRAD = frozenset(

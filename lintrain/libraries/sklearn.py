@@ -11,7 +11,7 @@ from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import function, method
 from lintrain.libraries.evaluate import note_metric_call
 from lintrain.libraries.pandas.methods import part_of
-from lintrain.libraries.torch.tensors import data
+from lintrain.libraries.torch.literals import data
 from lintrain.pipeline.values.columns import DataFrame, Series
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.loading import Settings
@@ -70,6 +70,29 @@ def _scale(call: Call) -> Value:
 
 @method(Scaling, "fit", "partial_fit", "set_output")
 def _fit(call: Call) -> Value:
+    escape(call)
+    return call.receiver
+
+
+@dataclass(eq=False, slots=True)
+class Numbering(LibraryObject):
+    """A transformer that numbers classes."""
+
+
+@function("sklearn.preprocessing.LabelEncoder")
+def _numbering(call: Call) -> Value:
+    return Numbering(call.path, call.values(), origin=call.location)
+
+
+@method(Numbering, "fit_transform", "transform")
+def _number(call: Call) -> Value:
+    """One whole number for each row."""
+    escape(call)
+    return data(call, Shape((None,), False), "int")
+
+
+@method(Numbering, "fit")
+def _fit_numbers(call: Call) -> Value:
     escape(call)
     return call.receiver
 

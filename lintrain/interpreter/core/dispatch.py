@@ -212,7 +212,7 @@ def subscript(reader: Reader, value: Value, key: Value, location: Location) -> V
     if isinstance(value, Either):
         return join([subscript(reader, option, key, location) for option in value.options])
     if isinstance(key, Either):
-        return join([subscript(reader, value, option, location) for option in key.options])
+        return any_of([subscript(reader, value, option, location) for option in key.options])
     if isinstance(value, Unstored):
         return value
     handler = of_type(SUBSCRIPTS, value)

@@ -22,7 +22,7 @@ from lintrain.pipeline.values.data import (
     Padding,
     Rows,
 )
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Unknown, Value, text_of
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Unknown, Value, literal, text_of
 from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, Whole
 
 
@@ -132,7 +132,11 @@ def _some_values(reader: Reader, value: Value, key: Value, location: Location) -
     if not isinstance(value, ColumnValues):
         return value
     if not _has_slice(key):
-        return replace(value, column=replace(value.column, is_stacked=False)) if value.column.is_stacked else value
+        is_one = value.axes == 1 and (isinstance(key, Whole) or isinstance(literal(key), int))
+        if value.column.is_stacked or value.axes is not None:
+            column = replace(value.column, is_stacked=False)
+            return replace(value, column=column, axes=0 if is_one else None)
+        return value
     # The code in the brackets is kept, since rules compare it: labels `x[1:]` of inputs `x[:-1]` are the
     # tokens that follow.
     stretch = reader.source.code(location).rpartition("[")[2].removesuffix("]")
@@ -150,7 +154,9 @@ def _has_slice(key: Value) -> bool:
 
 @element_of(ColumnValues)
 def _one_value(reader: Reader, value: Value) -> Value:
-    return ColumnValues(value.column, value.dataset, whole=value) if isinstance(value, ColumnValues) else UNKNOWN
+    if not isinstance(value, ColumnValues):
+        return UNKNOWN
+    return ColumnValues(value.column, value.dataset, whole=value, axes=value.axes - 1 if value.axes else None)
 
 
 RESHAPING = frozenset({"squeeze", "flatten", "view", "reshape", "numpy", "tolist", "to_list"})
@@ -166,9 +172,11 @@ def _copied(call: Call) -> Value:
     # The first name stays through several copies: labels copied from `input_ids` are tokens, also over a
     # helper variable.
     column = replace(values.column, copied_from=values.column.copied_from or values.column.name)
-    if call.path.rpartition(".")[2] in RESHAPING:
+    name, axes = call.path.rpartition(".")[2], values.axes
+    if name in RESHAPING:
         column = replace(column, is_stacked=False)
-    return ColumnValues(column, values.dataset, values.stretch, origin=call.location)
+        axes = axes if name in {"numpy", "tolist", "to_list"} else None
+    return ColumnValues(column, values.dataset, values.stretch, axes=axes, origin=call.location)
 
 
 @method(ColumnValues, "strip", "lower", "upper", "replace", "lstrip", "rstrip", "title", "capitalize", "format")

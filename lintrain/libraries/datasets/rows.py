@@ -5,6 +5,7 @@ the script's own `Dataset` classes and lists.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from lintrain.interpreter import objects
 from lintrain.interpreter.core import dispatch, operations
@@ -45,7 +46,7 @@ from lintrain.pipeline.values.python import (
     join,
     text_of,
 )
-from lintrain.pipeline.values.tensors import Operation
+from lintrain.pipeline.values.tensors import Operation, Whole
 
 
 @entries_of(Rows)
@@ -97,17 +98,18 @@ def read_encoding(reader: Reader, value: Value, key: Value, location: Location) 
 
 
 OF_PROCESSORS = frozenset({"pixel_values", "pixel_mask", "input_features", "input_values", "flattened_patches"})
+OF_TOKENIZERS = frozenset({"input_ids", "attention_mask", "token_type_ids", "bbox", "labels", "decoder_input_ids"})
 """What processors of images and sound give, besides what tokenizers do."""
 
 
 def _entry(value: Value, name: str | None, location: Location) -> Value | None:
     """What an encoding holds under a name; None if that is not known."""
     known = encoding_entries(value)[0].get(name)
-    if known is not None or not isinstance(value, Encoding) or value.is_complete or name not in OF_PROCESSORS:
+    if known is not None or not isinstance(value, Encoding) or name not in OF_PROCESSORS | OF_TOKENIZERS:
         return known
     # Without `return_tensors` these are lists of arrays.
-    made = Operation(DATA, value.origin or location, value.text)
-    return Tensor(text=value.text, made=made, kind="float", origin=location) if value.returns_tensors else None
+    part = _other_part(value, location)
+    return replace(part, kind="int" if name in OF_TOKENIZERS else "float", origin=location) if part else None
 
 
 @attribute_of(Encoding)
@@ -162,7 +164,18 @@ def _methods(*names: str) -> Callable[[Transfer], Transfer]:
 @_methods("items")
 def _items(call: Call) -> Value:
     held, is_complete = entries(call.receiver)
-    return Sequence([Sequence([Constant(name), item], "tuple") for name, item in held.items()], "list", is_complete)
+    pairs: list[Value] = [Sequence([Constant(name), item], "tuple") for name, item in held.items()]
+    other = _other_part(call.receiver, call.location)
+    others: list[Value] = [Sequence([Unknown(), other], "tuple")] if other is not None else []
+    return Sequence([*pairs, *others], "list", is_complete, bool(others))
+
+
+def _other_part(value: Value, location: Location) -> Tensor | None:
+    """What an encoding holds under keys that are not known: tensors, where those are asked for."""
+    if not isinstance(value, Encoding) or value.is_complete or not value.returns_tensors:
+        return None
+    made = Operation(DATA, value.origin or location, value.text)
+    return Tensor(text=value.text, made=made, origin=value.origin or location)
 
 
 @_methods("keys")
@@ -257,7 +270,7 @@ def _make(call: Call) -> Value:
     if isinstance(made, Instance) and found is not None and isinstance(found[1], Function):
         # Read here and not at each use: a loop over the loader only gets what this one reading found.
         method = Bound(made, "__getitem__", found[1], found[0])
-        item = dispatch.call(call.reader, method, [Unknown(name="index")], location=call.location)
+        item = dispatch.call(call.reader, method, [Whole(name="index")], location=call.location)
         note_rows(call.reader, made, item, Step("__getitem__", found[1].origin or call.location, cls.node.name))
     return made
 

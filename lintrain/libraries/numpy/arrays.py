@@ -16,13 +16,24 @@ from lintrain.interpreter.core.registry import (
     unpacked,
 )
 from lintrain.interpreter.shapes import ANY, RESHAPES, integer
-from lintrain.interpreter.tracing import ACTIVATIONS, DATA, MOVES, combined, normalised, rest, subscripted, traced
+from lintrain.interpreter.tracing import (
+    ACTIVATIONS,
+    DATA,
+    MOVES,
+    combined,
+    normalised,
+    rest,
+    subscripted,
+    traced,
+)
 from lintrain.libraries.torch.gradients import new_leaf
-from lintrain.libraries.torch.tensors import from_literal, joined, of_unknown
+from lintrain.libraries.torch.literals import from_literal, of_values
+from lintrain.libraries.torch.tensors import joined, of_unknown
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Difference, Misuse
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.data import ColumnValues
+from lintrain.pipeline.values.columns import Series
+from lintrain.pipeline.values.data import ColumnValues, Kind
 from lintrain.pipeline.values.model import Model, Role, Tensor, one_tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -58,7 +69,11 @@ def array_of(value: Value) -> Value:
         same = {(item.role, id(item.model)) for item in items}
         if len(items) != len(value.items) or len(same) != 1:
             return UNKNOWN
-        return replace(items[0], shape=ANY, is_cleaned=items[0].is_cleaned or not value.is_complete)
+        shapes = {item.shape for item in items}
+        rows = len(items) if value.is_complete else None
+        known = len(shapes) == 1 and not items[0].shape.is_open
+        shape = Shape((rows, *items[0].shape.sizes), False) if known else ANY
+        return replace(items[0], shape=shape, is_cleaned=items[0].is_cleaned or not value.is_complete)
     return value
 
 
@@ -70,7 +85,7 @@ def in_role(role: Role, value: Value, call: Call) -> Tensor:
     return Tensor(role, value.model, call.text, is_cleaned=value.is_cleaned, origin=call.location)
 
 
-def _subject(call: Call) -> Value:
+def subject_of(call: Call) -> Value:
     """The array that a function or method works on: its receiver, or its first argument."""
     first = call.receiver if isinstance(call.receiver, Tensor | Sequence) else _first(call)
     return one_tensor(join([array_of(option) for option in options_of(first)]))
@@ -81,9 +96,9 @@ def _first(call: Call) -> Value:
     return call.positional[0].value if call.positional else next(iter(given), UNKNOWN)
 
 
-def _mapped(call: Call, roles: dict[Role, Role], otherwise: Role | None = Role.UNKNOWN) -> Value:
+def mapped(call: Call, roles: dict[Role, Role], otherwise: Role | None = Role.UNKNOWN) -> Value:
     """The subject in the role that its own is turned into; unchanged where `otherwise` is None."""
-    subject = _subject(call)
+    subject = subject_of(call)
     if isinstance(subject, Either):
         return UNKNOWN
     if not isinstance(subject, Tensor):
@@ -140,10 +155,10 @@ def _choose(call: Call) -> Value:
         note_tuple(call, first.value, first.text, first.location, "argmax")
     if call.path.endswith(".argmax"):
         _note_single(call, call.argument("axis", 1) or call.argument("dim"))
-    return _as_tensor(call, _mapped(call, CHOSEN))
+    return as_tensor(call, mapped(call, CHOSEN))
 
 
-def _as_tensor(call: Call, value: Value) -> Value:
+def as_tensor(call: Call, value: Value) -> Value:
     """What a function gives: those of torch give a tensor, whatever they are given, and some of NumPy an array."""
     gives_one = call.path.startswith("torch.") or call.path in GIVE_ARRAYS
     return of_unknown(call, value) if gives_one and not isinstance(value, Tensor | ColumnValues) else value
@@ -154,7 +169,7 @@ GIVE_ARRAYS = frozenset({"numpy.concatenate", "numpy.vstack"})
 
 def _note_single(call: Call, axis: Argument | None) -> None:
     """Record a choice among the outputs of a head that has one."""
-    subject = _subject(call)
+    subject = subject_of(call)
     # `argmax(-1)` over one column is always 0. Over the rows (axis 0) it would be a choice among rows.
     is_last = axis is not None and literal(axis.value) in {-1, 1}
     is_scored = isinstance(subject, Tensor) and subject.role in SCORED
@@ -167,7 +182,7 @@ def _note_single(call: Call, axis: Argument | None) -> None:
 def _choose_by_method(call: Call) -> Value:
     if call.path.endswith(".argmax"):
         _note_single(call, call.argument("axis", 0) or call.argument("dim"))
-    chosen = _mapped(call, CHOSEN)
+    chosen = mapped(call, CHOSEN)
     if isinstance(call.receiver, Tensor) and isinstance(chosen, Tensor) and call.path.endswith((".long", ".int")):
         chosen.of = call.receiver.of
     return chosen
@@ -193,7 +208,7 @@ def _where(call: Call) -> Value:
         return replace(tensors[0], is_cleaned=True, text=call.text, origin=call.location)
     if isinstance(condition, Tensor) and options and all(isinstance(option, Constant) for option in options):
         return in_role(Role.CLASSES, condition, call)
-    return _as_tensor(call, UNKNOWN)
+    return as_tensor(call, UNKNOWN)
 
 
 @function("torch.softmax", "torch.nn.functional.softmax", "scipy.special.softmax", "torch.sigmoid")
@@ -202,7 +217,7 @@ def _where(call: Call) -> Value:
 @method(Tensor, "softmax", "sigmoid", "log_softmax", "exp")
 def _normalise(call: Call) -> Value:
     """Probabilities out of logits: still one number for each class."""
-    return _as_tensor(call, _mapped(call, {Role.LOGITS: Role.PROBABILITIES}, None))
+    return as_tensor(call, mapped(call, {Role.LOGITS: Role.PROBABILITIES}, None))
 
 
 @function("numpy.array", "numpy.asarray", "numpy.squeeze", "numpy.reshape", "numpy.ravel", "numpy.copy")
@@ -212,26 +227,38 @@ def _normalise(call: Call) -> Value:
 @function("numpy.sin", "numpy.cos", "numpy.square", "numpy.sqrt", "numpy.abs", "numpy.tanh")
 def _keep(call: Call) -> Value:
     """The same numbers in another shape or place."""
-    made = from_literal(call) if call.path in LITERALS else None
-    kept = _mapped(call, {}, None) if made is None else made
+    made = _made_of(call)
+    kept = mapped(call, {}, None) if made is None else made
     together = joined(call) if call.path in {"torch.cat", "torch.concat"} else None
     # Parts of one model's outputs stay what they are; parts of several are something new.
     if isinstance(kept, Tensor) and together is not None:
         return replace(kept, shape=together.shape)
-    return _as_tensor(call, kept) if together is None else together
+    return as_tensor(call, kept) if together is None else together
+
+
+def _made_of(call: Call) -> Value | None:
+    """The array that a call makes of numbers, of the values of a frame or of an image; None of anything else."""
+    given = call.positional[0].value if call.positional else UNKNOWN
+    is_image = isinstance(given, ColumnValues) and given.column.kind is Kind.IMAGE
+    makes = call.path in LITERALS or call.path in {"torch.from_numpy", "torch.as_tensor", "numpy.asarray"}
+    if makes and (call.path.startswith("torch.") or is_image or isinstance(given, Series)):
+        made = of_values(call, given)
+        if made is not None:
+            return made
+    return from_literal(call) if call.path in LITERALS else None
 
 
 @function("numpy.clip", "torch.clamp")
 def _limit(call: Call) -> Value:
     """The same numbers, those beyond a limit replaced."""
-    kept = _mapped(call, {}, None)
-    return replace(kept, is_cleaned=True) if isinstance(kept, Tensor) else _as_tensor(call, kept)
+    kept = mapped(call, {}, None)
+    return replace(kept, is_cleaned=True) if isinstance(kept, Tensor) else as_tensor(call, kept)
 
 
 @method(Tensor, "cpu", "squeeze", "unsqueeze", "reshape", "view", "flatten", "ravel")
 @method(Tensor, "copy", "clone", "contiguous", "float", "double", "half", "cuda", "to", "transpose", "permute")
 def _keep_by_method(call: Call) -> Value:
-    return _mapped(call, {}, None)
+    return mapped(call, {}, None)
 
 
 @method(Tensor, "detach", "numpy", "tolist")
@@ -240,9 +267,9 @@ def _take_off(call: Call) -> Value:
     """The same numbers, in a tensor of its own that autograd does not know."""
     if is_true(call.value("requires_grad")) or call.path.endswith("Variable"):
         return new_leaf(call)
-    made = from_literal(call) if call.path in LITERALS else None
-    kept = _mapped(call, {}, None) if made is None else made
-    return replace(kept) if isinstance(kept, Tensor) else _as_tensor(call, kept)
+    made = _made_of(call)
+    kept = mapped(call, {}, None) if made is None else made
+    return replace(kept) if isinstance(kept, Tensor) else as_tensor(call, kept)
 
 
 @method(Tensor, "astype", "type")
@@ -252,27 +279,7 @@ def _convert(call: Call) -> Value:
     name = kind.name if isinstance(kind, Library) else text_of(kind)
     if name is None:
         return UNKNOWN
-    return _mapped(call, CHOSEN) if name in WHOLE_NUMBERS else _mapped(call, {}, None)
-
-
-@function("numpy.mean", "numpy.max", "numpy.amax", "numpy.sum", "numpy.min", "torch.mean", "torch.sum", "numpy.median")
-@method(Tensor, "mean", "sum", "max", "min", "std", "amax", "item")
-def _reduce(call: Call) -> Value:
-    """Numbers that are no longer one for each class; a loss stays a loss."""
-    hits = _subject(call)
-    # `(predictions == labels).mean()` with -100 among the labels counts every ignored token as a miss.
-    if call.path.endswith(".mean") and isinstance(hits, Tensor) and hits.hits_of and not hits.is_cleaned:
-        call.reader.record.misuses.append(Misuse(call.location, hits.hits_of, "mean of hits", hits.text))
-    return _as_tensor(call, _mapped(call, {Role.LOSS: Role.LOSS}, Role.SCORES))
-
-
-@function("torch.max", "torch.topk")
-def _values_and_indices(call: Call) -> Value:
-    """With a dimension: the largest values, and their indices, which are classes."""
-    subject = _subject(call)
-    if len(call.positional) + len(call.keywords) < 2:
-        return traced(call, subject, in_role(Role.SCORES, subject, call)) if isinstance(subject, Tensor) else UNKNOWN
-    return Sequence([in_role(Role.SCORES, subject, call), in_role(Role.CLASSES, subject, call)], "tuple")
+    return mapped(call, CHOSEN) if name in WHOLE_NUMBERS else mapped(call, {}, None)
 
 
 @subscript_of(Tensor)

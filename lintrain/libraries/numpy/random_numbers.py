@@ -9,7 +9,7 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.shapes import ANY, integer, viewed
-from lintrain.libraries.torch.tensors import data
+from lintrain.libraries.torch.literals import data
 from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Sequence, Unknown, Value, is_missing
 from lintrain.pipeline.values.tensors import Real, Whole
 from lintrain.startup.lazy_dataclass import dataclass

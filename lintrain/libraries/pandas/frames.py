@@ -208,13 +208,20 @@ def _locate(reader: Reader, value: Value, key: Value, location: Location) -> Val
         case Sequence(items=[Slice() | Series(), Slice() | Sequence()]):
             return open_part(reader, frame, location)
         case Sequence(items=[Constant() | Unknown(), Constant(value=str(name))]):
-            return ColumnValues(frame.columns.get(name, Column(name)), origin=location)
+            return ColumnValues(frame.columns.get(name, Column(name)), axes=_axes(key), origin=location)
         case Sequence(items=[Constant() | Unknown(), Constant(value=int())]):
-            return ColumnValues(Column(""), origin=location)
+            return ColumnValues(Column(""), axes=_axes(key), origin=location)
+        case Sequence(items=[Constant() | Whole(), Slice() | Sequence()]):
+            return row_of(frame, location)
         case Constant() | Whole():
             return row_of(frame, location)
         case _:
             return UNKNOWN
+
+
+def _axes(key: Sequence) -> int | None:
+    """The axes of what is at one row; an unknown thing may stand for several."""
+    return 0 if isinstance(key.items[0], Constant | Whole) else None
 
 
 FRAME_NAMES = frozenset({"shape", "size", "index", "dtypes", "empty", "ndim", "axes", "attrs", "plot", "style"})

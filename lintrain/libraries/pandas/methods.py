@@ -192,7 +192,7 @@ def part_of(call: Call, value: Value) -> Value | None:
             return some_rows(call.reader, value, call.location)
         case Series():
             return Series(in_part(value.column), origin=call.location)
-        case ColumnValues(column=column, dataset=Unknown()):
-            return ColumnValues(in_part(column), UNKNOWN, origin=call.location)
+        case ColumnValues(column=column, dataset=Unknown(), axes=axes):
+            return ColumnValues(in_part(column), UNKNOWN, axes=axes, origin=call.location)
         case _:
             return None

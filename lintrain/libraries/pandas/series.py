@@ -17,6 +17,7 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.libraries.datasets.columns import column_of
+from lintrain.libraries.pandas.frames import numbers_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.columns import Column, Kind, Series, TextMethods, computed, in_part
 from lintrain.pipeline.values.data import ColumnValues
@@ -46,11 +47,11 @@ def kind_as(given: Value) -> Kind:
     return next((kind for beginning, kind in CONVERTED.items() if name.startswith(beginning)), Kind.UNKNOWN)
 
 
-def _values(series: Series, location: Location) -> Value:
-    """The plain values, where something is known of them."""
-    if series.column.kind is not Kind.UNKNOWN:
-        return ColumnValues(series.column, UNKNOWN, origin=location)
-    return ColumnValues(series.column, origin=location) if series.frame is not None and not series.is_row else UNKNOWN
+def _values(series: Series, location: Location, axes: int = 1) -> Value:
+    """The plain values, where something is known of them; of a row an array."""
+    if series.is_row:
+        return numbers_of("", location, axes)
+    return ColumnValues(series.column, UNKNOWN, axes=axes, origin=location)
 
 
 @attribute_of(Series)
@@ -65,7 +66,7 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
         case "values" | "array":
             return _values(value, location)
         case _ if value.is_row and value.frame is not None and method_of(value, name) is None:
-            return ColumnValues(value.frame.columns.get(name, Column(name)), origin=location)
+            return ColumnValues(value.frame.columns.get(name, Column(name)), axes=0, origin=location)
         case _:
             return None
 
@@ -78,16 +79,22 @@ def _some(reader: Reader, value: Value, key: Value, location: Location) -> Value
     if value.is_row:
         name = literal(key)
         held = value.frame.columns if value.frame is not None else {}
-        return ColumnValues(held.get(name, Column(name)), origin=location) if isinstance(name, str) else UNKNOWN
+        return UNKNOWN if not isinstance(name, str) else _entry(held.get(name, Column(name)), location)
     if isinstance(key, Slice | Series):
         return Series(in_part(value.column), value.frame, origin=location)
-    return _values(value, location)
+    return _values(value, location, axes=0)
+
+
+def _entry(column: Column, location: Location) -> ColumnValues:
+    """One value of a column."""
+    return ColumnValues(column, axes=0, origin=location)
 
 
 @element_of(Series)
 def _each(reader: Reader, value: Value) -> Value:
     is_known = isinstance(value, Series) and (value.column.kind is not Kind.UNKNOWN or value.frame is not None)
-    return ColumnValues(value.column) if isinstance(value, Series) and is_known and not value.is_row else UNKNOWN
+    is_value = isinstance(value, Series) and is_known and not value.is_row
+    return ColumnValues(value.column, axes=0) if is_value and isinstance(value, Series) else UNKNOWN
 
 
 @stored_item_of(Series)

@@ -102,7 +102,7 @@ def _enumerate(call: Call) -> Value:
     first = 0 if isinstance(start, Absent) else literal(start)
     items = operations.known_items(over, MOST_NUMBERS)
     if items is None or not isinstance(first, int):
-        return Sequence([Sequence([UNKNOWN, dispatch.element(call.reader, over)], "tuple")], "list", False)
+        return Sequence([Sequence([Whole(), dispatch.element(call.reader, over)], "tuple")], "list", False)
     return Sequence([Sequence([Constant(first + index), item], "tuple") for index, item in enumerate(items)])
 
 

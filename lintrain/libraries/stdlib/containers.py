@@ -12,13 +12,23 @@ from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.items import any_of
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import ENTRIES, element_of, function, method, of_type, operated, subscript_of
+from lintrain.interpreter.core.registry import (
+    ENTRIES,
+    attribute_of,
+    element_of,
+    function,
+    method,
+    of_type,
+    operated,
+    subscript_of,
+)
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import DatasetDict, Features
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
     Constant,
+    Fields,
     Instance,
     Literal,
     Mapping,
@@ -75,6 +85,12 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
             return dispatch.element(reader, value)
         case _:
             return UNKNOWN
+
+
+@attribute_of(Fields)
+def _field(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
+    is_known = isinstance(value, Fields) and name in value.names
+    return value.items[value.names.index(name)] if is_known and isinstance(value, Fields) else None
 
 
 def _slice(reader: Reader, value: Sequence, key: Slice) -> Value:

@@ -9,19 +9,23 @@ from functools import reduce
 
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import METHODS, Transfer, family, function, method
-from lintrain.interpreter.shapes import ANY, broadcast, integer, multiplied
+from lintrain.interpreter.shapes import ANY, broadcast, integer, multiplied, repeated, viewed, without_axes
 from lintrain.interpreter.tracing import is_data, kind_given
-from lintrain.libraries.torch.tensors import data
+from lintrain.libraries.torch.literals import data
 from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
+    Fields,
     LibraryObject,
     Sequence,
+    Unknown,
     Value,
+    is_true,
+    literal,
 )
-from lintrain.pipeline.values.tensors import Operation, Shape, shape_of
+from lintrain.pipeline.values.tensors import Operation, Shape, Whole, shape_of
 
 LIKE = frozenset({"zeros_like", "ones_like", "rand_like", "randn_like", "empty_like", "full_like", "randint_like"})
 """New tensors with the shape of another."""
@@ -107,56 +111,28 @@ def _tensor_function(path: str) -> Transfer | None:
     return _compute if name in ALL else _several if name in SEVERAL else _sorted if name in VALUES_AND_INDICES else None
 
 
-OF_NUMPY = frozenset(
-    {
-        "zeros_like", "ones_like", "full_like", "empty_like", "add", "subtract", "multiply", "divide", "power",
-        "maximum", "minimum", "log", "log1p", "log2", "log10", "expm1", "cumsum", "floor", "ceil", "sign", "hstack",
-        "column_stack", "dstack", "dot", "matmul", "outer", "tile", "repeat", "expand_dims", "roll", "flip", "fliplr",
-        "flipud", "rot90", "swapaxes", "moveaxis", "einsum", "diff", "pad", "bincount", "eye", "full", "identity",
-        "std", "var", "atleast_2d", "broadcast_to", "take", "cov", "histogram_bin_edges", "interp", "convolve", "sinh",
-    }
-)  # fmt: skip
-"""Functions of NumPy that give an array."""
-
-READ_BY_NUMPY = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring"})
-
-
-@family("numpy")
-def _array_function(path: str) -> Transfer | None:
-    package, _, name = path.rpartition(".")
-    if package != "numpy":
-        return None
-    return _read_array if name in READ_BY_NUMPY else _compute_array if name in OF_NUMPY else None
-
-
-def _read_array(call: Call) -> Value:
-    """`np.load("x.npy")`; objects of any kind may be in a file that is read with pickle."""
-    if call.is_open or "allow_pickle" in call.keywords or ("dtype" in call.keywords and not kind_given(call)):
-        escape(call)
-        return LibraryObject(call.path, call.values(), origin=call.location)
-    return data(call, ANY, kind_given(call))
-
-
-def _compute_array(call: Call) -> Value:
-    """An array of arrays and numbers; of something that is not understood nothing more is known."""
-    name = call.path.rpartition(".")[2]
-    operands = _operands(call)
-    # Text and objects are no arrays of numbers.
-    if any(isinstance(each, Constant) and isinstance(each.value, str) for each in operands):
-        return LibraryObject(call.path, call.values(), origin=call.location)
-    known = {"add", "subtract", "multiply", "divide", "maximum", "minimum"}
-    shape = _shape_after("add" if name in known else name, operands) if name in known | LIKE | ONE_BY_ONE else ANY
-    return _computed(call, name, operands, ANY if call.is_open else shape)
-
-
 def _make(call: Call) -> Value:
     """`torch.full((8,), 1)`, `torch.eye(8)`, `torch.randperm(8)`."""
     name = call.path.rpartition(".")[2]
     shapes = {"eye": Shape((None, None), False), "randperm": Shape((None,), False)}
+    if name == "full" and not call.is_open:
+        kind = _kind_of(call.value("fill_value", 1))
+        return data(call, sized(call.value("size", 0)), kind)
     return data(call, shapes.get(name, ANY), KINDS_MADE.get(name, ""))
 
 
-def _operands(call: Call) -> list[Value]:
+def sized(size: Value) -> Shape:
+    """The shape that a tuple of sizes asks for."""
+    return viewed(ANY, [size]) if isinstance(size, Sequence) else ANY
+
+
+def _kind_of(value: Value) -> str:
+    plain = literal(value)
+    is_number = isinstance(plain, int | float) and not isinstance(plain, bool)
+    return type(plain).__name__ if is_number else ""
+
+
+def operands_of(call: Call) -> list[Value]:
     """What a function or method works on; of one list or tuple, what is in it."""
     is_method = isinstance(call.receiver, Tensor)
     given = [argument.value for argument in (*call.positional, *call.keywords.values())]
@@ -167,14 +143,15 @@ def _operands(call: Call) -> list[Value]:
 def _compute(call: Call) -> Value:
     """The tensor that an operation gives of its operands."""
     name = call.path.rpartition(".")[2]
-    operands = _operands(call)
-    shape = ANY if call.is_open else _shape_after(name, operands)
+    given = operands_of(call)
+    shape = ANY if call.is_open else _other_shape(call, name) if name in OTHERS else shape_after(name, given)
     if name in LIKE:
         return data(call, shape, KINDS_MADE.get(name, ""))
-    return _computed(call, name, operands, shape)
+    return computed(call, name, given, shape)
 
 
-def _computed(call: Call, name: str, operands: list[Value], shape: Shape) -> Tensor:
+def computed(call: Call, name: str, operands: list[Value], shape: Shape) -> Tensor:
+    """What an operation makes of tensors and other things: a tensor of this shape."""
     tensors = [each for each in operands if isinstance(each, Tensor)]
     models = [each.model for each in tensors if each.model is not UNKNOWN]
     cuts = [each.cut for each in tensors if each.cut]
@@ -201,8 +178,9 @@ def _kind_after(call: Call, name: str, tensors: list[Tensor]) -> str:
     return kinds.pop() if is_kept and name not in {"norm", "var", "std"} else known
 
 
-def _shape_after(name: str, operands: list[Value]) -> Shape:
-    shapes = [_shape_of_operand(each) for each in operands]
+def shape_after(name: str, operands: list[Value]) -> Shape:
+    """The shape after an operation on numbers, rows or pairs."""
+    shapes = [shape_of_operand(each) for each in operands]
     if name in NUMBERS:
         return Shape((), False)
     if not shapes:
@@ -216,7 +194,71 @@ def _shape_after(name: str, operands: list[Value]) -> Shape:
     return Shape((None, None, None), False) if name == "bmm" else ANY
 
 
-def _shape_of_operand(value: Value) -> Shape:
+REDUCED = frozenset(
+    {"norm", "var", "std", "prod", "amin", "amax", "nanmean", "nansum", "logsumexp", "any", "all", "count_nonzero"}
+)
+"""Operations that leave one number, or one axis less."""
+
+SIZED = frozenset({"repeat", "tile", "expand", "broadcast_to", "new_zeros", "new_ones", "new_empty"})
+AS_ANOTHER = frozenset({"expand_as", "view_as", "reshape_as"})
+IN_ROWS = frozenset({"index_select", "fliplr", "flipud", "rot90", "sum_to_size", "narrow", "real", "imag", "angle"})
+"""Operations that keep the number of axes."""
+
+OF_RANK = {
+    "nonzero": 2,
+    "masked_select": 1,
+    "outer": 2,
+    "ger": 2,
+    "cdist": 2,
+    "addmm": 2,
+    "baddbmm": 3,
+    "bincount": 1,
+    "histc": 1,
+}
+
+
+def _other_shape(call: Call, name: str) -> Shape:
+    """The shape after an operation on the axes of one tensor."""
+    is_method = isinstance(call.receiver, Tensor)
+    given = [argument.value for argument in call.positional]
+    subject = call.receiver if is_method else given[0] if given else call.value("input")
+    shape, others = shape_of_operand(subject), given if is_method else given[1:]
+    if name in REDUCED:
+        return _reduced(call, name, shape, others)
+    if name in OF_RANK and "as_tuple" not in call.keywords:
+        return Shape((None,) * OF_RANK[name], False)
+    if name in SIZED:
+        asked = call.keywords.get("size", call.keywords.get("dims"))
+        return repeated(shape, others if asked is None else [asked.value])
+    if name in AS_ANOTHER:
+        return shape_of_operand(call.value("other", 0 if is_method else 1))
+    if name in {"gather", "take_along_dim", "take"}:
+        return shape_of_operand(call.value("index", len(given) - 1))
+    return _kept_rank(call, name, shape, others)
+
+
+def _reduced(call: Call, name: str, shape: Shape, others: list[Value]) -> Shape:
+    position = 1 if name == "norm" else 0
+    axis = call.keywords.get("dim", call.keywords.get("axis"))
+    along = axis.value if axis else others[position] if len(others) > position else None
+    keeps = [each.value for name, each in call.keywords.items() if name.startswith("keepdim")]
+    if len(others) > position + 1 or any(not isinstance(each, Constant) for each in keeps):
+        return ANY
+    return without_axes(shape, along, keeps=any(map(is_true, keeps)))
+
+
+def _kept_rank(call: Call, name: str, shape: Shape, others: list[Value]) -> Shape:
+    """Operations that leave as many axes as there were, each of another size."""
+    if name == "repeat_interleave" and not call.keywords and len(others) == 1:
+        return Shape((None,), False)
+    if name == "t":
+        return Shape(shape.sizes[::-1], shape.is_open)
+    is_kept = name in IN_ROWS or (name == "repeat_interleave" and len(others) + len(call.keywords) == 2)
+    return Shape((None,) * len(shape.sizes), False) if is_kept and not shape.is_open else ANY
+
+
+def shape_of_operand(value: Value) -> Shape:
+    """The shape of a tensor, or of a number."""
     match value:
         case Tensor(shape=shape):
             return shape
@@ -229,7 +271,10 @@ def _shape_of_operand(value: Value) -> Shape:
 def _several(call: Call) -> Value:
     """`left, right = x.chunk(2)`: as many parts as are asked for, where that is a number."""
     name = call.path.rpartition(".")[2]
-    part = _computed(call, name, _operands(call), ANY)
+    given = operands_of(call)
+    whole = shape_of_operand(given[0]) if given else ANY
+    known = not whole.is_open and name in {"chunk", "split", "tensor_split", "split_with_sizes", "hsplit", "vsplit"}
+    part = computed(call, name, given, Shape((None,) * len(whole.sizes), False) if known else ANY)
     asked = call.value("chunks", 0 if isinstance(call.receiver, Tensor) else 1)
     count = integer(asked) if name == "chunk" else None
     if count is not None and 0 < count <= MOST_PARTS:
@@ -242,10 +287,13 @@ MOST_PARTS = 64
 
 
 def _sorted(call: Call) -> Value:
-    operands = _operands(call)
-    values, indices = (_computed(call, call.path.rpartition(".")[2], operands, ANY) for _ in range(2))
+    given, name = operands_of(call), call.path.rpartition(".")[2]
+    whole = shape_of_operand(given[0]) if given and not call.is_open else ANY
+    is_kept = name in {"sort", "topk", "cummax", "cummin"} and not whole.is_open
+    shape = Shape((None,) * len(whole.sizes), False) if is_kept else ANY
+    values, indices = (computed(call, name, given, shape) for _ in range(2))
     indices.kind = "int"
-    return Sequence([values, indices], "tuple", origin=call.location)
+    return Fields([values, indices], "tuple", names=("values", "indices"), origin=call.location)
 
 
 def _in_place(call: Call) -> Value:
@@ -304,7 +352,10 @@ def _pack(call: Call) -> Value:
         packed.role, packed.model, call.text, packed.made, ANY if sizes is None else Shape((None, *sizes), False),
         packed.kind, packed.cut, origin=call.location,
     )  # fmt: skip
-    return Sequence([data_of, UNKNOWN, UNKNOWN, UNKNOWN], "tuple", origin=call.location)
+    # Two parts up to torch 1.0, four since then.
+    fields = ("data", "batch_sizes", "sorted_indices", "unsorted_indices")
+    parts: list[Value] = [data_of, Unknown(), Unknown(), Unknown()]
+    return Fields(parts, "tuple", False, False, 4, names=fields, origin=call.location)
 
 
 DRAWN = frozenset({"sample", "rsample", "sample_n"})
@@ -319,12 +370,21 @@ def _of_distribution(call: Call) -> Value:
         escape(call)
         return UNKNOWN
     name = call.path.rpartition(".")[2]
-    operands = [*receiver.arguments.values(), *(argument.value for argument in call.positional)]
-    made = _computed(call, name, operands, ANY)
+    given = [*receiver.arguments.values(), *(argument.value for argument in call.positional)]
+    made = computed(call, name, given, ANY)
     if name in DRAWN - {"rsample"}:
         # `sample` runs without a gradient, `rsample` with one.
         made.cut = made.cut or Operation(name, call.location, call.text)
     return made
+
+
+@function("torch.is_tensor")
+def _is_tensor(call: Call) -> Value:
+    """`if torch.is_tensor(index): index = index.tolist()`: a number is none."""
+    given = call.value("obj", 0)
+    if isinstance(given, Whole | Constant):
+        return Constant(False)
+    return Constant(True) if isinstance(given, Tensor) else UNKNOWN
 
 
 @function("torch.cuda.device_count", "torch.xpu.device_count")

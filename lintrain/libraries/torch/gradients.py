@@ -15,13 +15,14 @@ from lintrain.interpreter.core.registry import attribute_of, function, method, s
 from lintrain.interpreter.tracing import DATA, detached, traced
 from lintrain.libraries.torch.freezing import mode_of
 from lintrain.libraries.torch.layers import sizes_of
-from lintrain.libraries.torch.tensors import from_literal, of_unknown
+from lintrain.libraries.torch.literals import from_literal
+from lintrain.libraries.torch.tensors import of_unknown
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Parameter, Role, Scaler, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value, is_true
-from lintrain.pipeline.values.tensors import Derived
+from lintrain.pipeline.values.tensors import Derived, Shape
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 MODEL_NAME = lazy_pattern(
@@ -96,6 +97,9 @@ def _gradient_of(reader: Reader, value: Value, name: str, location: Location) ->
         return detached(value, name, location)
     if name == "shape" and isinstance(value, Tensor):
         return sizes_of(value) or Bound(value, name)
+    if name in {"T", "mT"} and isinstance(value, Tensor) and not value.shape.is_open:
+        shape = Shape(value.shape.sizes[::-1], False)
+        return replace(value, shape=shape, is_reshaped=True) if name == "T" or shape.rank == 2 else Bound(value, name)
     if name != "grad":
         return Bound(value, name)
     reader.act(Act.GRADIENT, location, value)

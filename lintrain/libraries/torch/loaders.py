@@ -202,7 +202,7 @@ def _made(call: Call, parts: tuple[Value, ...], rows: int | None = None) -> Torc
 
 @method(TorchDataset, "__getitem__", "__len__")
 def _look(call: Call) -> Value:
-    return UNKNOWN
+    return Whole(origin=call.location) if call.path.endswith("__len__") else UNKNOWN
 
 
 @element_of(TorchDataset)

@@ -21,9 +21,10 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.shapes import ANY, RESHAPES, integer, product, unsqueezed, viewed
 from lintrain.interpreter.tracing import ACTIVATIONS, CUTS, DATA, KINDS, REBUILDS, kind_given, normalised, rest, traced
+from lintrain.libraries.torch.literals import data, note_stacked_rows
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
-from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
+from lintrain.pipeline.values.data import ColumnValues, Kind, Rows
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -34,10 +35,9 @@ from lintrain.pipeline.values.python import (
     Slice,
     Unknown,
     Value,
-    is_true,
     literal,
 )
-from lintrain.pipeline.values.tensors import Derived, Operation, Real, Shape, Whole, shape_of
+from lintrain.pipeline.values.tensors import AxisSize, Derived, Operation, Shape, shape_of
 
 
 def activated(call: Call) -> Value:
@@ -102,7 +102,17 @@ def _move(call: Call) -> Value:
     return _derived(moved, name, call, shape_of(moved))
 
 
-@function("torch.stack")
+@method(Unknown, "size")
+def _size_of_unknown(call: Call) -> Value:
+    """`x.size(0)`, which only tensors have: a whole number."""
+    axis = integer(call.value("dim", 0))
+    if axis is None or len(call.positional) + len(call.keywords) != 1:
+        call.receiver = dispatch.child(call.reader, call.receiver, "size")
+        return CALLED[Unknown](call)
+    return AxisSize(name="size", axis=axis)
+
+
+@function("torch.stack", "numpy.stack")
 def _stack(call: Call) -> Value:
     """Stretches of the same data put together: as one of them, for what is followed."""
     given = call.value("tensors", 0)
@@ -190,15 +200,6 @@ def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value
     return Derived(of=value, by="slice", text=text.rpartition("[")[2].removesuffix("]"), origin=location)
 
 
-def data(call: Call, shape: Shape, kind: str) -> Value:
-    """A tensor of numbers that no model made; one that autograd shall follow is a leaf of its graph."""
-    # A leaf that learns is a parameter rather than data, and its gradient is what matters.
-    if is_true(call.value("requires_grad")):
-        return Tensor(text=call.text, shape=shape, kind=kind_given(call) or kind, origin=call.location)
-    made = Operation(DATA, call.location, call.text)
-    return Tensor(text=call.text, made=made, shape=shape, kind=kind_given(call) or kind, origin=call.location)
-
-
 @function("torch.randn", "torch.rand", "torch.zeros", "torch.ones", "torch.empty", "numpy.random.randn")
 @function("numpy.random.rand", "numpy.zeros", "numpy.ones", "numpy.random.random")
 def _sized(call: Call) -> Value:
@@ -233,61 +234,18 @@ def _line(call: Call) -> Value:
     return data(call, Shape((None,), False), "int" if is_whole else "")
 
 
-def _kind_of_number(value: Value) -> str:
-    """The kind of a single number; empty for what is none, or may be a list."""
-    match value:
-        # Before `int`, since True is an int to Python but makes a tensor of booleans.
-        case Constant(value=bool()):
-            return "bool"
-        case Constant(value=int()) | Whole():
-            return "int"
-        case Constant(value=float()) | Real():
-            return "float"
-        case ColumnValues(column=Column(kind=Kind.CLASS | Kind.INTEGER | Kind.FLOAT as kind), dataset=Rows() as rows):
-            return "" if rows.is_batch else "float" if kind is Kind.FLOAT else "int"
-        case _:
-            return ""
-
-
-def note_stacked_rows(call: Call, given: Value) -> None:
-    """Record token rows of unequal length that are put into one tensor: `torch.tensor([row["input_ids"] for …])`."""
-    match given:
-        case Sequence(items=[ColumnValues(column=column, dataset=Rows(is_batch=False) as rows, stretch="") as row]):
-            # Only without padding and from several rows: one row alone, or rows of one length, make a
-            # tensor.
-            is_ragged = column.kind is Kind.TOKENS and column.padding is Padding.NONE and not given.is_complete
-            is_certain = not call.reader.guards and len(call.reader.conditions) <= rows.depth
-            if is_ragged and is_certain and call.path.startswith("torch."):
-                call.reader.record.misuses.append(Misuse(call.location, row, "stacked", call.text))
-        case _:
-            pass
-
-
-def from_literal(call: Call) -> Value | None:
-    """`torch.tensor([[1.0, 2.0]])`: shape and kind of nested lists of numbers; None for anything else."""
-    given = call.positional[0].value if call.positional else Absent()
-    note_stacked_rows(call, given)
-    if not isinstance(given, Sequence | Whole | Real):
-        return None
-    sizes: list[int | None] = []
-    while isinstance(given, Sequence) and given.items:
-        sizes.append(len(given.items) if given.is_complete else None)
-        given = given.items[0]
-    kind = _kind_of_number(given)
-    if not kind:
-        return None
-    kind = {"torch.Tensor": "float", "torch.FloatTensor": "float", "torch.LongTensor": "int"}.get(call.path, kind)
-    return data(call, Shape(tuple(sizes), False), kind)
-
-
 def joined(call: Call) -> Tensor | None:
     """What `torch.cat` and `torch.stack` give; None where the tensors are not known."""
     given = call.value("tensors", 0)
     items = [item for item in given.items if isinstance(item, Tensor)] if isinstance(given, Sequence) else []
-    if not isinstance(given, Sequence) or not items or len(items) != len(given.items):
+    if not isinstance(given, Sequence) or not items:
         return None
+    if len(items) != len(given.items):
+        return _with_unknown(call, given)
     name = call.path.rpartition(".")[2]
-    shape = _shape(call, [item.shape for item in items], is_stack=name == "stack") if given.is_complete else ANY
+    shape = _shape(call, [item.shape for item in items], is_stack=name == "stack")
+    if not given.is_complete and not shape.is_open:
+        shape = Shape((None,) * len(shape.sizes), False)
     kinds = {item.kind for item in items}
     cuts = [item.cut for item in items if item.cut]
     return Tensor(
@@ -301,13 +259,26 @@ def joined(call: Call) -> Tensor | None:
     )
 
 
+def _with_unknown(call: Call, given: Sequence) -> Tensor:
+    """Tensors put together with something else: as many axes as those have."""
+    name = call.path.rpartition(".")[2]
+    shapes = [item.shape if isinstance(item, Tensor) else ANY for item in given.items]
+    shape = _shape(call, shapes, is_stack=name == "stack")
+    return replace(
+        of_unknown(call, UNKNOWN), shape=shape if shape.is_open else Shape((None,) * len(shape.sizes), False)
+    )
+
+
 def _shape(call: Call, shapes: list[Shape], *, is_stack: bool) -> Shape:
     given = call.value("axis") if "axis" in call.keywords else call.value("dim", 1)
     axis: Value = Constant(0) if isinstance(given, Absent) else given
-    ranks = {shape.rank for shape in shapes}
+    ranks = {shape.rank for shape in shapes if not shape.is_open}
     number = integer(axis)
-    if call.is_open or number is None or len(ranks) != 1 or None in ranks:
+    if call.is_open or number is None or len(ranks) != 1:
         return ANY
+    # What is put together has as many axes: where some of it is not known, the rest shows them.
+    open_one = Shape((None,) * (ranks.pop() or 0), False)
+    shapes = [open_one if shape.is_open else shape for shape in shapes]
     if is_stack:
         common = Shape(
             tuple(_common([shape.sizes[index] for shape in shapes]) for index in range(len(shapes[0].sizes))), False

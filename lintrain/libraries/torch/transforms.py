@@ -19,10 +19,12 @@ from lintrain.pipeline.values.loading import Named
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
+    Absent,
     Bound,
     Constant,
     Function,
     Instance,
+    Library,
     LibraryObject,
     Literal,
     Mapping,
@@ -65,14 +67,32 @@ def _open(call: Call) -> Value:
 @method(ColumnValues, "convert", "resize", "crop", "rotate", "transpose", "thumbnail", "filter", "point", "quantize")
 def _changed_image(call: Call) -> Value:
     """What Pillow gives of an image is one."""
-    return image(call) if is_image(call.receiver) else UNKNOWN
+    if not is_image(call.receiver):
+        return UNKNOWN
+    made, before = image(call), call.receiver.axes if isinstance(call.receiver, ColumnValues) else None
+    mode = literal(call.value("mode", 0)) if call.path.endswith("convert") else None
+    made.axes = AXES.get(mode) if isinstance(mode, str) else before
+    return made
+
+
+AXES = {"L": 2, "1": 2, "P": 2, "I": 2, "F": 2, "RGB": 3, "RGBA": 3, "LA": 3, "CMYK": 3, "HSV": 3, "LAB": 3, "YCbCr": 3}
+"""The axes of the array that an image of a mode of Pillow becomes."""
 
 
 @function("cv2.imread", "cv2.imdecode")
 def _read(call: Call) -> Value:
     """An array [height, width, colours]; with flags another one."""
-    shape = CHANNELS_FIRST if len(call.positional) + len(call.keywords) == 1 and call.path == "cv2.imread" else ANY
-    return _array(call, shape, "int")
+    flags = call.value("flags", 1)
+    name = flags.name if isinstance(flags, Library) else str(literal(flags))
+    known = ANY if call.is_open else OF_FLAGS.get("" if isinstance(flags, Absent) else name, ANY)
+    return _array(call, known if call.path == "cv2.imread" else ANY, "int")
+
+
+OF_FLAGS = {
+    "": CHANNELS_FIRST, "IMREAD_COLOR": CHANNELS_FIRST, "1": CHANNELS_FIRST,
+    "IMREAD_GRAYSCALE": Shape((None, None), False), "0": Shape((None, None), False),
+}  # fmt: skip
+"""The axes of an image by how OpenCV is asked to read it."""
 
 
 @family("cv2")
@@ -91,7 +111,21 @@ CHANGING = frozenset(
 
 
 def _changed_array(call: Call) -> Value:
-    return _array(call, ANY, "")
+    """As many axes as before, but for a conversion to one shade and back."""
+    name = call.path.rpartition(".")[2]
+    given = call.positional[0].value if call.positional else UNKNOWN
+    rank = given.shape.rank if isinstance(given, Tensor) and not call.is_open else None
+    if name == "cvtColor":
+        code = call.value("code", 1)
+        text = code.name if isinstance(code, Library) else ""
+        rank = 2 if text.endswith("2GRAY") else 3 if text.startswith("COLOR_") else None
+    # Resizing drops an axis of one colour.
+    keeps = name in {"cvtColor", "flip", "rotate", "blur"} or rank == 2 or (rank == 3 and _has_colours(given))
+    return _array(call, ANY if rank is None or not keeps else Shape((None,) * rank, False), "")
+
+
+def _has_colours(given: Value) -> bool:
+    return isinstance(given, Tensor) and given.kind == "int"
 
 
 def _array(call: Call, shape: Shape, kind: str) -> Tensor:
@@ -213,7 +247,10 @@ def _augmented_part(call: Call, name: str, argument: Argument, *, is_tensor: boo
     if not name.startswith(("image", "mask")) or name in {"images", "masks"}:
         return argument.value
     is_picture = is_tensor and name.startswith("image")
-    return _array(call, CHANNELS_FIRST if is_picture else ANY, "")
+    given = argument.value
+    rank = given.shape.rank if isinstance(given, Tensor) else given.axes if isinstance(given, ColumnValues) else None
+    kept = ANY if rank is None else Shape((None,) * rank, False)
+    return _array(call, CHANNELS_FIRST if is_picture else kept, "")
 
 
 def _record(call: Call, held: LibraryObject) -> Value:

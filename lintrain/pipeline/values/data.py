@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import abc
 from collections.abc import Iterable
 from dataclasses import field, replace
 
@@ -172,13 +173,33 @@ class ColumnValues(Value):
     """The values of one column of a data set, of a batch, of a row or of an Encoding: `dataset` is that owner.
 
     `stretch` is the code in the brackets where they are a slice of it. `whole` are the values that a loop takes this
-    row of: what is done to the row is done to them.
+    row of: what is done to the row is done to them. `axes` counts the axes of an array of them, where that is known:
+    0 of one number, 1 of a column, 2 or 3 of an image.
     """
 
     column: Column
     dataset: Value = UNKNOWN
     stretch: str = ""
     whole: ColumnValues | None = None
+    axes: int | None = None
+
+    def merged(self, others: abc.Sequence[Value]) -> Value | None:
+        """Values that are of one kind, and padded alike: which column they are of is not known."""
+        values = [self, *(each for each in others if isinstance(each, ColumnValues))]
+        columns = [each.column for each in values]
+        is_alike = len({(column.kind, column.padding, column.is_stacked) for column in columns}) == 1
+        if len(values) <= len(others) or not is_alike or self.column.kind is Kind.UNKNOWN:
+            return None
+        names = {column.name for column in columns}
+        like = Column(names.pop() if len(names) == 1 else "", self.column.kind, padding=self.column.padding)
+        owners = {id(each.dataset) for each in values}
+        column = replace(like, is_masked=any(each.is_masked for each in columns), is_stacked=self.column.is_stacked)
+        axes = {each.axes for each in values}
+        return ColumnValues(
+            column,
+            self.dataset if len(owners) == 1 else UNKNOWN,
+            axes=axes.pop() if len(axes) == 1 else None,
+        )
 
 
 @dataclass(eq=False, slots=True)

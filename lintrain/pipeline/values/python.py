@@ -7,10 +7,21 @@ from collections import abc
 from collections.abc import Iterable
 from dataclasses import field
 from math import isfinite
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from lintrain.model.location import Location
-from lintrain.pipeline.values.certainty import Default, is_uncertain, note_read
+from lintrain.pipeline.values.basic import ABSENT as ABSENT
+from lintrain.pipeline.values.basic import UNKNOWN as UNKNOWN
+from lintrain.pipeline.values.basic import Absent as Absent
+from lintrain.pipeline.values.basic import Constant as Constant
+from lintrain.pipeline.values.basic import Literal as Literal
+from lintrain.pipeline.values.basic import OneOf as OneOf
+from lintrain.pipeline.values.basic import OptionValue as OptionValue
+from lintrain.pipeline.values.basic import Unknown as Unknown
+from lintrain.pipeline.values.basic import Unstored as Unstored
+from lintrain.pipeline.values.basic import Value as Value
+from lintrain.pipeline.values.basic import constant as constant
+from lintrain.pipeline.values.certainty import Default
 from lintrain.pipeline.values.closure import MOST_CLASSES, Closure, ancestry_of
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -20,103 +31,6 @@ if TYPE_CHECKING:
 
 MOST_OPTIONS = 4
 """A value that may be more than this many things is Unknown: no rule can judge it."""
-
-Literal = str | int | float | bool | bytes | complex | None
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class Value:
-    """Something that a name may be bound to; two values are the same only when they are one object.
-
-    `origin` is the place where it was made, None for what the language or a library made.
-    """
-
-    origin: Location | None = None
-
-    def merged(self, others: abc.Sequence[Value]) -> Value | None:  # noqa: ARG002 - what most values are asked in vain
-        """One value for this and others that are too many to keep apart; None where nothing is common to them."""
-        return None
-
-
-@dataclass(eq=False, slots=True)
-class Unknown(Value):
-    """Not understood. `name` is that of the parameter it came in by, so that one unknown thing can be followed."""
-
-    name: str = ""
-
-
-@dataclass(eq=False, slots=True)
-class OneOf(Unknown):
-    """One of many literals of one type, it is not known which: what a list holds at an unknown index."""
-
-    literals: tuple[Literal, ...] = ()
-
-
-@dataclass(eq=False, slots=True)
-class Unstored(Unknown):
-    """What a container holds that nothing was put into yet: code that takes it has put something in before."""
-
-
-@dataclass(eq=False, slots=True)
-class Absent(Value):
-    """Known not to be there: an argument that was not given."""
-
-
-UNKNOWN = Unknown()
-ABSENT = Absent()
-
-
-@dataclass(eq=False, slots=True)
-class Constant(Value):
-    """A literal value; `default` if something outside of the script may set another one."""
-
-    value: Literal
-    default: Default | None = None
-
-    @property
-    def may_differ(self) -> bool:
-        """Whether another value is as likely: a default that is not an option's."""
-        return is_uncertain(self.default)
-
-
-_HELD: Any = vars(Constant)["value"]
-"""The slot of a constant's value, below the property of `OptionValue`."""
-
-
-class _Unread:
-    """In place of a value that counts as unknown; equals nothing."""
-
-
-class OptionValue(Constant):
-    """What an option is by default; the reading of its value is recorded (`lintrain.pipeline.values.certainty`)."""
-
-    __slots__ = ()
-
-    @property
-    def value(self) -> Literal:
-        """The default, unless a rule is asked what it would say without it."""
-        held = _HELD.__get__(self)
-        reading = note_read(self.default) if self.default is not None else None
-        if reading is None or reading.changed != self.default:
-            return cast("Literal", held)
-        if (
-            reading.is_passed
-            and isinstance(held, bool)
-            and reading.changed is not None
-            and self.origin == reading.changed.location
-        ):
-            return not held
-        return cast("Literal", _Unread())
-
-    @value.setter
-    def value(self, given: Literal) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        _HELD.__set__(self, given)
-
-
-def constant(value: Literal, default: Default | None = None, origin: Location | None = None) -> Constant:
-    """A literal value; `default` if something outside of the script may set another one."""
-    made = OptionValue if default is not None and default.option else Constant
-    return made(value, default, origin=origin)
 
 
 def first_default(*values: Value) -> Default | None:
@@ -138,10 +52,25 @@ class Sequence(Value):
     is_closed: bool = False
     placed: int = 0
 
+    def merged(self, others: abc.Sequence[Value]) -> Value | None:
+        """Tuples of one length: each item is any of theirs."""
+        rows = [each for each in (self, *others) if isinstance(each, Sequence) and each.is_complete]
+        is_tuple = all(row.kind == "tuple" and len(row.items) == len(self.items) for row in rows)
+        if len(rows) <= len(others) or not is_tuple:
+            return None
+        return Sequence([join(items) for items in zip(*(row.items for row in rows), strict=True)], "tuple")
+
     @property
     def knows_items(self) -> bool:
         """Whether each item is certainly one of `items`."""
         return self.is_complete or self.is_closed
+
+
+@dataclass(eq=False, slots=True)
+class Fields(Sequence):
+    """A tuple of a library whose items have names as well: `packed.data`, `tensor.max(1).values`."""
+
+    names: tuple[str, ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -168,10 +97,15 @@ class Mapping(Value):
 
     def merged(self, others: abc.Sequence[Value]) -> Value | None:
         """Dictionaries with the same keys: each entry is any of theirs."""
-        rows = [each for each in (self, *others) if isinstance(each, Mapping) and each.is_complete]
-        if len(rows) <= len(others) or any(each.entries.keys() != self.entries.keys() for each in rows):
+        rows = [each for each in (self, *others) if isinstance(each, Mapping)]
+        if len(rows) <= len(others):
             return None
-        return Mapping({key: join(row.entries[key] for row in rows) for key in self.entries})
+        # Inputs of one model or another: what all of them have, and others that some have.
+        common = [key for key in self.entries if all(key in row.entries for row in rows)]
+        is_same = all(row.is_complete and len(row.entries) == len(common) for row in rows)
+        if not common:
+            return None
+        return Mapping({key: join(row.entries[key] for row in rows) for key in common}, is_same)
 
 
 @dataclass(eq=False, slots=True)
@@ -285,6 +219,15 @@ class Instance(Value):
 
     cls: Class
     attributes: dict[str, Value] = field(default_factory=lambda: {})
+
+    def merged(self, others: abc.Sequence[Value]) -> Value | None:
+        """Objects of one class: each attribute is any of theirs."""
+        objects = [each for each in (self, *others) if isinstance(each, Instance) and each.cls is self.cls]
+        if len(objects) <= len(others):
+            return None
+        common = [name for name in self.attributes if all(name in each.attributes for each in objects)]
+        held = {name: join(each.attributes[name] for each in objects) for name in common}
+        return Instance(self.cls, held, origin=self.origin)
 
 
 @dataclass(eq=False, slots=True)

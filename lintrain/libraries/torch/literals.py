@@ -1,0 +1,109 @@
+"""Arrays and tensors that code makes of numbers: of nested lists, of the values of a frame, of an image."""
+
+from __future__ import annotations
+
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.shapes import ANY
+from lintrain.interpreter.tracing import DATA, KINDS, kind_given
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.columns import Series
+from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.python import Absent, Constant, Either, OneOf, Sequence, Unknown, Value, is_true
+from lintrain.pipeline.values.tensors import Operation, Real, Shape, Whole
+
+
+def data(call: Call, shape: Shape, kind: str) -> Tensor:
+    """A tensor of numbers that no model made; one that autograd shall follow is a leaf of its graph."""
+    # A leaf that learns is a parameter rather than data, and its gradient is what matters.
+    if is_true(call.value("requires_grad")):
+        return Tensor(text=call.text, shape=shape, kind=kind_given(call) or kind, origin=call.location)
+    made = Operation(DATA, call.location, call.text)
+    return Tensor(text=call.text, made=made, shape=shape, kind=kind_given(call) or kind, origin=call.location)
+
+
+NUMERIC = "number"
+"""The kind of one number of which nothing else is known."""
+
+OF_FRAMES = {Kind.CLASS: "int", Kind.INTEGER: "int", Kind.FLOAT: "float", Kind.UNKNOWN: NUMERIC, Kind.IMAGE: "int"}
+"""The kinds of tensors that are made of a frame's values, and of images: those of text raise."""
+
+
+def of_values(call: Call, given: Value) -> Tensor | None:
+    """The array that a column of a frame, one number of it or an image becomes; None of anything else."""
+    match given:
+        case ColumnValues(column=column, dataset=Unknown(), axes=axes) if column.kind in OF_FRAMES:
+            is_image = column.kind is Kind.IMAGE
+            if axes is None and not is_image:
+                return None
+        case Series(column=column):
+            axes = 1
+        case _:
+            return None
+    kind = OF_FRAMES.get(column.kind, "")
+    shape = ANY if axes is None else Shape((None,) * axes, False)
+    named = KINDS.get(call.path.rpartition(".")[2], "")
+    return data(call, shape, named or ("" if kind == NUMERIC else kind))
+
+
+def _kind_of_number(value: Value) -> str:
+    """The kind of a single number; empty for what is none, or may be a list."""
+    match value:
+        case OneOf(literals=(first, *_)) if isinstance(first, int | float):
+            return type(first).__name__  # `bool`, `int` or `float`
+        case Either(options=options):
+            kinds = {_kind_of_number(option) for option in options}
+            return kinds.pop() if len(kinds) == 1 else ""
+        case ColumnValues(column=column, dataset=Unknown(), axes=0):
+            return OF_FRAMES.get(column.kind, "")
+        # Before `int`, since True is an int to Python but makes a tensor of booleans.
+        case Constant(value=bool()):
+            return "bool"
+        case Constant(value=int()) | Whole():
+            return "int"
+        case Constant(value=float()) | Real():
+            return "float"
+        case ColumnValues(column=Column(kind=Kind.CLASS | Kind.INTEGER | Kind.FLOAT as kind), dataset=Rows() as rows):
+            return "" if rows.is_batch else "float" if kind is Kind.FLOAT else "int"
+        case _:
+            return ""
+
+
+def note_stacked_rows(call: Call, given: Value) -> None:
+    """Record token rows of unequal length that are put into one tensor: `torch.tensor([row["input_ids"] for …])`."""
+    match given:
+        case Sequence(items=[ColumnValues(column=column, dataset=Rows(is_batch=False) as rows, stretch="") as row]):
+            # Only without padding and from several rows: one row alone, or rows of one length, make a
+            # tensor.
+            is_ragged = column.kind is Kind.TOKENS and column.padding is Padding.NONE and not given.is_complete
+            is_certain = not call.reader.guards and len(call.reader.conditions) <= rows.depth
+            if is_ragged and is_certain and call.path.startswith("torch."):
+                call.reader.record.misuses.append(Misuse(call.location, row, "stacked", call.text))
+        case _:
+            pass
+
+
+def from_literal(call: Call) -> Value | None:
+    """`torch.tensor([[1.0, 2.0]])`: shape and kind of nested lists of numbers; None for anything else."""
+    given = call.positional[0].value if call.positional else Absent()
+    note_stacked_rows(call, given)
+    if not isinstance(given, Sequence | Whole | Real):
+        return None
+    sizes: list[int | None] = []
+    while isinstance(given, Sequence) and given.items:
+        sizes.append(len(given.items) if given.is_complete else None)
+        given = given.items[0]
+    kind = _kind_of_number(given)
+    if not kind:
+        return _of_arrays(call, sizes, given)
+    kind = "" if kind == NUMERIC else kind
+    kind = {"torch.Tensor": "float", "torch.FloatTensor": "float", "torch.LongTensor": "int"}.get(call.path, kind)
+    return data(call, Shape(tuple(sizes), False), kind)
+
+
+def _of_arrays(call: Call, sizes: list[int | None], item: Value) -> Tensor | None:
+    """`np.array([row, other])` of arrays with known axes."""
+    part = item if isinstance(item, Tensor) else of_values(call, item) if isinstance(item, Series) else None
+    if part is None or part.shape.is_open or not sizes:
+        return None
+    return data(call, Shape((*sizes, *part.shape.sizes), False), part.kind)

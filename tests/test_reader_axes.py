@@ -1,0 +1,157 @@
+"""How many axes a tensor has: after operations on axes, made of numbers, of a frame's values, of images, of labels."""
+
+from __future__ import annotations
+
+import pytest
+
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.python import Value
+from tests.test_reader_language import value_of
+
+PRELUDE = """
+import cv2
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import LabelEncoder
+from torch.nn.utils.rnn import pack_padded_sequence
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+rows = torch.zeros(8, 2)
+labels = torch.zeros(8, dtype=torch.long)
+tokens = torch.zeros(8, 5, dtype=torch.long)
+frame = pd.read_csv(path)
+numbers = {name: place for place, name in enumerate(names)}
+"""
+
+
+def shown(value: Value) -> str:
+    assert isinstance(value, Tensor), value
+    return f"{value.shape} {value.kind}".strip()
+
+
+def of(expression: str, code: str = "") -> str:
+    return shown(value_of(PRELUDE + code, expression))
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("rows.sum(1, keepdim=True)", "(8, 1) float"),
+        ("rows.mean(dim=0, keepdim=True)", "(1, 2) float"),
+        ("rows.sum(1, keepdim=flag)", "(…,) float"),
+        ("rows.norm(2, 1)", "(8,)"),
+        ("rows.norm()", "()"),
+        ("rows.std(0)", "(2,) float"),
+        ("torch.any(rows, dim=1)", "(8,) bool"),
+        ("rows.max(1)[0]", "(8,) float"),
+        ("rows.max(dim=1).indices", "(8,) int"),
+        ("torch.max(rows, 1)[1]", "(8,) int"),
+        ("torch.max(rows, torch.zeros(2))", "(8, 2) float"),
+        ("rows.max(axis=1)", "(8,) float"),
+        ("rows.topk(1).values", "(N, *)"),
+        ("torch.sort(labels)[1]", "(N,) int"),
+        ("rows.gather(1, labels.unsqueeze(1))", "(8, 1)"),
+        ("labels.repeat(3)", "(N,) int"),
+        ("labels.repeat(3, 1)", "(N, *) int"),
+        ("labels.repeat_interleave(3)", "(N,) int"),
+        ("labels.expand(4, 8)", "(N, *) int"),
+        ("labels.expand_as(tokens)", "(8, 5) int"),
+        ("rows.t()", "(2, 8) float"),
+        ("rows.T", "(2, 8) float"),
+        ("rows.chunk(2)[0]", "(N, *)"),
+        ("torch.masked_select(unknown, mask)", "(N,)"),
+        ("torch.nonzero(unknown)", "(N, *) int"),
+        ("torch.full((8,), 1.0)", "(8,) float"),
+        ("torch.full(size, 1.0)", "(…,) float"),
+        ("torch.cat([labels, unknown])", "(N,)"),
+        ("torch.stack([labels, unknown])", "(N, *)"),
+        ("pack_padded_sequence(tokens, lengths).data", "(N,) int"),
+        ("np.expand_dims(np.zeros(3), 0)", "(1, 3)"),
+        ("np.stack([np.zeros(3), np.ones(3)])", "(2, 3) float"),
+        ("np.array([np.zeros(3), np.ones(3)])", "(2, 3) float"),
+        ("torch.ones(unknown.size(0))", "(N,) float"),
+        ("torch.ones(unknown.size())", "(…,) float"),
+    ],
+)
+def test_operations_on_axes_leave_a_known_number_of_them(expression: str, expected: str) -> None:
+    assert of(expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("labels[torch.randperm(8)[:4]]", "(N,) int"),
+        ("rows[labels]", "(8, 2) float"),
+        ("rows[[1, 2, 3]]", "(N, 2) float"),
+        ("labels[labels != -100]", "(N,) int"),
+        ("rows[rows > 0]", "(N,) float"),
+        ("rows[labels > 0]", "(N, 2) float"),
+        ("rows[torch.arange(8), labels]", "(8,) float"),
+        ("rows[unknown]", "(…,) float"),
+        ("rows[unknown > 0]", "(…,) float"),
+    ],
+)
+def test_places_and_masks_in_a_subscript_leave_a_known_number_of_axes(expression: str, expected: str) -> None:
+    assert of(expression) == expected
+
+
+def test_the_parts_of_packed_rows_are_two_in_old_versions_and_four_in_new_ones() -> None:
+    assert of("x", "x, _ = pack_padded_sequence(tokens, lengths)") == "(N,) int"
+    assert of("x", "x, _, _, _ = pack_padded_sequence(tokens, lengths)") == "(N,) int"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("torch.tensor([numbers[name]])", "(1,) int"),
+        ("torch.LongTensor([numbers[name] for name in others])", "(N,) int"),
+        ("torch.tensor([positive, not negative], dtype=torch.float)", "(…,) float"),
+        ("torch.tensor([not positive, not negative], dtype=torch.float)", "(2,) float"),
+        ("torch.tensor([unknown])", "(…,)"),
+        ("torch.tensor(frame.iloc[3]['label'])", "()"),
+        ("torch.tensor([frame.iloc[3].label])", "(1,)"),
+        ("torch.tensor(frame['label'].values)", "(N,)"),
+        ("torch.tensor(frame['label'].tolist())", "(N,)"),
+        ("torch.tensor(frame['label'])", "(N,)"),
+        ("torch.tensor(frame.iloc[0, 1:].values)", "(N,)"),
+        ("torch.tensor(frame['label'].values[3])", "()"),
+        ("torch.LongTensor(train_test_split(frame, frame['label'].values)[3])", "(N,) int"),
+        ("torch.tensor(LabelEncoder().fit_transform(frame['label']))", "(N,) int"),
+        ("torch.from_numpy(np.array(Image.open(path).convert('L')))", "(N, *) int"),
+        ("torch.from_numpy(np.array(Image.open(path).convert('RGB')))", "(N, *, *) int"),
+        ("torch.from_numpy(np.array(Image.open(path)))", "(…,) int"),
+        ("cv2.imread(path, 0)", "(N, *) int"),
+        ("cv2.imread(path, flags)", "(…,) int"),
+        ("cv2.cvtColor(unknown, cv2.COLOR_BGR2GRAY)", "(N, *)"),
+        ("cv2.cvtColor(unknown, cv2.COLOR_BGR2RGB)", "(N, *, *)"),
+    ],
+)
+def test_numbers_values_of_frames_and_images_make_arrays_of_known_axes(expression: str, expected: str) -> None:
+    assert of(expression) == expected
+
+
+OWN = """
+class Own(Dataset):
+    def __init__(self, path):
+        self.frame = pd.read_csv(path)
+        self.labels = self.frame["label"].tolist()
+
+    def __getitem__(self, index):
+        if torch.is_tensor(index):
+            index = index.tolist()
+        return index, torch.tensor({item})
+
+for _, target in DataLoader(Own(path), batch_size=8):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "item", ["self.labels[index]", "self.frame.iloc[index]['label']", "self.frame.loc[index, 'label']"]
+)
+def test_a_label_of_an_own_row_is_one_number_and_that_of_a_batch_a_row_of_them(item: str) -> None:
+    assert of("target", OWN.replace("{item}", item)) == "(N,)"
