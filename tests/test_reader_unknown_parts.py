@@ -6,7 +6,7 @@ import pytest
 
 from lintrain.pipeline.shifts import part_of
 from lintrain.pipeline.values.model import Role, Tensor
-from lintrain.pipeline.values.python import Either, Mapping, Sequence, Value, options_of
+from lintrain.pipeline.values.python import Constant, Either, Mapping, Sequence, Value, options_of
 from tests.test_reader_language import plain, value_of
 
 TORCH = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom torch.autograd import Variable\n"
@@ -211,3 +211,34 @@ def test_what_a_network_returns_may_be_several_tensors() -> None:
         "class Net(nn.Module):\n    def forward(self, x):\n        return compute(x)\none, two = Net()(torch.ones(3))\n"
     )
     assert tensor(code, "two").model is not None
+
+
+CACHED = """
+import os, pickle, torch
+def load(path):
+    if os.path.exists(path):
+        {read}
+    else:
+        made = 1
+        {write}
+    return made
+x = load(name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "write", "expected"),
+    [
+        ("made = torch.load(path)", "torch.save(made, path)", True),
+        ("made = pickle.load(open(path, 'rb'))", "pickle.dump(made, open(path, 'wb'))", True),
+        ("made = torch.load(path)", "pass", False),
+        ("made = torch.load(path)", "torch.save(made, other)", False),
+        (
+            "with open(path, 'rb') as file:\n            made = pickle.load(file)",
+            "with open(path, 'wb') as file:\n            pickle.dump(made, file)",
+            True,
+        ),
+    ],
+)
+def test_what_a_function_loads_from_a_file_is_what_it_stores_there(read: str, write: str, *, expected: bool) -> None:
+    assert isinstance(value_of(CACHED.format(read=read, write=write)), Constant) is expected
