@@ -45,6 +45,31 @@ def test_rules_are_listed_for_programs(capsys: pytest.CaptureFixture[str]) -> No
     assert {"name", "stage", "level", "text", "probe", "fix", "preview", "frameworks", "title"} == set(listed[0])
 
 
+def listed_names(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert run(["rules", *arguments, "--json"]) == 0
+    return [one["name"] for one in json.loads(capsys.readouterr().out)]
+
+
+def test_words_list_the_rules_of_a_stage_or_about_them(capsys: pytest.CaptureFixture[str]) -> None:
+    everything = load_rules()
+    assert listed_names(capsys, "loop") == [rule.name for rule in everything if rule.stage == "loop"]
+    assert "missing-labels" in listed_names(capsys, "labels")
+    assert "missing-step" not in listed_names(capsys, "labels")
+    assert "ignored-warmup" not in listed_names(capsys, "learning", "rate", "--level", "error")
+    assert "ignored-warmup" in listed_names(capsys, "learning", "rate", "--level", "warning")
+    assert listed_names(capsys, "missing-step") == ["missing-step"]
+
+
+def test_filters_count_before_and_after_the_words(capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = (
+        listed_names(capsys, "--fixable", "safe", "labels"),
+        listed_names(capsys, "labels", "--fixable", "safe"),
+    )
+    assert before == after
+    assert "missing-labels" in before
+    assert "mispaired-labels" not in before
+
+
 @pytest.mark.parametrize(
     ("name", "safety"),
     [("discarded-map", "safe"), ("raw-dataset", "unsafe"), ("mlm-on-causal-model", "either"), ("label-imbalance", "")],

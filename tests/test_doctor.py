@@ -14,7 +14,7 @@ from lintrain.cli import run as run_command
 from lintrain.doctor.curves import judge_curves
 from lintrain.doctor.logs import Table, read_log
 from lintrain.doctor.reading import NoRunError, read_run
-from lintrain.doctor.record import Role, role_of
+from lintrain.doctor.record import STEPS, Role, RunRecord, curves_of, role_of
 
 pytest.importorskip("torch")
 
@@ -114,6 +114,48 @@ def test_the_table_of_a_trainer_in_a_notebook_is_read() -> None:
         {"step": 10, "training_loss": 0.7, "validation_loss": 0.6},
         {"step": 20, "validation_loss": 0.5},
     ]
+
+
+def test_variables_and_settings_in_a_log_are_no_curves() -> None:
+    log = "name = crf_loss/transition:0, shape = (10, 10)\nmax_grad_norm: 1.0\nstep 1 loss: 0.5 | Grad: 20.7\n"
+    curves = {curve.name: curve.role for curve in read_log(log).curves if curve.role is not Role.OTHER}
+    assert curves == {"loss": Role.LOSS, "grad": Role.NORM}
+
+
+def rising(rates: list[float]) -> RunRecord:
+    losses = [0.03, 0.01, 0.004, 0.002, 0.002, 0.002, 0.002, 0.002, 0.004, 0.008, 0.01, 0.02, 0.03, 0.05, 0.06, 0.08]
+    losses += [0.1] * 4
+    rows = [
+        {"step": step, "loss": loss, "learning_rate": rate}
+        for step, (loss, rate) in enumerate(zip(losses, rates, strict=True))
+    ]
+    return RunRecord("train.log", "log", curves_of(rows, STEPS))
+
+
+def test_a_loss_that_rises_while_the_rate_falls_to_0_is_not_put_down_to_large_steps() -> None:
+    (large,) = judge_curves(rising([1e-3] * 20))
+    assert (large.name, large.page) == ("diverged", "high-learning-rate")
+    (small,) = judge_curves(rising([1e-3 * (1 - step / 20) ** 2 for step in range(20)]))
+    assert (small.name, small.page) == ("diverged", "")
+    assert "large steps do not explain it" in small.why
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [([0.58, 0.59, 0.5, 0.7, 0.55, 0.6, 0.56], ["overfitting"]), ([0.45, 0.38, 0.43, 0.36, 0.42, 0.39, 0.41], [])],
+)
+def test_a_noisy_evaluation_that_stays_above_its_best_is_overfitting(later: list[float], expected: list[str]) -> None:
+    held_out = [0.6, 0.55, 0.5, 0.45, 0.42, 0.41, 0.42, 0.41, 0.31, *later]
+    rows = [{"step": step, "loss": 0.6 * 0.9**step, "val_loss": value} for step, value in enumerate(held_out)]
+    record = RunRecord("metrics.csv", "table", curves_of(rows, STEPS))
+    assert [each.name for each in judge_curves(record)] == expected
+
+
+def test_an_event_file_without_scalars_is_not_read_as_a_log(tmp_path: Path) -> None:
+    file = tmp_path / "events.out.tfevents.1.host.1.0"
+    file.write_bytes(b"\x00args\x00learning_rate: 5e-05\x00")
+    with pytest.raises(NoRunError):
+        read_run(file)
 
 
 ENDS = {

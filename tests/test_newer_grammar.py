@@ -85,6 +85,17 @@ def test_what_cannot_be_read_is_not_judged_and_no_syntax_error(tmp_path: Path) -
     assert {one.spent.partition(" than ")[0] for one in checked.unjudged} == {"it has grammar that is newer"}
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python reads these f-strings itself")
+def test_a_newer_f_string_in_a_text_that_is_too_deep_is_no_syntax_error() -> None:
+    # CPython's own `test_fstring.py` is such a text.
+    deep = f"y = {'[' * 40}{']' * 40}\n"
+    with pytest.raises(NewerGrammarError):
+        parse(deep + "x = f'{'\\n'.join(rows)}'\n")
+    with pytest.raises(SyntaxError) as caught:
+        parse(deep + "x = f'{rows}'\nx = (1\ny = 2\n")
+    assert not isinstance(caught.value, NewerGrammarError)
+
+
 @pytest.mark.parametrize(
     ("code", "line"), [("type Row = int\nx = (1\ny = 2\n", 3), ("def f[T](): ...\nf(a=1, 2)\n", 2), ("x = f'{'\n", 1)]
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,31 +23,86 @@ UNBOUNDED = 1_000
 FIXABLE = ("safe", "unsafe", "any")
 
 
-@click.group(invoke_without_command=True, short_help="List the rules, or write a rule of your own.")
-@click.option("--stage", multiple=True, metavar="STAGE", help="Only rules of this stage.")
-@click.option("--level", type=click.Choice(LEVELS), help="Only rules of this level.")
-@click.option("--framework", metavar="LIBRARY", help="Only rules whose examples use this library.")
-@click.option("--fixable", type=click.Choice(FIXABLE), help="Only rules with such a fix.")
-@click.option("--text", metavar="TEXT", help="Only rules whose name or description contains this text.")
-@click.option("--json", "as_json", is_flag=True, help="Print the rules as JSON.")
+FILTERS = (
+    click.option("--stage", multiple=True, metavar="STAGE", help="Only rules of this stage."),
+    click.option("--level", type=click.Choice(LEVELS), help="Only rules of this level."),
+    click.option("--framework", metavar="LIBRARY", help="Only rules whose examples use this library."),
+    click.option("--fixable", type=click.Choice(FIXABLE), help="Only rules with such a fix."),
+    click.option("--text", metavar="TEXT", help="Only rules whose name or description contains this text."),
+    click.option("--json", "as_json", is_flag=True, help="Print the rules as JSON."),
+)
+
+
+def _filtered(function: Callable[..., None]) -> Callable[..., None]:
+    """A command with the filters of the list."""
+    for option in reversed(FILTERS):
+        function = option(function)
+    return function
+
+
+class RulesGroup(click.Group):
+    """A group in which a word that names no command asks for the rules about it: `lintrain rules labels`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The named command, else the list of rules about the words."""
+        if self.get_command(ctx, args[0]) is None:
+            return args[0], about, args
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=RulesGroup,
+    invoke_without_command=True,
+    short_help="List the rules, or write a rule of your own.",
+    subcommand_metavar="[WORD]... | COMMAND [ARGS]...",
+)
+@_filtered
 @click.pass_context
-def command(context: click.Context, /, *, as_json: bool, **wanted: Any) -> None:  # Any: click passes the options above
-    """List the rules by stage, with their level, what finds them (text, probe) and the safety of their fix."""
-    if context.invoked_subcommand is not None:
-        return
+def command(context: click.Context, /, **wanted: Any) -> None:  # Any: click passes the options above
+    """List the rules by stage, with their level, what finds them (text, probe) and the safety of their fix.
+
+    WORDs list the rules of a stage (`data`), or those whose description contains them (`labels`, `learning rate`).
+    """
+    if context.invoked_subcommand is None:
+        _list("", wanted)
+
+
+@click.command("about")
+@click.argument("words", nargs=-1, required=True, metavar="WORD...")
+@_filtered
+@click.pass_context
+def about(context: click.Context, /, words: tuple[str, ...], **wanted: Any) -> None:  # Any: as above
+    """List the rules about WORDs."""
+    before = context.parent.params if context.parent else {}
+    _list(" ".join(words), {name: value or before.get(name) for name, value in wanted.items()})
+
+
+def _list(words: str, wanted: Mapping[str, Any]) -> None:  # Any: the values of the options above
+    """Print the rules about some words that pass every filter."""
     import json
 
     from lintrain.report.text.pages import as_plain, table
     from lintrain.report.text.style import style_of
 
-    listed = [page for page in _pages(wanted) if _is_wanted(page, wanted)]
-    if as_json:
+    listed = [page for page in _about(words, _pages(wanted)) if _is_wanted(page, wanted)]
+    if wanted["as_json"]:
         write_report(json.dumps([as_plain(page) for page in listed], indent=2) + "\n")
         return
     style = style_of(sys.stdout)
     if not sys.stdout.isatty():
         style = replace(style, width=UNBOUNDED)
     write_report("".join(f"{line}\n" for line in table(listed, style)) if listed else "no rule matches\n")
+
+
+def _about(words: str, found: list[Page]) -> list[Page]:
+    """The rules of the stage that is named, else those whose name and description contain all words."""
+    if any(page.stage == words.lower() for page in found):
+        return [page for page in found if page.stage == words.lower()]
+    wanted = [re.compile(rf"\b{re.escape(word.rstrip('s'))}") for word in re.findall(r"[\w-]+", words.lower())]
+    texts = {page.name: f"{page.name} {page.manual.title} {page.manual.why}".lower() for page in found}
+    return [page for page in found if all(word.search(texts[page.name]) for word in wanted)]
 
 
 def _pages(wanted: Mapping[str, Any]) -> list[Page]:

@@ -184,16 +184,41 @@ def _diverged(run: RunRecord) -> Iterator[Judgement]:
     smooth = [middle(values[max(0, at_ - 2) : at_ + 3]) for at_ in range(len(values))]
     lowest = min(range(len(smooth)), key=smooth.__getitem__)
     if last > 1.5 * smooth[lowest] and last > 1.2 * first and min(first_and_last(values)[1]) > smooth[lowest]:
+        share = _share_of_rate(run.of(Role.RATE), loss.finite.points[lowest])
+        why, advice, page = BY_LARGE_STEPS
+        if share is not None and share < SHARE_OF_AN_ENDED_RATE:
+            why, advice, page = BY_OTHER_ROWS
         yield Judgement(
             "diverged",
             Level.ERROR,
             f"`{loss.name}` rises from {at(loss.finite.points[lowest])} on: {short(smooth[lowest])} there,"
             f" {short(last)} at the end",
-            "The steps are too large for the loss, and each one makes it worse.",
-            "lower the learning rate, warm it up, or clip gradients",
+            why,
+            advice,
             (loss.name,),
-            "high-learning-rate",
+            page,
         )
+
+
+BY_LARGE_STEPS = (
+    "The steps are too large for the loss, and each one makes it worse.",
+    "lower the learning rate, warm it up, or clip gradients",
+    "high-learning-rate",
+)
+BY_OTHER_ROWS = (
+    "The learning rate nearly ends meanwhile, so large steps do not explain it: the later rows are harder, or their"
+    " targets differ.",
+    "shuffle the rows; compare the first with the last ones (`lintrain probe --also rows`)",
+    "",
+)
+
+SHARE_OF_AN_ENDED_RATE = 0.2
+
+
+def _share_of_rate(rate: Curve | None, lowest: Point) -> float | None:
+    """The last learning rate as a share of that at a point; None if it is not known."""
+    at_lowest = _value_near(rate, lowest) if rate else None
+    return rate.finite.values[-1] / at_lowest if rate and at_lowest and len(rate.finite) >= ENOUGH else None
 
 
 def _spikes(run: RunRecord) -> Iterator[Judgement]:
@@ -247,7 +272,10 @@ def _overfitting(run: RunRecord) -> Iterator[Judgement]:
     if len(later) < 2:
         return
     last = later[-1].value
-    if last < 1.05 * points[best].value or rises < 0.7 * len(later):
+    # A noisy curve need not rise at each evaluation: all later ones are above those up to the best.
+    around = max(point.value for point in points[max(0, best - 2) : best + 1])
+    is_above = len(later) >= FEW and min(point.value for point in later) > 1.1 * around
+    if last < 1.05 * points[best].value or (rises < 0.7 * len(later) and not is_above):
         return
     before = [p.value for p in train.finite.points if p.step <= points[best].step] if train else []
     after = [p.value for p in train.finite.points if p.step > points[best].step] if train else []

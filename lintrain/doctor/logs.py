@@ -14,6 +14,8 @@ PAIR = re.compile(
     r"""(?P<value>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?))(?![\w.])""",
     re.IGNORECASE,
 )
+TENSOR = re.compile(r"(?:[\w.-]+ = )?[\w.-]+(?:/[\w.-]+)+:\d")
+"""TensorFlow's name of a variable (`crf_loss/transition:0`): no value of a loss."""
 EPOCH = re.compile(r"\bepoch[\s:=#\[(]*(?P<epoch>\d+(?:\.\d+)?)", re.IGNORECASE)
 STEP = re.compile(r"\b(?:global[ _])?(?:step|iter(?:ation)?|batch)[\s:=#\[(]*(?P<step>\d+)", re.IGNORECASE)
 CLOCK = re.compile(r"^\W*(?:(?P<day>\d{4}-\d\d-\d\d)[T ])?(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d(?:[.,]\d+)?)")
@@ -34,7 +36,8 @@ def _log_rows(text: str) -> Iterator[dict[str, float]]:
     for raw in text.split("\n"):
         # A progress bar overwrites its line: what it showed last is what a reader saw.
         line = raw.rstrip("\r").rpartition("\r")[2][:LONGEST_LINE]
-        row = {match["name"].strip().lower().replace(" ", "_"): float(match["value"]) for match in PAIR.finditer(line)}
+        found = [match for match in PAIR.finditer(line) if not TENSOR.fullmatch(match[0])]
+        row = {match["name"].strip().lower().replace(" ", "_"): float(match["value"]) for match in found}
         heading = EPOCH.search(line)
         epoch = float(heading["epoch"]) if heading else epoch
         row = {name: value for name, value in row.items() if name.rpartition("_")[2] not in ("epoch", "step", "batch")}

@@ -244,7 +244,8 @@ def _with_files(record: RunRecord, folder: Path) -> RunRecord:
 
 
 def _log_at(path: Path) -> Path | None:
-    return path if path.is_file() and path.suffix not in (".ipynb", ".json", ".csv", ".wandb") else None
+    is_other = path.suffix in (".ipynb", ".json", ".csv", ".wandb") or ".tfevents." in path.name
+    return path if path.is_file() and not is_other else None
 
 
 def _read_log(path: Path) -> RunRecord:

@@ -109,8 +109,8 @@ def role_of(name: str) -> Role:
         return Role.EVAL_LOSS if is_evaluation else Role.LOSS
     if words[:1] == ["lr"] or "lr" in words or ("learning" in words and "rate" in words):
         return Role.RATE
-    if "norm" in words and ("grad" in words or "gradient" in words):
-        return Role.NORM
+    if words in (["grad"], ["gnorm"]) or ("norm" in words and ("grad" in words or "gradient" in words)):
+        return Role.OTHER if "max" in words else Role.NORM  # `max_grad_norm` is a setting
     if SCORES & set(words):
         return Role.EVAL_SCORE if is_evaluation else Role.SCORE
     return Role.OTHER

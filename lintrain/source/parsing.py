@@ -19,7 +19,16 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from lintrain.source.newer_grammar import LONGEST, NOT_READ, NewerGrammarError, is_at_newer, may_be_newer, parse_newer
+from lintrain.source.newer_grammar import (
+    F_STRINGS_NEST,
+    LONGEST,
+    NOT_READ,
+    TEMPLATED,
+    NewerGrammarError,
+    is_at_newer,
+    may_be_newer,
+    parse_newer,
+)
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -64,10 +73,18 @@ def parse(text: str) -> ast.Module:
             if not may_be_newer(text):
                 raise
             if len(text) > LONGEST or not _is_shallow(text):
-                raise NewerGrammarError(NOT_READ) if is_at_newer(text, error) else error from None
+                raise NewerGrammarError(NOT_READ) if _may_be_at_newer(text, error) else error from None
             if (newer := parse_newer(text, error)) is None:
                 raise
             return newer
+
+
+def _may_be_at_newer(text: str, error: SyntaxError) -> bool:
+    """Whether an error is at a newer statement, or on a line with a string that a newer Python may read otherwise."""
+    lines = text.split("\n")
+    line = lines[(error.lineno or 1) - 1] if (error.lineno or 1) <= len(lines) else ""
+    strings = TEMPLATED if F_STRINGS_NEST else FORMATTED
+    return is_at_newer(text, error) or strings.search(line) is not None
 
 
 def _may_hold_long_name(text: str) -> bool:
