@@ -18,7 +18,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.core.scope import Scope
 from lintrain.interpreter.functions import sole_base, transfer_of
-from lintrain.interpreter.tracing import CHANGES, is_without_grad, note_change
+from lintrain.interpreter.grad_modes import CHANGES, is_without_grad, note_change
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall

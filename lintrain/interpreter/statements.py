@@ -14,9 +14,9 @@ from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import derived_transfer, statement
 from lintrain.interpreter.core.scope import Scope
 from lintrain.interpreter.core.storing import assign
+from lintrain.interpreter.grad_modes import note_change, switches_grad, turns_grad_off
 from lintrain.interpreter.invocation import ContextCall
 from lintrain.interpreter.layer_shapes import OPEN
-from lintrain.interpreter.tracing import note_change, switches_grad, turns_grad_off
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.loading import OpenFile

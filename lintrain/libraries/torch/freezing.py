@@ -6,8 +6,8 @@ from lintrain.interpreter.core import storing
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import element_of, instance_method, method, stored_attribute_of, stored_item_of
+from lintrain.interpreter.grad_modes import note_change
 from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL
-from lintrain.interpreter.tracing import note_change
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.modules import MODULE, is_module, weight_of

@@ -19,8 +19,9 @@ from lintrain.interpreter.core.registry import (
     stored_attribute_of,
     subscript_of,
 )
+from lintrain.interpreter.grad_modes import CHANGES
 from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL
-from lintrain.interpreter.tracing import ACTIVATIONS, CHANGES, MOVES, graph_of
+from lintrain.interpreter.tracing import ACTIVATIONS, MOVES, graph_of
 from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import cast, mode_of, note_module_attribute
 from lintrain.libraries.torch.layers import function_loss, module_loss, through

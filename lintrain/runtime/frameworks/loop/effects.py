@@ -204,7 +204,7 @@ def new_terms(loss: Any, held: set[int]) -> list[Any]:
         below = [each for each, _ in node.next_functions if each is not None] if node is not None else []
         term = getattr(node, "variable", None)
         is_new = term is not None and not term.ndim and type(term).__name__ != "Parameter" and id(term) not in held
-        found += [term] if is_new and float(term.detach()) != 0.0 else []
+        found += [term] if term is not None and is_new and float(term.detach()) != 0.0 else []
         name = node.name() if node is not None else ""
         is_sum = name in ("AddBackward0", "SubBackward0") or (name in SCALES and len(below) == 1)
         waiting += below if is_sum else []
