@@ -286,22 +286,26 @@ def _summed_losses(pipeline: Pipeline) -> Iterator[tuple[str, Event, Location]]:
         if not name.isidentifier() or backward.is_conditional_in(loop) or not loop.location.holds(backward.location):
             continue
         source = pipeline.source_of(loop.location)
-        here = [source.location(each) for each in source.nodes_of(ast.AugAssign, ast.Assign) if _adds_to(each, name)]
+        here = source.cached(_sums).get(name, ())
         inside = [at for at in here if loop.location.holds(at) and at < backward.location]
         resets = rf"\b{name}\s*=(?!=|\s*{name}\s*\+)|\b{name}\.detach_|del {name}\b"
         if inside and not re.search(resets, pipeline.code(loop.location)):
             yield name, backward, inside[0]
 
 
-def _adds_to(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement is `total += loss` or `total = total + loss`."""
-    match statement:
-        case ast.AugAssign(target=ast.Name(id=target), op=ast.Add()):
-            return target == name
-        case ast.Assign(targets=[ast.Name(id=target)], value=ast.BinOp(left=ast.Name(id=left), op=ast.Add())):
-            return target == left == name
-        case _:
-            return False
+def _sums(source: Source) -> dict[str, list[Location]]:
+    """The statements `total += loss` and `total = total + loss`, by the name of the total."""
+    found = dict[str, list[Location]]()
+    for node in source.nodes_of(ast.AugAssign, ast.Assign):
+        match node:
+            case ast.AugAssign(target=ast.Name(id=name), op=ast.Add()):
+                found.setdefault(name, []).append(source.location(node))
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=left), op=ast.Add())):
+                if name == left:
+                    found.setdefault(name, []).append(source.location(node))
+            case _:
+                pass
+    return found
 
 
 HIDDEN = re.compile(r"hid|^h$|^h_?n$|^h_?0$|^hc$|state")
