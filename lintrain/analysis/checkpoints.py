@@ -37,17 +37,32 @@ def loaded_from_file(source: Source, node: ast.expr) -> ast.expr | None:
             node = node.value
         if is_read(node):
             return node
-        made = source.cached(_only_values).get(node.id) if isinstance(node, ast.Name) else None
+        made = source.cached(_only_values).get(node) if isinstance(node, ast.Name) else None
         if made is None:
             return None
         node = made
     return None
 
 
-def _only_values(source: Source) -> dict[str, ast.expr]:
-    """The value of each name that is assigned once in the file and whose value is not changed afterwards."""
+def _only_values(source: Source) -> dict[ast.Name, ast.expr]:
+    """The value of each name that its function, or the file, assigns once and does not change afterwards."""
+    of_file, found = _values_in(walk(source.tree)), dict[ast.Name, ast.expr]()
+    for name in source.nodes_of(ast.Name):
+        if name.id in of_file:
+            found[name] = of_file[name.id]
+    for function in source.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef):
+        nodes = walk(function)
+        # What an inner function binds is another thing, so such functions are left to the rule about the file.
+        if not any(isinstance(node, ast.FunctionDef | ast.Lambda) and node is not function for node in nodes):
+            local = _values_in(nodes)
+            found.update((each, local[each.id]) for each in nodes if isinstance(each, ast.Name) and each.id in local)
+    return found
+
+
+def _values_in(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
+    """The value of each name that is assigned once in some nodes, and not changed there."""
     values, changed = dict[str, list[ast.expr]](), set[str]()
-    for node in walk(source.tree):
+    for node in nodes:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 values.setdefault(name, []).append(value)

@@ -139,7 +139,7 @@ class WeightsOnlyResume(Rule[Claim]):
         tree, source = pipeline.source.tree, pipeline.source
         if not source.contains(r"torch\s*\.\s*save"):
             return
-        saved = _saved_state(source.nodes_of(ast.Call))
+        saved = _saved_state(source)
         if saved is None or _may_restore(tree) or checkpoints.entries_read(source, _key_of(saved)):
             return
         resumed = _resumed_progress(source)
@@ -227,23 +227,27 @@ def _rates(resumed: CheckpointEvidence) -> str:
     return f"the learning rate is {after:.3g}, without the interruption {before:.3g}; "
 
 
-def _saved_state(calls: Sequence[ast.Call]) -> ast.Constant | None:
-    """The key under which the script saves the state of an optimizer, in a dictionary."""
-    for call in calls:
-        if not isinstance(call.func, ast.Attribute) or ast.unparse(call.func) != "torch.save":
-            continue
-        for argument in call.args[:1]:
-            for key, value in _entries(argument):
-                if re.search(OPTIMIZER, ast.unparse(value)) and ast.unparse(value).endswith(".state_dict()"):
-                    return key
+def _saved_state(source: Source) -> ast.Constant | None:
+    """The key under which the script puts the state of an optimizer into a dictionary, to save it."""
+    for node in source.nodes_of(ast.Dict, ast.Assign):
+        for key, value in _entries(node):
+            if re.search(OPTIMIZER, ast.unparse(value)) and ast.unparse(value).endswith(".state_dict()"):
+                return key
     return None
 
 
-def _entries(node: ast.expr) -> Iterator[tuple[ast.Constant, ast.expr]]:
-    if isinstance(node, ast.Dict):
-        for key, value in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                yield key, value
+def _entries(node: ast.AST) -> Iterator[tuple[ast.Constant, ast.expr]]:
+    """The entries of a dictionary, or the one that `state["optimizer"] = …` sets."""
+    match node:
+        case ast.Dict(keys=keys, values=values):
+            pairs = list(zip(keys, values, strict=True))
+        case ast.Assign(targets=[ast.Subscript(slice=key)], value=value):
+            pairs = [(key, value)]
+        case _:
+            pairs = []
+    for each, entry in pairs:
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each, entry
 
 
 def _key_of(key: ast.Constant) -> str:
@@ -270,13 +274,31 @@ def _resumed_progress(source: Source) -> ast.Subscript | None:
         if len(call.args) > 1 and ast.unparse(call.func) == "range"
     }
     entries = [entry for key in PROGRESS for entry in checkpoints.entries_read(source, key)]
+    given = _given_back(source, entries) if entries else {}
     for node in source.nodes_of(ast.Assign) if entries else ():
-        if any(ast.unparse(target) in starts for target in node.targets):
+        names = {
+            ast.unparse(each) for target in node.targets for each in ast.walk(target) if isinstance(each, ast.expr)
+        }
+        if names & starts:
             parts = {id(part) for part in ast.walk(node.value)}
             found = [entry for entry in entries if id(entry) in parts]
+            found += [given[called] for called in _names_called(node.value) if called in given]
             if found:
                 return found[0]
     return None
+
+
+def _given_back(source: Source, entries: Sequence[ast.Subscript]) -> dict[str, ast.Subscript]:
+    """The functions of a file that return an entry of a checkpoint, with it."""
+    found: dict[str, ast.Subscript] = {}
+    for function in source.nodes_of(ast.FunctionDef):
+        returned = {id(part) for node in ast.walk(function) if isinstance(node, ast.Return) for part in ast.walk(node)}
+        found.update((function.name, entry) for entry in entries if id(entry) in returned)
+    return found
+
+
+def _names_called(value: ast.expr) -> list[str]:
+    return [ast.unparse(node.func).rpartition(".")[2] for node in ast.walk(value) if isinstance(node, ast.Call)]
 
 
 def _loads_weights(source: Source, call: ast.Call) -> bool:
