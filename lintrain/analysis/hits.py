@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.averages import additions_in, counts_rows, has_single_rows
+from lintrain.analysis.script_text import mentions
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
@@ -25,6 +26,10 @@ LOADER = lazy_pattern(r"loader|_dl$|^dl$|batches$", re.IGNORECASE)
 """Names of what gives batches."""
 
 
+WHOLE = r"batch_size\s*=\s*(?:len\(|\w+\.shape\[0\])"
+"""Loaders whose only batch is the whole data set."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hits:
     """Hits that are judged wrongly: where, the code of the count, where it is counted, and what it is divided by."""
@@ -38,6 +43,8 @@ class Hits:
 def over_batches(pipeline: Pipeline) -> Iterator[Hits]:
     """The sums of hits of all batches that are divided by the number of batches."""
     source = pipeline.source
+    if mentions(pipeline, r"batch_size\s*=\s*1\b"):
+        return
     for loop, loader in source.cached(_loops_over_loaders):
         scope, added = blocks.scope_of(pipeline, source.location(loop)), dict[str, ast.stmt]()
         for statement, total in additions_in(loop):
@@ -54,6 +61,8 @@ def over_batches(pipeline: Pipeline) -> Iterator[Hits]:
 def of_last_batch(pipeline: Pipeline) -> Iterator[Hits]:
     """The counts that each batch sets, and that are divided by the number of rows after the loop."""
     source = pipeline.source
+    if mentions(pipeline, WHOLE):
+        return
     for loop, _ in source.cached(_loops_over_loaders):
         scope = blocks.scope_of(pipeline, source.location(loop))
         for statement in walk(loop):
@@ -94,6 +103,8 @@ METRICS = frozenset(
 def metrics_of_last_batch(pipeline: Pipeline) -> Iterator[LastBatch]:
     """The metrics after a loop over batches whose targets and predictions are those of its last iteration."""
     source = pipeline.source
+    if mentions(pipeline, WHOLE):
+        return
     for call in source.nodes_of(ast.Call):
         names = [each.id for each in call.args[:2] if isinstance(each, ast.Name)]
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

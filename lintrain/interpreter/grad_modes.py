@@ -102,7 +102,10 @@ CHANGES = frozenset(
 
 def note_change(reader: Reader, value: Value, location: Location, text: str) -> None:
     """Note that code changes a parameter in place, where autograd refuses that."""
-    if not reader.without_grad and not reader.grad_switches and _is_leaf(value):
+    # A function that the file does not call may run with autograd off; what it makes itself is a leaf all the same.
+    is_own = isinstance(value, LibraryObject | Tensor) or reader.frame.name == "__init__"
+    may_be_off = reader.uncalled and not is_own
+    if not reader.without_grad and not reader.grad_switches and not may_be_off and _is_leaf(value):
         reader.record.misuses.append(Misuse(location, value, CHANGED_IN_PLACE, text))
 
 

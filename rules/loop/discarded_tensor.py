@@ -159,7 +159,9 @@ def _is_layer(pipeline: Pipeline, lost: Discard) -> bool:
     layer = lost.receiver.attributes.get(lost.method) if isinstance(lost.receiver, Instance) else None
     if isinstance(layer, Module):
         return modules.only_computes(layer)
-    return lost.receiver_text in TORCH and lost.method in FUNCTIONS
+    # `F.relu(x, True)` works in place.
+    is_plain = "," not in code or lost.method in {"dropout", "softmax", "log_softmax"}
+    return lost.receiver_text in TORCH and lost.method in FUNCTIONS and is_plain
 
 
 def _is_tensor(pipeline: Pipeline, lost: Discard) -> bool:

@@ -231,10 +231,19 @@ def _changed(call: Call) -> Value:
     if isinstance(call.receiver, Optimizer):
         if call.path.endswith("add_param_group"):
             call.receiver.is_extended = True
-            call.receiver.groups = (*call.receiver.groups, *_whole_groups(call.value("param_group", 0)))
+            # A part that the model got after the optimizer was made is not in its first group.
+            if not _changes_models_since(call, call.receiver):
+                call.receiver.groups = (*call.receiver.groups, *_whole_groups(call.value("param_group", 0)))
         call.receiver.has_groups = True
         call.receiver.is_part = True
     return UNKNOWN
+
+
+def _changes_models_since(call: Call, optimizer: Optimizer) -> bool:
+    """Whether a part of some module was replaced or added after an optimizer was made."""
+    events = call.reader.record.events
+    made = next((event.order for event in events if event.act is Act.OPTIMIZER and event.subject is optimizer), 0)
+    return any(event.act in {Act.REPLACE, Act.NEW_PART} for event in events[made:])
 
 
 OWN_RATES = frozenset({"OneCycleLR", "CyclicLR"})
