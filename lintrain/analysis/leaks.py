@@ -302,13 +302,9 @@ def _fits_itself(source: Source, function: PlainFunction, made: dict[Location, s
     first = function.node.args.args[0].arg if function.node.args.args else ""
     fits = _Fits(source, made, {}, {}, {}, {}, [])
     for statement in function.node.body:
-        match statement:
-            case ast.Assign(value=ast.Call() as call) | ast.Expr(value=ast.Call() as call):
-                pass
-            case ast.Return(value=ast.Call() as call):
-                pass
-            case _:
-                continue
+        call = statement.value if isinstance(statement, ast.Assign | ast.Expr | ast.Return) else None
+        if not isinstance(call, ast.Call):
+            continue
         found = _fitted(call, fits)
         if found is not None and first and ast.unparse(found[1]) == first:
             return True
@@ -318,10 +314,12 @@ def _fits_itself(source: Source, function: PlainFunction, made: dict[Location, s
 
 def _refits_in_block(body: list[ast.stmt], splits: set[Location], fits: _Fits) -> Iterator[Refit]:
     for statement in body:
-        call = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
-        if isinstance(call, ast.Call):
-            yield from _fit(call, fits)
-        _bind(statement, call, fits, splits)
+        value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
+        # `pd.DataFrame(scaler.fit_transform(rows))` fits as well.
+        for call in ast.walk(value) if value is not None else ():
+            if isinstance(call, ast.Call):
+                yield from _fit(call, fits)
+        _bind(statement, value, fits, splits)
 
 
 def _bind(statement: ast.stmt, call: ast.expr | None, fits: _Fits, splits: set[Location]) -> None:
