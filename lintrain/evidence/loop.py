@@ -230,7 +230,8 @@ class LoopEvidence:
     `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
     that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
     `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
-    `mentions` are what files of the script speak of: a `seed` or generator, and a division by steps of `accumulation`.
+    `mentions` are what files of the script speak of: a `seed` or generator, a division by steps of `accumulation`, and a
+    call that steps a `schedule`.
     """
 
     batches: int = 0
@@ -282,7 +283,7 @@ class LoopEvidence:
     terms: tuple[LossTerm, ...] = ()
     seen_at: dict[str, Location] = field(default_factory=dict[str, Location])
     skipped: tuple[Location, ...] = ()
-    mentions: tuple[Literal["seed", "accumulation"], ...] = ()
+    mentions: tuple[Literal["seed", "accumulation", "schedule"], ...] = ()
 
     @property
     def alignment(self) -> TargetAlignment | None:

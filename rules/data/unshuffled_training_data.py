@@ -92,6 +92,8 @@ Rows that are random or were shuffled before:
             optimizer.step()
             optimizer.zero_grad()
 
+and
+
     drawn = TensorDataset(torch.randn(96, 8), torch.randint(3, (96,)))
     loader = DataLoader(drawn, batch_size=16)
     for epoch in range(2):

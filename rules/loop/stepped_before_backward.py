@@ -72,7 +72,7 @@ Both calls may come before both steps:
         second.zero_grad()
         scores.mean().backward(retain_graph=True)
         first.zero_grad()
-        first_loss = -scores.mean()
+        first_loss = (scores - 1).square().mean()
         first_loss.backward()
         second.step()
         first.step()

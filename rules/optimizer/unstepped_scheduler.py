@@ -199,7 +199,10 @@ class UnsteppedScheduler(Rule[Claim]):
             )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        schedules = evidence.loop.schedules if evidence.loop and evidence.framework != "lightning" else ()
+        loop = evidence.loop
+        # A call in a branch may come later than the few batches that were followed.
+        is_silent = loop is None or evidence.framework == "lightning" or "schedule" in loop.mentions
+        schedules = loop.schedules if loop is not None and not is_silent else ()
         for schedule in schedules[:1]:
             is_constant = schedule.length is None and schedule.peak == 0
             if schedule.made_at is not None and not is_constant:

@@ -40,9 +40,10 @@ from lintrain.runtime.measure.tokenizer import find_tokenizer
 from lintrain.runtime.measure.weights import Frozen, changed, changed_share, non_finite, outside_optimizer, updates
 
 MOST_LOSSES = 4
-MENTIONED: Mapping[Literal["seed", "accumulation"], str] = {
+MENTIONED: Mapping[Literal["seed", "accumulation", "schedule"], str] = {
     "seed": "seed|generator|determin",
     "accumulation": r"/=?[ \t]*\(?[ \t]*[\w.]*(accum|steps)",
+    "schedule": r"(sched|lr|warm|decay)\w*(\[\w+\])?\.step\(",
 }
 
 
