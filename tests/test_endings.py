@@ -27,9 +27,6 @@ PAGES = sorted(path.name for path in FOLDER.glob("*.md"))
 NOT_HERE = {
     "no-gpu-memory": "needs a GPU",
     "device-assert": "needs a GPU",
-    "cuda-checkpoint-on-cpu": "needs a checkpoint of a GPU",
-    "dataset-not-found": "needs the hub",
-    "metric-to-watch": "needs a whole training",
 }
 """Kinds that nothing raises on a CPU without a network."""
 
