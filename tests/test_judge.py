@@ -18,10 +18,11 @@ from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rule import Rule
+from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.record import SCHEMA, EvidenceFileError, Record, read_record, write_record
 from lintrain.verdicts.conclusion import conclude
 from lintrain.verdicts.judgement import judge_record
-from lintrain.verdicts.judging import judge
+from lintrain.verdicts.judging import judge, without_consequences
 from lintrain.verdicts.static_findings import StaticFindings
 from tests.support.planted import rule_file
 from tests.support.probing import command, path_for_lintrain
@@ -259,3 +260,50 @@ def test_a_finding_of_a_run_is_as_bad_as_the_project_says() -> None:
     text = StaticFindings((), {}, (rule_file(Claimed),), selection)
     judged = judge_record(record(run("Seen")), text).judged
     assert [(one.finding.message, one.finding.level) for one in judged] == [("`x` is seen", Level.NOTE)]
+
+
+class Effect(Rule):
+    """Follows from `Cause`."""
+
+    level = Level.WARNING
+    name = "effect"
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == "cause"
+
+
+class Cause(Rule):
+    """Follows from nothing but, with `is_mutual`, from `Effect`."""
+
+    level = Level.WARNING
+    name = "cause"
+    is_mutual = False
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return self.is_mutual and cause.rule == "effect"
+
+
+@pytest.mark.parametrize(
+    ("order", "is_mutual", "kept"),
+    [
+        (("cause", "effect"), False, ["cause"]),
+        (("effect", "cause"), False, ["cause"]),
+        (("effect", "cause"), True, ["effect"]),
+    ],
+)
+def test_a_consequence_is_left_out_wherever_its_cause_comes(
+    order: tuple[str, ...], is_mutual: bool, kept: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cause, "is_mutual", is_mutual)
+    here = Location("train.py", 1, 1, 1, 9)
+    seen = [(Finding(name, Level.WARNING, here, name), Verdict.confirmed("1 run shows it")) for name in order]
+    found = without_consequences({"cause": Cause(), "effect": Effect()}, seen, [])
+    assert [finding.rule for finding, _ in found] == kept
+
+
+@pytest.mark.parametrize(("level", "follows"), [(Level.WARNING, True), (Level.ERROR, False)])
+def test_a_few_rows_without_labels_follow_from_rows_without_a_text(level: Level, follows: bool) -> None:
+    rule = next(each.rule for each in load_rules() if each.name == "fully-masked-labels")
+    here = Location("train.py", 1, 1, 1, 9)
+    masked, broken = (Finding(name, level, here, name) for name in ("fully-masked-labels", "broken-texts"))
+    assert rule.follows_from(masked, Verdict.confirmed("2 of 60 rows"), broken) is follows

@@ -230,8 +230,8 @@ class LoopEvidence:
     `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
     that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
     `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
-    `mentions` are what files of the script speak of: a `seed` or generator, a division by steps of `accumulation`, and a
-    call that steps a `schedule`.
+    `mentions` are what files of the script speak of: a `seed` or generator, a division by steps of `accumulation`,
+    and a call that steps a `schedule`.
     """
 
     batches: int = 0

@@ -34,14 +34,14 @@ def judge(runs: Sequence[Evidence], findings: Iterable[Finding], rules: Iterable
         (finding.rule, finding.location.line) for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED
     }
     causes = [finding for finding, verdict in judged if verdict.outcome is Outcome.CONFIRMED]
-    for finding, verdict in _without_consequences(by_name, list(_seen(by_name.values(), runs)), causes):
+    for finding, verdict in without_consequences(by_name, list(_seen(by_name.values(), runs)), causes):
         if (finding.rule, finding.location.line) not in known:
             known.add((finding.rule, finding.location.line))
             judged.append((finding, verdict))
     return [*judged, *_causes_of_errors(by_name, runs, judged)]
 
 
-def _without_consequences(
+def without_consequences(
     rules: Mapping[str, Rule], seen: Sequence[Judged], causes: Sequence[Finding]
 ) -> Iterator[Judged]:
     """What runs show, but for what follows from some causes or from something else that they show.

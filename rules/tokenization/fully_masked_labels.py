@@ -82,3 +82,7 @@ class FullyMaskedLabels(Rule):
             level=Level.ERROR if is_many else Level.WARNING,
         )
         yield from self.if_confirmed(finding, evidence)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        # A few rows without a text have no label either.
+        return cause.rule == "broken-texts" and finding.level is Level.WARNING
