@@ -10,16 +10,17 @@ import pytest
 
 from benchmarks.fresh import __main__ as command
 from benchmarks.fresh.table import (
-    REPOSITORIES,
     VERDICTS,
+    Draw,
     Mistake,
+    draw,
     is_about_versions,
     judgements_of,
     read_mistakes,
     tally,
 )
 from benchmarks.real_code import Judgement, Reading
-from benchmarks.sight.clones import MEASURE, WORK, Repository, read_repositories
+from benchmarks.sight.clones import MEASURE, WORK, Repository, half_of, read_repositories
 
 COMMIT = re.compile(r"[0-9a-f]{12}")
 
@@ -28,9 +29,13 @@ def row(line: int, verdict: str = "", rule: str = "missing-step", file: str = "t
     return Judgement("someone/digits", "0123456789ab", file, line, rule, verdict)
 
 
-def test_every_judged_finding_is_of_a_listed_repository_and_says_why() -> None:
-    repositories = {each.name: each for each in read_repositories(REPOSITORIES)}
-    judged = judgements_of(repositories)
+DRAWS = pytest.mark.parametrize("tables", [draw(1), draw(2)], ids=["first", "second"])
+
+
+@DRAWS
+def test_every_judged_finding_is_of_a_listed_repository_and_says_why(tables: Draw) -> None:
+    repositories = {each.name: each for each in read_repositories(tables.repositories)}
+    judged = judgements_of(repositories, tables.findings)
     assert len(judged) > 300
     for each in judged:
         assert each.commit == repositories[each.repository].commit
@@ -39,8 +44,9 @@ def test_every_judged_finding_is_of_a_listed_repository_and_says_why() -> None:
     assert len({each.claim for each in judged}) == len(judged)
 
 
-def test_every_repository_has_a_commit_and_a_half() -> None:
-    repositories = read_repositories(REPOSITORIES)
+@DRAWS
+def test_every_repository_has_a_commit_and_a_half(tables: Draw) -> None:
+    repositories = read_repositories(tables.repositories)
     assert all(COMMIT.fullmatch(each.commit) for each in repositories)
     halves = Counter(each.half for each in repositories)
     assert set(halves) == {WORK, MEASURE}
@@ -48,9 +54,15 @@ def test_every_repository_has_a_commit_and_a_half() -> None:
     assert len({each.name for each in repositories}) == len(repositories)
 
 
-def test_every_mistake_that_was_read_is_in_the_working_half() -> None:
-    work = {each.name for each in read_repositories(REPOSITORIES) if each.half == WORK}
+def test_every_mistake_that_was_read_first_is_in_the_working_half() -> None:
+    work = {each.name for each in read_repositories(draw(1).repositories) if each.half == WORK}
     assert {each.repository for each in read_mistakes()} <= work
+
+
+def test_the_halves_of_the_second_draw_are_given_by_the_names() -> None:
+    repositories = read_repositories(draw(2).repositories)
+    assert all(each.half == half_of(each.name) for each in repositories)
+    assert {each.repository for each in read_mistakes(draw(2).read)} <= {each.name for each in repositories}
 
 
 def test_a_judged_finding_is_still_given_or_gone_and_others_are_unjudged() -> None:
@@ -93,7 +105,7 @@ def test_a_clone_at_another_commit_is_a_trouble(tmp_path: Path) -> None:
 
 
 def test_a_half_is_printed_with_its_shares(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(command, "judgements_of", lambda _: [row(1, "true"), row(2, "false")])
+    monkeypatch.setattr(command, "judgements_of", lambda *_: [row(1, "true"), row(2, "false")])
     reading = Reading("someone/digits", 4, ((row(1), "a message"), (row(7), "another")), ())
     assert command.print_half(WORK, [reading])
     printed = capsys.readouterr().out

@@ -1,11 +1,11 @@
 """What became of the findings that were judged in fresh repositories: `python -m benchmarks.fresh CLONES`.
 
-CLONES is a folder that holds clones as `owner/name`; those of `repositories.csv` are checked, at the commits that it
-names. For each half and kind the command prints how many of the true, debatable and false findings of `findings.csv`
-are still given, and how many findings nobody has judged; then how many of the mistakes of `read.csv`, which a reviewer
-found, are reported. `--new FILE` writes the findings of the working half that nobody has judged, ready to be filled in.
-The exit code is 1 when a clone is missing or at another commit, a file crashes or runs out of its budget, or the share
-of true findings of a half is below the bound.
+CLONES is a folder that holds clones as `owner/name`; those of `repositories.csv` are checked, with `--draw 2` those of
+`repositories-2.csv`, at the commits that it names. For each half and kind the command prints how many of the true,
+debatable and false findings of `findings.csv` are still given, and how many findings nobody has judged; then how many
+of the mistakes of `read.csv`, which a reviewer found, are reported. `--new FILE` writes the findings of the working half
+that nobody has judged, ready to be filled in. The exit code is 1 when a clone is missing or at another commit, a file
+crashes or runs out of its budget, or the share of true findings of a half is below the bound.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from pathlib import Path
 from benchmarks.fresh.table import (
     DEBATABLE,
     FALSE,
-    REPOSITORIES,
+    FINDINGS,
+    READ,
     TRUE,
     VERDICTS,
+    draw,
     is_about_versions,
     judgements_of,
     read_mistakes,
@@ -52,14 +54,16 @@ def read_repository(clones: Path, repository: Repository) -> Reading:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the clones, then print a table of each half."""
     given = _arguments(arguments)
-    repositories = [each for each in read_repositories(REPOSITORIES) if given.half in {"", each.half}]
+    tables = draw(given.draw)
+    repositories = [each for each in read_repositories(tables.repositories) if given.half in {"", each.half}]
     with ThreadPoolExecutor(given.jobs) as pool:
         readings = dict(zip(repositories, pool.map(partial(read_repository, given.clones), repositories), strict=True))
     halves = {half: [readings[each] for each in repositories if each.half == half] for half in (WORK, MEASURE)}
-    kept = [print_half(half, some) for half, some in halves.items() if some]
-    print_read(found_in(halves[WORK]))
+    kept = [print_half(half, some, tables.findings) for half, some in halves.items() if some]
+    for half in WORK, MEASURE:
+        print_read(half, halves[half], tables.read)
     if given.new:
-        write_new(given.new, unjudged_in(halves[WORK]))
+        write_new(given.new, unjudged_in(halves[WORK], tables.findings))
     troubles = [trouble for reading in readings.values() for trouble in reading.troubles]
     for trouble in troubles:
         print(f"trouble: {trouble}", file=sys.stderr)
@@ -69,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clones", type=Path)
+    parser.add_argument("--draw", type=int, choices=(1, 2), default=1, help="which draw of repositories")
     parser.add_argument("--half", choices=(WORK, MEASURE), default="", help="only the clones of this half")
     parser.add_argument("--new", type=Path, help="write the working half's findings without a judgement there")
     parser.add_argument("--jobs", type=int, default=2)
@@ -80,16 +85,16 @@ def found_in(readings: Sequence[Reading]) -> list[Judgement]:
     return [row for reading in readings for row, _ in reading.found]
 
 
-def unjudged_in(readings: Sequence[Reading]) -> list[tuple[Judgement, str]]:
+def unjudged_in(readings: Sequence[Reading], table: Path = FINDINGS) -> list[tuple[Judgement, str]]:
     """The findings about training that nobody has judged, with what they say."""
-    known = {each.claim for each in judgements_of(reading.repository for reading in readings)}
+    known = {each.claim for each in judgements_of((reading.repository for reading in readings), table)}
     rows = [(row, message) for reading in readings for row, message in reading.found]
     return [(row, message) for row, message in rows if row.claim not in known and not is_about_versions(row.rule)]
 
 
-def print_half(half: str, readings: Sequence[Reading]) -> bool:
+def print_half(half: str, readings: Sequence[Reading], table: Path = FINDINGS) -> bool:
     """One line on each kind of finding of a half; returns whether the shares of true ones keep their bounds."""
-    judged, found = judgements_of(reading.repository for reading in readings), found_in(readings)
+    judged, found = judgements_of((reading.repository for reading in readings), table), found_in(readings)
     print(f"{half}: {len(readings)} repositories, {sum(reading.files for reading in readings)} files")
     print(f"{'kind':10} {TRUE:>12} {DEBATABLE:>12} {FALSE:>12} {'share true':>12} {'unjudged':>9}")
     shares = {kind: _print_kind(kind, judged, found) for kind in KINDS}
@@ -103,13 +108,13 @@ def _print_kind(kind: str, judged: Sequence[Judgement], found: Sequence[Judgemen
     return counted.share
 
 
-def print_read(found: Sequence[Judgement]) -> None:
-    """How many mistakes that a reviewer saw are reported."""
-    if not found:
-        return
-    mistakes = read_mistakes()
-    reported = sum(mistake.is_found(found) for mistake in mistakes)
-    print(f"read by a reviewer: {reported} of {len(mistakes)} mistakes are reported")
+def print_read(half: str, readings: Sequence[Reading], table: Path = READ) -> None:
+    """How many mistakes that a reviewer saw in the clones of a half are reported."""
+    names, found = {reading.repository for reading in readings}, found_in(readings)
+    mistakes = [each for each in read_mistakes(table) if each.repository in names]
+    if mistakes:
+        reported = sum(mistake.is_found(found) for mistake in mistakes)
+        print(f"{half}, read by a reviewer: {reported} of {len(mistakes)} mistakes are reported")
 
 
 if __name__ == "__main__":

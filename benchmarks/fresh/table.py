@@ -11,7 +11,24 @@ from pathlib import Path
 from benchmarks.real_code import Judgement, read_judgements
 
 FOLDER = Path(__file__).parent
-REPOSITORIES, FINDINGS, READ = (FOLDER / name for name in ("repositories.csv", "findings.csv", "read.csv"))
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The tables of one draw of repositories: which there are, how findings were judged, what a reviewer read."""
+
+    repositories: Path
+    findings: Path
+    read: Path
+
+
+def draw(number: int) -> Draw:
+    """The tables of the first draw, or of a later one."""
+    end = "" if number == 1 else f"-{number}"
+    return Draw(*(FOLDER / f"{name}{end}.csv" for name in ("repositories", "findings", "read")))
+
+
+REPOSITORIES, FINDINGS, READ = draw(1).repositories, draw(1).findings, draw(1).read
 
 VERDICTS = TRUE, DEBATABLE, FALSE = "true", "debatable", "false"
 

@@ -78,7 +78,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import wrong_names
+from lintrain.analysis import loop_verdicts, wrong_names
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 
@@ -87,7 +87,11 @@ class ThresholdOnLogits(Rule):
     keywords = "ith_logits|WithLogits"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_per_location(map(self._report, wrong_names.rounded_logits(pipeline)))
+        losses = loop_verdicts.losses_called(pipeline, "binary_cross_entropy_with_logits")
+        # What has passed a sigmoid is compared rightly: the mistake is the second sigmoid, which another rule reports.
+        of_probabilities = {each.location for each in losses if any(loop_verdicts.operations_before(each, "sigmoid"))}
+        found = (each for each in wrong_names.rounded_logits(pipeline) if each.loss not in of_probabilities)
+        yield from one_per_location(map(self._report, found))
 
     def _report(self, found: wrong_names.RoundedLogits) -> Finding:
         shown = f"`{found.name}`" if len(found.name) <= 24 else "this"

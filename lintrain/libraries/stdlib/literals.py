@@ -58,11 +58,15 @@ def _extend(call: Call, items: list[Value], *, is_known: bool = True) -> Value:
     return Constant(None)
 
 
-@method(Sequence, "pop", "remove", "insert", "clear")
+@method(
+    *(Sequence, "pop", "remove", "insert", "clear", "add", "update", "discard", "difference_update"),
+    *("intersection_update", "symmetric_difference_update"),
+)
 def _changed(call: Call) -> Value:
     receiver = call.receiver
     if isinstance(receiver, Sequence):
-        receiver.is_closed = receiver.knows_items and not call.path.endswith("insert")
+        takes_away = call.path.rpartition(".")[2] in {"pop", "remove", "clear", "discard", "difference_update"}
+        receiver.is_closed = receiver.knows_items and takes_away
         receiver.is_complete = False
     return UNKNOWN
 
