@@ -3,7 +3,7 @@
 CLONES is a folder that holds clones as `owner/name`; those of `repositories.csv` are checked, with `--draw 2` those of
 `repositories-2.csv`, at the commits that it names. For each half and kind the command prints how many of the true,
 debatable and false findings of `findings.csv` are still given, and how many findings nobody has judged; then how many
-of the mistakes of `read.csv`, which a reviewer found, are reported. `--new FILE` writes the findings of the working half
+of the mistakes of `read.csv`, which a reviewer found, are reported. `--new FILE` writes the findings of the first half
 that nobody has judged, ready to be filled in. The exit code is 1 when a clone is missing or at another commit, a file
 crashes or runs out of its budget, or the share of true findings of a half is below the bound.
 """

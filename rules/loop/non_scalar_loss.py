@@ -48,7 +48,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import training_loops
 from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import Value
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
@@ -64,6 +64,7 @@ class NonScalarLoss(Rule):
             self._report(pipeline, backward, loss)
             for backward in pipeline.acts(Act.BACKWARD)
             if (loss := backward.subject) is backward.details.get("loss") and _has_axes(loss)
+            if not _is_one_score(backward, loss)
             if pipeline.code(backward.location).endswith((".backward()", "retain_graph=True)"))
         )
 
@@ -106,6 +107,13 @@ def _has_axes(loss: Value) -> bool:
     return (first is None and all(size is not None for size in others)) or any(
         size is not None and size > 1 for size in loss.shape.sizes
     )
+
+
+def _is_one_score(backward: Event, loss: Value) -> bool:
+    """Whether backward starts at the scores of what may be a single row, as maps of saliency do, outside all loops."""
+    if not isinstance(loss, Tensor) or loss.role is Role.LOSS or backward.loops:
+        return False
+    return all(size is None or size == 1 for size in loss.shape.sizes)
 
 
 def _term_with_axes(pipeline: Pipeline, loss: Value) -> Value | None:
