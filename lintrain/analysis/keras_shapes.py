@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from lintrain.pipeline.modules import MOST_PARTS
-from lintrain.pipeline.values.model import Layer, Network
-from lintrain.pipeline.values.python import Constant, Sequence, Value, is_missing, literal
+from lintrain.pipeline.values.model import Layer, Network, Tensor
+from lintrain.pipeline.values.python import Bound, Constant, Sequence, Value, is_missing, literal
+from lintrain.pipeline.values.tensors import AxisSize
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -99,6 +100,33 @@ def _axes_of_input(layer: Layer) -> int | None:
     if layer.path == "keras.Input" and "0" in given:
         return _length(given["0"], 1)
     return 2 if "input_dim" in given and layer.name == "Dense" else None
+
+
+def whole_shape_given(run: KerasRun) -> Layer | None:
+    """The first layer, if its `input_shape` is `x.shape` of the array that every `fit` gets, whose rows are counted."""
+    first = next(iter(_layers_of(run)), None)
+    shape = first.arguments.get("input_shape", first.arguments.get("shape")) if first is not None else None
+    fitted = [arguments["x"].value for _, arguments in run.fits if "x" in arguments]
+    is_known = shape is not None and fitted and len(fitted) == len(run.fits)
+    return first if is_known and all(_is_shape_of(shape, each) for each in fitted) else None
+
+
+def _is_shape_of(shape: Value | None, array: Value) -> bool:
+    """Whether a value is `array.shape`, or that of one with as many axes."""
+    if isinstance(shape, Bound):
+        return shape.name == "shape" and shape.receiver is array
+    if not isinstance(shape, Sequence) or not isinstance(array, Tensor) or array.shape.is_open:
+        return False
+    sizes = array.shape.sizes
+    return (
+        bool(sizes)
+        and shape.is_complete
+        and len(shape.items) == len(sizes)
+        and all(
+            item.axis == axis if isinstance(item, AxisSize) else literal(item) == size is not None
+            for axis, (item, size) in enumerate(zip(shape.items, sizes, strict=True))
+        )
+    )
 
 
 def _begins_with_batch(layer: Layer) -> bool:

@@ -93,10 +93,16 @@ def _of_network(source: Source, node: ast.ClassDef) -> Iterator[PlainTensor]:
     if init is None or any(each.name in MOVES_ITSELF for each in methods):
         return
     known: set[str] = set()
+    moved: dict[str, Location] = {}
     for statement in _statements_of(init.body):
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
         target = ast.unparse(statement.targets[0])
+        given = moved.get(ast.unparse(statement.value))
+        if is_moved_parameter(statement.value) or given is not None:
+            moved[target] = given or source.location(statement)
+            if target.startswith("self."):
+                yield PlainTensor(moved[target], node.name, target[5:], "", True, None)
         known.discard(target)
         if not is_tensor(statement.value, known) or is_moved(statement.value):
             continue
@@ -162,6 +168,15 @@ def is_tensor(node: ast.expr, known: Collection[str]) -> bool:
             return is_tensor(owner, known)
         case ast.BinOp(left=left, right=right):
             return is_tensor(left, known) or is_tensor(right, known)
+        case _:
+            return False
+
+
+def is_moved_parameter(node: ast.expr) -> bool:
+    """Whether an expression is `nn.Parameter(…).cuda()`: a copy on another device, which is no parameter."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=made) as inner, attr="cuda" | "to")):
+            return ast.unparse(made).rpartition(".")[2] == "Parameter" or is_moved_parameter(inner)
         case _:
             return False
 

@@ -287,8 +287,20 @@ def _kind_of_operand(operand: Value) -> str:
 def subscripted(tensor: Tensor, keys: Sequence[Value]) -> Tensor:
     """A tensor after a subscript: its numbers, in another shape."""
     kinds = key_kinds(keys, tensor.shape)
+    shape = TABLE if sum(kind != "new" for kind in kinds) == 2 and _is_table(tensor) else tensor.shape
     is_sliced = tensor.is_sliced or any(kind != "new" for kind in kinds)
-    return replace(tensor, shape=shape_of_subscript(tensor.shape, kinds), is_sliced=is_sliced)
+    return replace(tensor, shape=shape_of_subscript(shape, kinds), is_sliced=is_sliced)
+
+
+TABLE = Shape((None, None), False)
+READS_TABLE = lazy_pattern(r"\b(?:loadtxt|genfromtxt)\(")
+
+
+def _is_table(tensor: Tensor) -> bool:
+    """Whether numbers come from a file of text as they are: two axes, if the code takes a part along a second one."""
+    is_whole = tensor.shape.is_open and not tensor.shape.sizes and not tensor.is_sliced and not tensor.is_reshaped
+    made = tensor.made
+    return is_whole and made is not None and made.name == DATA and bool(READS_TABLE.search(made.text))
 
 
 def key_kinds(keys: Sequence[Value], shape: Shape) -> list[Key]:
@@ -310,7 +322,9 @@ def _key_kind(key: Value) -> Key:
     if isinstance(key, Constant):
         return "new" if key.value is None else "axis"
     if isinstance(key, SequenceValue) and key.kind == "list":
-        return "mask"
+        are_places = key.is_complete and all(isinstance(literal(item), int) for item in key.items)
+        is_mask = any(isinstance(literal(item), bool) for item in key.items)
+        return Shape((len(key.items),), False) if are_places and not is_mask else "mask"
     # A row of truths and a row of places leave one axis both.
     is_row = isinstance(key, Tensor) and key.shape.rank is not None and (key.kind == "int" or key.shape.rank == 1)
     return key.shape if is_row and isinstance(key, Tensor) else "other"

@@ -73,7 +73,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, statements
+from lintrain.analysis import loop_names, script_text, statements
 from lintrain.pipeline import modules
 from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.model import Module, Tensor
@@ -115,6 +115,17 @@ class DiscardedTensor(Rule[Claim]):
         yield from one_per_location(self._report(pipeline, each) for each in changed)
         yield from one_per_location(
             self._report_layer(each, pipeline.code(each.location)) for each in lost if _is_layer(pipeline, each)
+        )
+        unread = loop_names.unread_results(pipeline.source)
+        yield from one_per_location(self._report_unread(each) for each in unread if each.method in CHANGING)
+
+    def _report_unread(self, lost: loop_names.UnreadResult) -> Finding[Claim]:
+        return self.finding(
+            lost.location,
+            f"nothing reads `{lost.name}`, so `{lost.batch}` is not {CHANGING[lost.method]}"
+            if len(lost.name) + len(lost.batch) < 36
+            else f"nothing reads the result of `{lost.method}`, so the batch is not {CHANGING[lost.method]}",
+            help=f"use the result in place of `{lost.batch}`",
         )
 
     def _report_layer(self, lost: Discard, code: str) -> Finding[Claim]:

@@ -72,6 +72,16 @@ class KerasInputRank(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[None]]:
         seen = set[Location]()
         for run in pipeline.keras_runs:
+            counted = keras_shapes.whole_shape_given(run)
+            if counted is not None and counted.made is not None and counted.made not in seen:
+                seen.add(counted.made)
+                yield self.finding(
+                    counted.made,
+                    "`input_shape` counts the rows: it is the shape of all the data",
+                    help="pass the shape of one row: `.shape[1:]`",
+                    subject="layer",
+                )
+                continue
             steps = keras_shapes.steps_of(run)
             refused = next((each for each in steps if each.is_refused), None)
             if refused is None and (scores := _unflattened(run, steps)) is not None and scores not in seen:

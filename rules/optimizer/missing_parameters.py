@@ -117,6 +117,7 @@ class MissingParameters(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from self._in_a_piece(pipeline)
+        yield from self._data_given(pipeline)
         if not training_loops.trains_by_hand(pipeline):
             return
         trained = expressions.parts_shared(pipeline, _trained(pipeline))
@@ -148,6 +149,25 @@ class MissingParameters(Rule):
                 related=[Related(location, "built here, never trained", "origin")],
                 help=f"pass `{name}.parameters()` to the optimizer",
             )
+
+    def _data_given(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """An optimizer over tensors of data, which have no gradient, so that no step changes anything."""
+        for optimizer in pipeline.optimizers:
+            given = optimizer.arguments.get("params")
+            if not isinstance(given, python.Sequence) or not given.is_complete or not given.items:
+                continue
+            items = [each for each in given.items if isinstance(each, model.Tensor)]
+            is_data = all(each.made is not None and each.made.name == "data" for each in items)
+            if optimizer.origin is None or len(items) != len(given.items) or not is_data:
+                continue
+            names = set(re.findall(r"\w+", (given.origin and pipeline.code(given.origin)) or ""))
+            if names and not any(_may_get_gradient(pipeline, name) for name in names):
+                yield self.finding(
+                    optimizer.origin,
+                    "gets tensors without gradients, so no step changes anything",
+                    related=[Related(items[0].made.location, "made here", "origin")] if items[0].made else [],
+                    help="pass what is to be trained: parameters, or tensors with `requires_grad=True`",
+                )
 
     def _report(self, pipeline: Pipeline, forward: events.Event, training: training_loops.TrainingLoop) -> Finding:
         name = pipeline.names_of(forward.subject)[0].name
@@ -282,6 +302,13 @@ def _may_be_detached(pipeline: Pipeline, training: training_loops.TrainingLoop) 
         return True
     named = frozenset(re.findall(r"\w+", code)) | {"forward"}
     return any(DETACHES.search(code) for code in script_text.code_of_functions(pipeline, named))
+
+
+def _may_get_gradient(pipeline: Pipeline, name: str) -> bool:
+    """Whether code switches on the gradient of a tensor by its name, or hands it to a call that may do so."""
+    word = rf"\b{re.escape(name)}\b"
+    switches = rf"(?m){word}(?:\.\w+|\[[^\]]*\])*\.requires_grad|^\s*(?!print)[\w.]+\((?:.*\W)?{word}"
+    return script_text.mentions(pipeline, switches)
 
 
 def _is_held(pipeline: Pipeline, name: str) -> bool:

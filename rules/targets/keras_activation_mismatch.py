@@ -78,6 +78,7 @@ from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Ver
 OVER_CLASSES = frozenset({"categorical_crossentropy", "sparse_categorical_crossentropy"})
 NO_PROBABILITIES = frozenset({"relu", "tanh", "elu", "selu", "leaky_relu", "softplus", "swish", "silu", "gelu"})
 
+SIGMOIDS = frozenset({"sigmoid", "hard_sigmoid"})
 
 APART, COUPLED, UNBOUNDED = "apart", "coupled", "unbounded"
 """Forms of the mistake: outputs that do not sum to 1, that have to, and that are no probabilities."""
@@ -161,9 +162,9 @@ def _form_of(loss: str, activation: str, units: int | None) -> str | None:
         return None
     if activation in NO_PROBABILITIES:
         return UNBOUNDED
-    if units is None:
-        return None
-    if loss in OVER_CLASSES and activation in {"sigmoid", "hard_sigmoid"} and units > 1:
+    # One unit is another mistake, which is reported by `keras-single-unit-softmax`.
+    if loss in OVER_CLASSES and activation in SIGMOIDS and units != 1:
         return APART
     # With two units and one-hot rows both losses are equal.
-    return COUPLED if loss == "binary_crossentropy" and activation == "softmax" and units > 2 else None
+    is_coupled = loss == "binary_crossentropy" and activation == "softmax" and units is not None and units > 2
+    return COUPLED if is_coupled else None

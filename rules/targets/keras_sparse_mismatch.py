@@ -64,11 +64,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import keras_runs
-from lintrain.pipeline.values.python import Constant
+from lintrain.pipeline.values.python import Constant, Library, LibraryObject, Sequence, Value
 from lintrain.pipeline.values.training import KerasLabels, KerasRun, LabelledBatches
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 EXPECTS_ONE_HOT = {"sparse_categorical_crossentropy": False, "categorical_crossentropy": True}
+
+FOR_EACH_OUTPUT = frozenset(
+    {"AUC", "BinaryAccuracy", "FalseNegatives", "FalsePositives", "Precision", "PrecisionAtRecall", "Recall"}
+    | {"RecallAtPrecision", "SensitivityAtSpecificity", "SpecificityAtSensitivity", "TrueNegatives", "TruePositives"}
+)
+"""Metrics that compare labels with outputs one by one, so both must have the same shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +91,25 @@ class KerasSparseMismatch(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:
             loss, labels = keras_runs.loss_of(run), keras_runs.labels_of(run)
-            if loss is None or labels is None or loss.name not in EXPECTS_ONE_HOT:
+            if loss is None or loss.name not in EXPECTS_ONE_HOT:
                 continue
-            if EXPECTS_ONE_HOT[loss.name] is not labels.is_one_hot:
+            if labels is not None and EXPECTS_ONE_HOT[loss.name] is not labels.is_one_hot:
                 yield self._report(run, labels, loss.name)
+            elif not EXPECTS_ONE_HOT[loss.name] and (keras_runs.output_units(run) or 0) > 1:
+                yield from self._report_metrics(run)
+
+    def _report_metrics(self, run: KerasRun) -> Iterator[Finding[Claim]]:
+        given = run.compile_arguments.get("metrics")
+        for metric in _names_of(given.value) if given is not None else ():
+            if given is not None and metric in FOR_EACH_OUTPUT:
+                yield self.finding(
+                    given.location,
+                    f"`{metric}` compares one by one, but labels are class indices",
+                    help="use one-hot labels with `categorical_crossentropy`, or a metric for class indices",
+                    subject="metrics",
+                    claim=Claim(None),
+                )
+                return
 
     def _report(self, run: KerasRun, labels: KerasLabels | LabelledBatches, name: str) -> Finding[Claim]:
         given = "one-hot rows" if labels.is_one_hot else "class indices"
@@ -134,3 +155,15 @@ class KerasSparseMismatch(Rule[Claim]):
         if not other:
             return None
         return fixes.Fix.of(f"use `{other}`", fixes.Replace(finding.location, f'"{other}"'), safe=False)
+
+
+def _names_of(metrics: Value) -> Iterator[str]:
+    """The names of the metrics in a list, by their classes."""
+    for each in metrics.items if isinstance(metrics, Sequence) else [metrics]:
+        match each:
+            case LibraryObject(path=path) | Library(path=path) if path.startswith("keras.metrics."):
+                yield path.rpartition(".")[2]
+            case Constant(value=str() as name):
+                yield name
+            case _:
+                pass

@@ -1,0 +1,168 @@
+"""What the loops of a file bind to names: sums that are never reset, losses over their own function, lost tensors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import TypeGuard
+
+from lintrain.model.location import Location
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+WRAPPERS = frozenset({"enumerate", "tqdm", "trange", "track", "list", "iter"})
+"""Functions that give the items of what they get first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastingSum:
+    """A sum over the batches of all epochs that is divided by the batches of one: where, and the code of the sum."""
+
+    location: Location
+    started: Location
+    added: Location
+    total: str
+
+
+def lasting_sums(source: Source) -> Iterator[LastingSum]:
+    """The divisions of sums that start before all epochs by the number of batches in one."""
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        loops = [node for node in _own_nodes(scope) if isinstance(node, ast.For)]
+        nested = [(loop, inner) for loop in loops for inner in _own_nodes(loop) if isinstance(inner, ast.For)]
+        assigned = _assigned_in(scope) if nested else {}
+        for epochs, batches in nested:
+            yield from _lasting_in(source, assigned, epochs, batches)
+
+
+def _assigned_in(scope: ast.AST) -> dict[str, list[ast.Assign]]:
+    """The assignments of a scope by the code of their targets, in the order of the code."""
+    found: dict[str, list[ast.Assign]] = {}
+    for node in _own_nodes(scope):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            found.setdefault(ast.unparse(node.targets[0]), []).append(node)
+    return found
+
+
+def _lasting_in(
+    source: Source, assigned: Mapping[str, list[ast.Assign]], epochs: ast.For, batches: ast.For
+) -> Iterator[LastingSum]:
+    over, set_again = _items_of(batches.iter), _set_in(epochs)
+    if over is None or set_again & {*_names_in(over), ast.unparse(over)}:
+        return
+    length = f"len({ast.unparse(over)})"
+    sums = {ast.unparse(node.target): node for node in _own_nodes(batches) if _is_addition(node)}
+    for division in (node for node in walk(epochs) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)):
+        total, count = ast.unparse(division.left), ast.unparse(division.right)
+        started = _last_before(epochs, assigned.get(total, []))
+        counted = _last_before(epochs, assigned.get(count, []))
+        is_length = count == length or (counted is not None and ast.unparse(counted.value) == length)
+        is_zero = started is not None and isinstance(started.value, ast.Constant) and started.value.value == 0
+        if total in sums and total not in set_again and is_length and started is not None and is_zero:
+            added = source.location(sums[total])
+            yield LastingSum(source.location(division), source.location(started), added, total)
+
+
+def _items_of(node: ast.expr) -> ast.expr | None:
+    """What a loop goes through, inside `enumerate` and progress bars; None if it is computed."""
+    while isinstance(node, ast.Call) and node.args and _called(node) in WRAPPERS:
+        node = node.args[0]
+    return node if isinstance(node, ast.Name | ast.Attribute) else None
+
+
+def _is_addition(node: ast.AST) -> TypeGuard[ast.AugAssign]:
+    return isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)
+
+
+def _set_in(loop: ast.For) -> set[str]:
+    """The code of what a loop sets or deletes, other than by adding to it."""
+    nodes = walk(loop)
+    added = {id(node.target) for node in nodes if _is_addition(node)}
+    return {
+        ast.unparse(node)
+        for node in nodes
+        if isinstance(node, ast.Name | ast.Attribute)
+        and isinstance(node.ctx, ast.Store | ast.Del)
+        and id(node) not in added
+    }
+
+
+def _last_before(loop: ast.For, assigned: list[ast.Assign]) -> ast.Assign | None:
+    return next((node for node in reversed(assigned) if node.lineno < loop.lineno), None)
+
+
+def overwritten_losses(source: Source) -> Iterator[tuple[Location, str]]:
+    """The calls of a loss function whose result a loop binds to the function's own name, with this name."""
+    for loop in source.nodes_of(ast.For, ast.While):
+        for node in _own_nodes(loop):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=called)) as call) if (
+                    name == called and _is_loss_in(loop, name) and _stored_in(loop, name) == 1
+                ):
+                    yield source.location(call), name
+                case _:
+                    pass
+
+
+def _is_loss_in(loop: ast.AST, name: str) -> bool:
+    """Whether a loop computes gradients of what a name holds."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "backward" and ast.unparse(node.value) == name
+        for node in walk(loop)
+    )
+
+
+def _stored_in(loop: ast.AST, name: str) -> int:
+    nodes = (node for node in walk(loop) if isinstance(node, ast.Name) and node.id == name)
+    return sum(isinstance(node.ctx, ast.Store) for node in nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadResult:
+    """A name that gets what a method made of a batch and that nothing reads, while the batch itself is read later."""
+
+    location: Location
+    name: str
+    batch: str
+    method: str
+
+
+def unread_results(source: Source) -> Iterator[UnreadResult]:
+    """The results of methods of a batch that a training loop binds to names that no code reads."""
+    reads = {node.id for node in source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Load)}
+    for loop in source.nodes_of(ast.For):
+        batch = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
+        for node in _own_nodes(loop) if _trains(loop) else ():
+            match node:
+                case ast.Assign(
+                    targets=[ast.Name(id=name)],
+                    value=ast.Call(func=ast.Attribute(value=ast.Name(id=given), attr=method)),
+                ) if given in batch and name not in reads and name != "_" and _is_read_after(loop, given, node.lineno):
+                    yield UnreadResult(source.location(node), name, given, method)
+                case _:
+                    pass
+
+
+def _trains(loop: ast.AST) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in walk(loop))
+
+
+def _is_read_after(loop: ast.AST, name: str, line: int) -> bool:
+    names = (node for node in walk(loop) if isinstance(node, ast.Name) and node.id == name)
+    return any(isinstance(node.ctx, ast.Load) and node.lineno > line for node in names)
+
+
+def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a scope without those of functions and classes inside it."""
+    for child in ast.iter_child_nodes(scope):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield child
+            yield from _own_nodes(child)
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in walk(node) if isinstance(each, ast.Name)}
+
+
+def _called(call: ast.Call) -> str:
+    return ast.unparse(call.func).rpartition(".")[2]

@@ -1,0 +1,142 @@
+"""A data set moves its rows to a GPU, and worker processes read it.
+
+Workers are forked from the process that trains, and CUDA does not work in a forked process: the first batch raises
+`Cannot re-initialize CUDA in forked subprocess`, or `initialization error`.
+
+## Bad
+
+    class Rows(torch.utils.data.Dataset):
+        def __init__(self):
+            self.features = features.to("cuda")
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            return self.features[index], targets[index]
+
+    loader = DataLoader(Rows(), batch_size=2, num_workers=2)  # <- cuda-in-workers
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## Good
+
+    class Rows(torch.utils.data.Dataset):
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            return features[index], targets[index]
+
+    loader = DataLoader(Rows(), batch_size=2, num_workers=2, pin_memory=True)
+    for x, y in loader:
+        x, y = x.to("cuda"), y.to("cuda")
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+Without workers, rows may lie on the GPU:
+
+    class Rows(torch.utils.data.Dataset):
+        def __init__(self):
+            self.features = features.to("cuda")
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            return self.features[index], targets[index]
+
+    loader = DataLoader(Rows(), batch_size=2)
+
+Processes that are started afresh have their own CUDA:
+
+    class Rows(torch.utils.data.Dataset):
+        def __init__(self):
+            self.features = features.to("cuda")
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            return self.features[index], targets[index]
+
+    loader = DataLoader(Rows(), batch_size=2, num_workers=2, multiprocessing_context="spawn")
+
+## Fix
+
+None: the rows may stay on the CPU, or the workers may go.
+
+## References
+
+PyTorch documentation, "Multi-process data loading" and "CUDA in multiprocessing".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain.analysis import script_text, trainer_methods
+from lintrain.pipeline.values.python import Function, Instance, literal
+from lintrain.rule import Finding, Level, Pipeline, Rule, lazy_pattern
+
+NO_FORKS = lazy_pattern(r"spawn|forkserver|multiprocessing_context")
+ON_GPU = lazy_pattern(r"cuda|gpu|device", re.IGNORECASE)
+
+
+class CudaInWorkers(Rule):
+    level = Level.ERROR
+    keywords = "num_workers"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if script_text.mentions(pipeline, NO_FORKS):
+            return
+        for loader in pipeline.loaders:
+            workers, rows = literal(loader.value("num_workers")), loader.dataset
+            if not isinstance(workers, int) or workers < 1 or not isinstance(rows, Instance) or loader.origin is None:
+                continue
+            moved = next(_moved_rows(pipeline, rows), None)
+            if moved is not None:
+                yield self.finding(
+                    loader.origin,
+                    f"`{rows.cls.node.name}` has rows on the GPU, which workers cannot use",
+                    help=f"leave out `{moved}` and move batches in the training loop, or set `num_workers=0`",
+                )
+
+
+def _moved_rows(pipeline: Pipeline, rows: Instance) -> Iterator[str]:
+    """The code that moves what a data set returns: in `__getitem__`, or before, in an attribute that it reads."""
+    found, made = rows.cls.lookup("__getitem__"), rows.cls.lookup("__init__")
+    read = found[1] if found else None
+    if not isinstance(read, Function):
+        return
+    for node in trainer_methods.nodes_of(read):
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield from (ast.unparse(each) for each in ast.walk(node.value) if _is_moved_to_gpu(pipeline, each))
+    used = set(script_text.attributes_used(read))
+    for node in trainer_methods.nodes_of(made[1]) if made and isinstance(made[1], Function) else ():
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if name in used:
+                if _is_moved_to_gpu(pipeline, value):
+                    yield ast.unparse(value)
+            case _:
+                pass
+
+
+def _is_moved_to_gpu(pipeline: Pipeline, node: ast.AST) -> bool:
+    """`x.cuda()` or `x.to(device)`, where a device may be a GPU."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]):
+            code = ast.unparse(device)
+            is_given = isinstance(device, ast.Name) and script_text.is_free(pipeline, device.id)
+            return bool(ON_GPU.search(code)) and (is_given or script_text.mentions(pipeline, r"\bcuda\b"))
+        case _:
+            return False

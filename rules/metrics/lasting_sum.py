@@ -1,0 +1,81 @@
+"""A sum over the batches of all epochs is divided by the number of batches in one.
+
+The sum starts before the loop over epochs and is never reset. What is printed as the mean loss of an epoch is the sum
+of the means of all epochs so far, so it grows while the model learns; a sum of hits gives an accuracy above 1.
+
+## Bad
+
+    running_loss = 0.0
+    for epoch in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+            running_loss += loss.item()
+        print(running_loss / len(loader))  # <- lasting-sum
+
+## Good
+
+    for epoch in range(3):
+        running_loss = 0.0
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+            running_loss += loss.item()
+        print(running_loss / len(loader))
+
+## When it is fine
+
+The divisor grows with the sum, or the sum is reset after it is printed:
+
+    total, batches, shown = 0.0, 0, 0.0
+    for epoch in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+            shown += loss.item()
+            batches += 1
+        print(total / batches, total / (len(loader) * (epoch + 1)), shown / len(loader))
+        shown = 0.0
+
+## Fix
+
+None: the sum may be reset in each epoch, or be divided by all batches so far.
+
+## References
+
+The questions with this mistake in `benchmarks/posts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import loop_names
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+
+
+class LastingSum(Rule):
+    level = Level.WARNING
+    keywords = "for & +="
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(self._report(each) for each in loop_names.lasting_sums(pipeline.source))
+
+    def _report(self, found: loop_names.LastingSum) -> Finding:
+        shown = f"`{found.total}`" if len(found.total) <= 24 else "this sum"
+        return self.finding(
+            found.location,
+            f"{shown} is the sum of all epochs, divided by the batches of one",
+            related=[
+                Related(found.started, "starts here, before all epochs", "start"),
+                Related(found.added, "grows in every batch", "sum"),
+            ],
+            help="set the sum to 0 at the start of each epoch",
+        )
