@@ -11,7 +11,7 @@ from lintrain.check.one_file import OLD_GRAMMAR, Reading, check_source
 from lintrain.check.tiers import names_library
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.rulebook import find_rules
-from lintrain.source.fragments import KERAS_NAMES, MODULES, NAMES, TORCH_NAMES, meanings, packages_meant
+from lintrain.source.fragments import KERAS_NAMES, MODULES, NAMES, TORCH_NAMES, meaning_in, meanings, packages_meant
 from lintrain.source.pasted import is_pasted
 from lintrain.source.reading import read_bytes
 from lintrain.source.repair import repair
@@ -164,6 +164,7 @@ class TestNames:
             ("rows = Dataset.from_dict({}); Trainer(rows)", "Dataset", "datasets.Dataset"),
             ("o = Adam(net.parameters()); o.zero_grad()", "Adam", "torch.optim.Adam"),
             ("net.add(Dense(1)); o = Adam()", "Adam", "keras.optimizers.Adam"),
+            ("Dense(1, activation=tf.nn.relu)", "Dense", "keras.layers.Dense"),
             ("datasets.MNIST(root); nn.f", "datasets", "torchvision.datasets"),
             ("datasets.load_dataset('x')", "datasets", "datasets"),
             (
@@ -186,6 +187,26 @@ class TestNames:
 
     def test_a_script_has_no_usual_names(self) -> None:
         assert not meanings(Source("t.py", "import os\nnn.Linear(1, 1)\n"))
+
+    @pytest.mark.parametrize(
+        ("text", "path"),
+        [
+            ("import os\nnn.Linear(1, 1)\n", "torch.nn"),
+            ("import os\nnn = build()\nnn.Linear(1, 1)\n", None),
+            ("from mine import *\nnn.Linear(1, 1)\n", None),
+            ("import os\nglobals().update(nn=build())\nnn.Linear(1, 1)\n", None),
+            ("nn.Linear(1, 1)\nloss.backward()\n", "torch.nn"),
+        ],
+    )
+    def test_a_name_whose_import_was_forgotten_stands_for_what_it_usually_does(
+        self, text: str, path: str | None
+    ) -> None:
+        assert meaning_in(Source("t.py", text), "nn") == path
+
+    def test_a_forgotten_import_hides_no_other_mistake(self) -> None:
+        text = "import torch\n\ncompare = nn.CrossEntropyLoss()\n" + LOOP.replace("F.cross_entropy(", "compare(")
+        found = findings_in(text.replace("model(x)", "torch.softmax(model(x), 1)"))
+        assert "softmax-before-cross-entropy" in [rule for rule, _, _ in found]
 
     def test_no_name_has_two_meanings(self) -> None:
         names = [name for table in (NAMES, TORCH_NAMES) for each in table.values() for name in each.split()]

@@ -36,7 +36,7 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.pipeline.values.tensors import Derived
-from lintrain.source.fragments import meanings, packages_meant, unbuilt_network
+from lintrain.source.fragments import meaning_in, packages_meant, unbuilt_network
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 BUILTINS = frozenset(dir(builtins))
@@ -109,7 +109,7 @@ def _free(reader: Reader, name: str, scope: Scope) -> Value:
     key = (id(module), name)
     if (known := reader.free.get(key)) is not None:
         return known
-    path = meanings(reader.source).get(name)
+    path = meaning_in(reader.source, name)
     value = reader.free[key] = _called(reader, name, module) if path is None else library(path)
     return value
 

@@ -25,6 +25,20 @@ def meanings(source: Source) -> Mapping[str, str]:
     return source.cached(_meanings) if source.is_partial else {}
 
 
+def meaning_in(source: Source, name: str) -> str | None:
+    """The library path that a free name of a text stands for, also in a script that lacks the import of it."""
+    if source.is_partial:
+        return meanings(source).get(name)
+    path = meaning_of(name, source.text)
+    return path if path is not None and name in source.cached(_lacking) else None
+
+
+def _lacking(source: Source) -> frozenset[str]:
+    """The names that a whole script lacks; empty where others may bind names in it."""
+    is_open = any(alias.name == "*" for node in source.nodes_of(ast.ImportFrom) for alias in node.names)
+    return frozenset() if is_open or may_make_names(source) else frozenset(free_names(source))
+
+
 def packages_meant(source: Source) -> frozenset[str]:
     """The top-level packages that a partial text uses without importing them."""
     if not source.is_partial:
@@ -146,21 +160,29 @@ NAMES = {
 """Names that are imported from a module, each with one meaning."""
 
 KERAS_NAMES = {
+    "keras.applications": "EfficientNetB0 InceptionV3 MobileNet MobileNetV2 ResNet50 VGG16 VGG19 Xception",
     "keras.callbacks": "EarlyStopping LearningRateScheduler ModelCheckpoint ReduceLROnPlateau TensorBoard",
-    "keras.layers": "Activation BatchNormalization Bidirectional Concatenate Conv1D Conv2D Dense Dropout Embedding "
-    "Flatten GRU GlobalAveragePooling2D GlobalMaxPooling1D LSTM LayerNormalization MaxPooling1D MaxPooling2D Reshape "
-    "SimpleRNN TimeDistributed",
-    "keras.losses": "BinaryCrossentropy CategoricalCrossentropy SparseCategoricalCrossentropy",
-    "keras.optimizers": "Adam Nadam RMSprop SGD",
-    "keras": "Input Model Sequential applications callbacks datasets layers losses metrics models optimizers "
-    "regularizers utils",
+    "keras.initializers": "HeNormal RandomNormal",
+    "keras.layers": "Activation AveragePooling2D BatchNormalization Bidirectional Concatenate Conv1D Conv2D "
+    "Conv2DTranspose Conv3D ConvLSTM2D Convolution2D Cropping2D Dense Dropout Embedding Flatten GRU GaussianNoise "
+    "GlobalAveragePooling1D GlobalAveragePooling2D GlobalMaxPooling1D GlobalMaxPooling2D InputLayer LSTM Lambda "
+    "LayerNormalization LeakyReLU Masking MaxPool2D MaxPooling1D MaxPooling2D MaxPooling3D Multiply PReLU Permute ReLU "
+    "RepeatVector Reshape SeparableConv2D SimpleRNN Softmax SpatialDropout1D TimeDistributed UpSampling2D "
+    "ZeroPadding2D",
+    "keras.losses": "BinaryCrossentropy CategoricalCrossentropy MeanSquaredError SparseCategoricalCrossentropy",
+    "keras.optimizers": "Adadelta Adagrad Adam Adamax Nadam RMSprop SGD",
+    "keras.regularizers": "l1 l2",
+    "keras": "Input Model Sequential activations applications callbacks datasets initializers layers losses metrics "
+    "models optimizers regularizers utils",
 }
 """Names of Keras, some of which PyTorch has as well."""
 
 TORCH_NAMES = {
     "pytorch_lightning.callbacks": "EarlyStopping ModelCheckpoint",
-    "torch.nn": "Conv1d Conv2d Dropout Embedding Flatten GRU LSTM LayerNorm Linear ReLU Sequential Sigmoid Softmax",
-    "torch.optim": "Adam RMSprop SGD",
+    "torch.nn": "AdaptiveAvgPool2d AvgPool2d BatchNorm1d BatchNorm2d Conv1d Conv2d Conv3d ConvTranspose2d Dropout "
+    "Dropout2d Embedding Flatten GRU L1Loss LSTM LayerNorm LeakyReLU Linear LogSoftmax MaxPool2d PReLU ReLU Sequential "
+    "Sigmoid SmoothL1Loss Softmax Tanh functional",
+    "torch.optim": "Adadelta Adagrad Adam Adamax LBFGS RMSprop SGD",
     "torch.optim.lr_scheduler": "ReduceLROnPlateau",
     "torchvision": "models",
 }
@@ -181,7 +203,7 @@ HUB_NAMES: Mapping[str, re.Pattern[str]] = {
 
 KERAS = lazy_pattern(r"\btf\.|\bkeras\b|\bDense\(|\b(?:Conv2D|MaxPooling2D)\(|\.compile\((?!r?[\"'])|\bK\.\w")
 TORCH = lazy_pattern(
-    r"\btorch\b|\bnn\.|\bF\.[a-z]|\boptim\.|\.backward\(|zero_grad|\.parameters\(|requires_grad|\.detach\(|no_grad"
+    r"\btorch\b|(?<!tf\.)\bnn\.|\bF\.[a-z]|\boptim\.|\.backward\(|zero_grad|\.parameters\(|requires_grad|\.detach\(|no_grad"
     r"|\bcriterion\w*\(|\.eval\(\)|\.cuda\(|\bdef forward\(self\b|\bDataLoader\b"
     r"|\bVariable\(|load_state_dict|\b(?:opt|optim|optimi[sz]er|scheduler)\w*\.step\("
 )

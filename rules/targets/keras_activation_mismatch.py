@@ -93,7 +93,7 @@ class Claim:
 
 class KerasActivationMismatch(Rule[Claim]):
     level = Level.WARNING
-    keywords = "compile"
+    keywords = "compile|GradientTape"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:

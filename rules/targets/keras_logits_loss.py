@@ -66,7 +66,7 @@ class Claim:
 
 class KerasLogitsLoss(Rule[Claim]):
     level = Level.ERROR
-    keywords = "compile"
+    keywords = "compile|GradientTape"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:

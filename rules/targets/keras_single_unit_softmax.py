@@ -79,7 +79,7 @@ class Claim:
 
 class KerasSingleUnitSoftmax(Rule[Claim]):
     level = Level.ERROR
-    keywords = "compile"
+    keywords = "compile|GradientTape"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:

@@ -90,7 +90,7 @@ class Claim:
 
 class KerasSoftmaxLogitsLoss(Rule[Claim]):
     level = Level.WARNING
-    keywords = "compile"
+    keywords = "compile|GradientTape"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:
