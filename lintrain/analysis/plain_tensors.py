@@ -137,7 +137,7 @@ def _judged(
         return None
     if any(isinstance(each, ast.Constant) and each.value == name for each in walk(owner)):
         return None
-    used = next((use for method in methods for use in _met_by_inputs(owner, method, name)), None)
+    used = next((use for method in methods for use in _met(source, owner, method, name)), None)
     if used is None or any(_handles_device(method, name) for method in methods):
         return None
     location = source.location(statement)
@@ -238,6 +238,46 @@ def _is_moved_in(statement: ast.stmt) -> bool:
 
 def _mentions(node: ast.AST, name: str) -> bool:
     return any(isinstance(each, ast.Attribute) and each.attr == name for each in walk(node))
+
+
+def _met(source: Source, owner: ast.ClassDef, method: ast.FunctionDef, name: str) -> Iterator[ast.expr]:
+    """The operations of a method, or of a function of the file that it calls, where the attribute meets the inputs."""
+    yield from _met_by_inputs(owner, method, name)
+    functions = {each.name: each for each in source.tree.body if isinstance(each, ast.FunctionDef)}
+    inputs = inputs_of(method)
+    for node in ast.walk(method):
+        match node:
+            case ast.Call(func=ast.Name(id=called), args=given) if called in functions:
+                parameters = [each.arg for each in functions[called].args.args]
+                pairs = list(zip(parameters, given, strict=False))
+                tensors = {parameter for parameter, each in pairs if _is_the_tensor(each, name)}
+                others = {parameter for parameter, each in pairs if tensors_in(each) & inputs} - tensors
+                if tensors and others and _meet(functions[called], tensors, others):
+                    yield node
+            case _:
+                pass
+
+
+def _meet(function: ast.FunctionDef, tensors: set[str], others: set[str]) -> bool:
+    """Whether an operation of torch in a function gets one of these parameters together with one of the others."""
+    if _moves_any(function):
+        return False
+    for node in ast.walk(function):
+        match node:
+            case ast.BinOp(left=left, right=right):
+                sides = [left, right]
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=called)) if called not in MAKES:
+                sides = _given(node)
+            case _:
+                continue
+        named = [tensors_in(side) for side in sides]
+        if any(each & tensors for each in named) and any(each & others and not each & tensors for each in named):
+            return True
+    return False
+
+
+def _moves_any(function: ast.FunctionDef) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr in MOVES for each in ast.walk(function))
 
 
 def _met_by_inputs(owner: ast.ClassDef, method: ast.FunctionDef, name: str) -> Iterator[ast.expr]:

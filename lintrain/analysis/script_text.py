@@ -292,6 +292,28 @@ def first_items_of_data(source: Source) -> Iterator[DataIndex]:
                 pass
 
 
+def reduced_items_of_data(source: Source) -> Iterator[DataIndex]:
+    """The reads of `.data[0]` of what is surely one number: of `x.sum()`, or of a name that a function gives it."""
+    return (read for read in first_items_of_data(source) if _is_reduced(source, read))
+
+
+REDUCED = re.compile(r"\.(sum|mean|norm|prod|std|var)\(\)(\.(float|double|long|int|cpu|detach|sqrt|neg)\(\))*\Z")
+"""The end of code that makes one number of a tensor."""
+
+
+def _is_reduced(source: Source, read: DataIndex) -> bool:
+    if REDUCED.search(read.tensor):
+        return True
+    around = [node for node in source.nodes_of(ast.FunctionDef) if source.location(node).holds(read.location)]
+    inner = max(around, key=lambda node: node.lineno) if around else None
+    made = [
+        ast.unparse(node.value)
+        for node in (ast.walk(inner) if inner is not None else ())
+        if isinstance(node, ast.Assign) and any(ast.unparse(target) == read.tensor for target in node.targets)
+    ]
+    return bool(made) and all(REDUCED.search(each) for each in made)
+
+
 MAKES_AXIS = re.compile(r"(zeros|ones|empty|full|tensor|Tensor|Variable|new\w*|unsqueeze|view|reshape|stack|cat)\Z")
 """Functions whose result may have one axis with one item, of which `data[0]` is the number."""
 

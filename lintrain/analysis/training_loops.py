@@ -56,6 +56,12 @@ PERHAPS_ABOUT_TRAINING = lazy_pattern(
 )
 """Names of unknown functions that may do so if they can access the model or the optimizer."""
 
+HOLDS_TRAINED = lazy_pattern(
+    r"optim|model|net|agent|actor|critic|policy|learner|grad|backward|nn\.|Module|loss|\*\*|super\(",
+    re.IGNORECASE,
+)
+"""Words of classes whose objects may hold what is trained."""
+
 LOGS_PROGRESS = lazy_pattern(
     r"(^|[._])(acc|accuracy|f1|auc|auroc|precision|recall|iou|dice|metrics?)$|"
     r"(bar|meter|meters|metric|metrics|loss\w*|acc\w*|log|logger|writer|tracker|\w*board|history|timer|stats|tqdm|wandb|progress)"
@@ -277,7 +283,14 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
         return callee.rpartition(".")[0] in _holders(pipeline, followed)
     if not PERHAPS_ABOUT_TRAINING.search(_last_name(callee)):
         return callee.rpartition(".")[0] in _holders(pipeline, followed)
-    return callee.startswith("self.") or not is_private(pipeline, followed)
+    return (callee.startswith("self.") and _is_near(pipeline, event)) or not is_private(pipeline, followed)
+
+
+def _is_near(pipeline: Pipeline, event: Event) -> bool:
+    """Whether the class around a call names what trains, or there is none: an environment cannot reach the model."""
+    source = pipeline.source_of(event.location)
+    around = [node for node in source.nodes_of(ast.ClassDef) if source.location(node).holds(event.location)]
+    return not around or HOLDS_TRAINED.search(ast.unparse(max(around, key=lambda node: node.lineno))) is not None
 
 
 def _last_name(callee: str) -> str:

@@ -42,8 +42,8 @@ SHOWN_AT_THE_MARGIN = lazy_pattern(
 )
 """What short scripts show that train nothing: a loss, a model that is evaluated, or weights that are set."""
 
-CALL_AT_THE_MARGIN = lazy_pattern(r"\n[^\W\d][\w.]*\(")
-"""What a script usually has and a module does not."""
+CALL_AT_THE_MARGIN = lazy_pattern(r"\n(?:[^\W\d][\w.]*\(|(?:for|while) )")
+"""What a script usually has and a module does not: a call or a loop."""
 
 
 def runs_itself(source: Source) -> bool:

@@ -32,6 +32,13 @@ The loss has one number for each row:
         losses.mean().backward()
         print(losses.data[0])
 
+A sum over one axis keeps the other:
+
+    for x, y in loader:
+        totals = net(x).sum(1)
+        totals.mean().backward()
+        print(totals.data[0])
+
 The first value of something that is not a loss:
 
     from my_settings import table
@@ -55,7 +62,20 @@ from collections.abc import Iterator
 
 from lintrain.analysis import script_text, training_loops
 from lintrain.pipeline import events
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 GRADIENT = lazy_pattern(r"backward\(\s*(?!\)|retain_graph|create_graph|inputs)")
 """A backward pass that gets a gradient, as only a tensor with several numbers needs."""
@@ -71,6 +91,11 @@ class Claim:
 class IndexedScalar(Rule[Claim]):
     level = Level.ERROR
     keywords = "[0]"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(True for _ in script_text.reduced_items_of_data(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         learned = [
@@ -85,19 +110,15 @@ class IndexedScalar(Rule[Claim]):
             is_number = misuse.use == "scalar index" or (misuse.use == "data index" and tensor in losses)
             if is_number and misuse.text.endswith("[0]"):
                 found.setdefault(misuse.location, self._report(misuse.location, misuse.text, tensor))
-        for path, source in pipeline.sources.items():
-            here = {training_loops.text_of_event(event) for event in learned if event.location.path == path}
-            for read in script_text.first_items_of_data(source) if here else ():
-                if read.tensor in here:
-                    text = f"{read.tensor}.data[0]"
-                    found.setdefault(read.location, self._report(read.location, text, read.tensor))
+        for read in _reads(pipeline, learned):
+            found.setdefault(read.location, self._report(read.location, f"{read.tensor}.data[0]", read.tensor))
         yield from found.values()
 
     def _report(self, location: Location, text: str, tensor: str) -> Finding[Claim]:
         return self.finding(
             location,
-            f"`{text}` indexes a single number, which PyTorch refuses since 0.5",
-            help=f"read the number with `{tensor}.item()`",
+            f"{_shown(text)} indexes a single number, which PyTorch refuses since 0.5",
+            help=f"read the number with `{tensor if len(tensor) <= 32 else ''}.item()`",
             claim=Claim(tensor),
         )
 
@@ -116,3 +137,15 @@ class IndexedScalar(Rule[Claim]):
             return None
         edit = fixes.Replace(finding.location, f"{finding.claim.tensor}.item()")
         return fixes.Fix.of("use `.item()`", edit, safe=True)
+
+
+def _reads(pipeline: Pipeline, learned: list[events.Event]) -> Iterator[script_text.DataIndex]:
+    """The reads of `.data[0]` of a loss that a file learns from, and of sums."""
+    for path, source in pipeline.sources.items():
+        here = {training_loops.text_of_event(event) for event in learned if event.location.path == path}
+        yield from (read for read in (script_text.first_items_of_data(source) if here else ()) if read.tensor in here)
+        yield from script_text.reduced_items_of_data(source)
+
+
+def _shown(text: str) -> str:
+    return f"`{text}`" if len(text) <= 48 else "this read"

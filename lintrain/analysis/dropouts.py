@@ -1,0 +1,185 @@
+"""Dropout that a network computes by a function, which `eval()` reaches only through an argument or a condition."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain.analysis.plain_tensors import networks_of
+from lintrain.model.location import Location
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+FUNCTIONAL = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
+"""Functions of `torch.nn.functional` that drop unless `training=False` is given."""
+
+HOLDERS = frozenset({"F", "nn.functional", "torch.nn.functional", "functional"})
+"""How files name `torch.nn.functional`."""
+
+MOST_ARGUMENTS = {"dropout": 2}
+"""How many arguments a call may have before the one that is `training`."""
+
+ATTENTION = frozenset({"scaled_dot_product_attention", "flash_attn_func", "flash_attn_varlen_func"})
+"""Functions of attention that drop with the probability that they get, in every mode."""
+
+ABOUT_MODE = lazy_pattern(r"train|(?<!ri)eval|infer|determin|self\.mode|is_test", re.IGNORECASE)
+"""Words of conditions and arguments that depend on the mode."""
+
+ON_PURPOSE = lazy_pattern(
+    r"(^|_)mc(_|$)|MC[A-Z_]|[Mm]onte|[Bb]ayes|[Uu]ncertain|[Aa]lways|[Ss]ampl|[Aa]ugment|[Nn]ois|[Pp]re_?[Nn]et"
+)
+"""Names of classes and methods that drop in every mode because they mean to, as the prenet of Tacotron does."""
+
+OWN = lazy_pattern(r"drop_?out|drop_?path|drop_?connect|stochastic_?depth", re.IGNORECASE)
+"""Names of dropout that a project writes itself."""
+
+DRAWS = frozenset({"rand", "rand_like", "bernoulli", "bernoulli_", "uniform_", "random_"})
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """A call that drops in every mode: its code, and whether `training=self.training` would end that."""
+
+    location: Location
+    code: str
+    takes_mode: bool
+
+
+def dropouts_in_every_mode(source: Source) -> list[Dropout]:
+    """The calls in a file that drop whether or not the network is in train mode."""
+    return source.cached(_dropouts)
+
+
+def _dropouts(source: Source) -> list[Dropout]:
+    if not OWN.search(source.text):
+        return []
+    return [*_in_methods(source), *_of_own_classes(source)]
+
+
+def _in_methods(source: Source) -> Iterator[Dropout]:
+    own = _own_functions(source)
+    for owner, method in _methods(source):
+        if ON_PURPOSE.search(owner) or ON_PURPOSE.search(method.name) or _ends_early(method):
+            continue
+        for call in _free_calls(method.body):
+            code = ast.unparse(call.func)
+            holder, _, name = code.rpartition(".")
+            if name in FUNCTIONAL and holder in HOLDERS and _drops_always(call, name):
+                yield Dropout(source.location(call), code, takes_mode=True)
+            elif name in ATTENTION and _is_ungated(method, call):
+                yield Dropout(source.location(call), code, takes_mode=False)
+            if code in own and not ABOUT_MODE.search(ast.unparse(call)):
+                yield Dropout(source.location(call), code, takes_mode=False)
+
+
+def _methods(source: Source) -> Iterator[tuple[str, Function]]:
+    """The methods of networks, and functions that are written to be one, each with the name of its class."""
+    for network in _networks(source):
+        for each in network.body:
+            if isinstance(each, Function) and each.args.args:
+                yield network.name, each
+    for each in source.tree.body:
+        if isinstance(each, Function) and each.args.args and each.args.args[0].arg == "self":
+            yield "", each
+
+
+def _networks(source: Source) -> list[ast.ClassDef]:
+    """The networks of a file, those too whose base is in another file: a class with a base and `forward`."""
+    known = networks_of(source)
+    others = [node for node in source.nodes_of(ast.ClassDef) if node.bases and node not in known and _has_forward(node)]
+    return [*known, *others]
+
+
+def _has_forward(node: ast.ClassDef) -> bool:
+    return any(isinstance(each, Function) and each.name == "forward" for each in node.body)
+
+
+def _free_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
+    """The calls below statements that no condition about the mode guards."""
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If | ast.IfExp | ast.While) and ABOUT_MODE.search(ast.unparse(node.test)):
+            continue
+        if isinstance(node, ast.BoolOp) and ABOUT_MODE.search(ast.unparse(node)):
+            continue
+        if isinstance(node, ast.Call):
+            yield node
+        pending.extend(ast.iter_child_nodes(node))
+
+
+def _ends_early(method: Function) -> bool:
+    """Whether a condition about the mode ends a method before its end."""
+    return any(
+        isinstance(node, ast.If)
+        and ABOUT_MODE.search(ast.unparse(node.test))
+        and any(isinstance(each, ast.Return | ast.Raise) for each in node.body)
+        for node in ast.walk(method)
+    )
+
+
+def _drops_always(call: ast.Call, name: str) -> bool:
+    """Whether a call of functional dropout gets no mode, and a probability that is not written as 0."""
+    names = {keyword.arg for keyword in call.keywords}
+    if (
+        names & {"training", None}
+        or len(call.args) > MOST_ARGUMENTS.get(name, 2)
+        or any(isinstance(each, ast.Starred) for each in call.args)
+    ):
+        return False
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == "p"), None)
+    rate = call.args[1] if len(call.args) > 1 else given
+    return not _is_zero(rate) and (rate is None or not ABOUT_MODE.search(ast.unparse(rate)))
+
+
+def _is_zero(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def _is_ungated(method: Function, call: ast.Call) -> bool:
+    """Whether attention gets a probability of the network's own, which no condition sets to 0."""
+    rate = next((keyword.value for keyword in call.keywords if keyword.arg == "dropout_p"), None)
+    if rate is None or _is_zero(rate) or ABOUT_MODE.search(ast.unparse(rate)):
+        return False
+    if isinstance(rate, ast.Name):
+        made = [
+            ast.unparse(node.value)
+            for node in ast.walk(method)
+            if isinstance(node, ast.Assign) and any(ast.unparse(target) == rate.id for target in node.targets)
+        ]
+        return bool(made) and not any(ABOUT_MODE.search(each) or "if" in each.split() for each in made)
+    return isinstance(rate, ast.Constant) or ast.unparse(rate).startswith("self.")
+
+
+def _own_functions(source: Source) -> frozenset[str]:
+    """The functions of a file that drop by random numbers, whatever the mode."""
+    return frozenset(
+        each.name
+        for each in source.tree.body
+        if isinstance(each, Function)
+        and OWN.search(each.name)
+        and not ABOUT_MODE.search(ast.unparse(each))
+        and _draw_in(each) is not None
+    )
+
+
+def _of_own_classes(source: Source) -> Iterator[Dropout]:
+    """Where a dropout layer of a project draws its random numbers, if the class never asks for the mode."""
+    for network in _networks(source):
+        if not OWN.search(network.name) or ON_PURPOSE.search(network.name) or ABOUT_MODE.search(ast.unparse(network)):
+            continue
+        forward = next((each for each in network.body if isinstance(each, Function) and each.name == "forward"), None)
+        draw = _draw_in(forward) if forward is not None else None
+        if draw is not None:
+            yield Dropout(source.location(draw), network.name, takes_mode=False)
+
+
+def _draw_in(function: Function) -> ast.Call | None:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and re.split(r"\W", ast.unparse(node.func))[-1] in DRAWS:
+            return node
+    return None
