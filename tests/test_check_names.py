@@ -95,11 +95,16 @@ def test_a_name_that_only_another_loop_binds_is_found() -> None:
         "make = globals()[args.model]",
         "names = [name for name in globals().keys()]",
         "text = '{args}'.format(**locals())",
+        "def keep(a): torch.save(locals(), 'x')",
         "# exec",
     ],
 )
 def test_code_that_only_reads_names_hides_no_other(reads: str) -> None:
     assert [line for line, _, _ in said(f"{IMPORT}args = torch.load('x')\n{reads}\nprint(nowhere)\n")] == [4]
+
+
+def test_the_variables_of_the_module_may_hold_any_name() -> None:
+    assert not said(f"{IMPORT}fill(locals())\nprint(nowhere)\n".replace("fill", "torch.save"))
 
 
 def test_a_name_that_was_deleted_is_found() -> None:

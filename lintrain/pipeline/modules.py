@@ -252,7 +252,12 @@ def _has_weights(part: Value) -> bool:
             return WITH_PARAMETERS.fullmatch(part.path) is not None or part.path.startswith("torchvision.models.")
         case Model():
             return True
-        case Instance():
-            return False  # its attributes are looked at themselves
+        case LibraryObject():
+            return part.path.startswith("torch.nn.Parameter") and not _is_fixed(part)
         case _:
-            return False
+            return False  # the attributes of an instance are looked at themselves
+
+
+def _is_fixed(parameter: LibraryObject) -> bool:
+    trains = parameter.arguments.get("requires_grad", parameter.arguments.get("1"))
+    return isinstance(trains, Constant) and trains.value is False

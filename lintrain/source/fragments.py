@@ -303,13 +303,14 @@ READS = frozenset({"copy", "get", "items", "keys", "values"})
 def may_make_names(source: Source) -> bool:
     """Whether code runs a text, or may write to the dictionary of all names; reading it makes no name.
 
-    Only `vars()` without an argument is that dictionary: `vars(args)` are the options.
+    Only `vars()` without an argument is that dictionary: `vars(args)` are the options. In a function it holds copies of
+    the function's own variables, as `locals()` does.
     """
     if MAKES_NAMES.search(source.text) is None:
         return False
     calls = source.nodes_of(ast.Call)
     of_objects = {call.func for call in calls if call.args and not BUILTINS & _names_in(call.args[0])}
-    reading = {call.func for call in _only_read(source) if isinstance(call, ast.Call)}
+    reading = {call.func for call in _only_read(source) if isinstance(call, ast.Call)} | _copies(source)
     made = (node for node in source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Load))
     return any(
         node.id in MAKERS
@@ -317,6 +318,17 @@ def may_make_names(source: Source) -> bool:
         or (node.id in NAMESPACES and node not in reading)
         for node in made
     ) or any(node.attr in BUILTINS for node in source.nodes_of(ast.Attribute))
+
+
+def _copies(source: Source) -> set[ast.expr]:
+    """The callees of `locals()` and `vars()` in functions: what is written to their result makes no name."""
+    functions = (*source.nodes_of(ast.FunctionDef), *source.nodes_of(ast.AsyncFunctionDef))
+    return {
+        node.func
+        for function in (functions if "locals(" in source.text or "vars(" in source.text else ())
+        for node in walk(function)
+        if isinstance(node, ast.Call) and not node.args and ast.unparse(node.func) in {"locals", "vars"}
+    }
 
 
 def _names_in(node: ast.expr) -> set[str]:

@@ -13,6 +13,26 @@ raised. The loss falls, but less than it could, and the saved weights of the mod
         criterion(head(encoder(x)), y).backward()  # <- missing-parameters
         optimizer.step()
 
+A loss with weights of its own, which are only counted:
+
+    class CenterLoss(nn.Module):
+        def __init__(self, classes, features):
+            super().__init__()
+            self.centers = nn.Parameter(torch.randn(classes, features))
+
+        def forward(self, hidden, y):
+            return (hidden - self.centers[y]).pow(2).mean()
+
+    encoder = nn.Linear(8, 32)
+    centers = CenterLoss(3, 32)
+    weights = [*encoder.parameters(), *centers.parameters()]
+    print(sum(weight.numel() for weight in weights))
+    optimizer = torch.optim.Adam(encoder.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        centers(encoder(x), y).backward()  # <- missing-parameters
+        optimizer.step()
+
 ## Good
 
     encoder = nn.Sequential(nn.Linear(8, 32), nn.ReLU())
@@ -23,7 +43,46 @@ raised. The loss falls, but less than it could, and the saved weights of the mod
         criterion(head(encoder(x)), y).backward()
         optimizer.step()
 
+and
+
+    class CenterLoss(nn.Module):
+        def __init__(self, classes, features):
+            super().__init__()
+            self.centers = nn.Parameter(torch.randn(classes, features))
+
+        def forward(self, hidden, y):
+            return (hidden - self.centers[y]).pow(2).mean()
+
+    encoder = nn.Linear(8, 32)
+    centers = CenterLoss(3, 32)
+    weights = [*encoder.parameters(), *centers.parameters()]
+    print(sum(weight.numel() for weight in weights))
+    optimizer = torch.optim.Adam([*encoder.parameters(), *centers.parameters()])
+    for x, y in loader:
+        optimizer.zero_grad()
+        centers(encoder(x), y).backward()
+        optimizer.step()
+
 ## When it is fine
+
+The list goes to the optimizer:
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+
+        def forward(self, scores, y):
+            return F.cross_entropy(scores * self.scale, y)
+
+    net = nn.Linear(8, 3)
+    scaled = Scaled()
+    weights = [*net.parameters(), *scaled.parameters()]
+    optimizer = torch.optim.Adam(weights)
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaled(net(x), y).backward()
+        optimizer.step()
 
 Each module may have its own optimizer, and a module may be frozen explicitly:
 
@@ -84,7 +143,7 @@ PyTorch documentation, `torch.optim`, "Constructing it".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import evaluations, expressions, loop_verdicts, script_text, training_loops
 from lintrain.pipeline import blocks, events, modules
@@ -98,6 +157,8 @@ NOT_TRAINED = frozenset(
 
 DETACHES = lazy_pattern(r"\.detach\(|(?<!utils)\.data\b")
 HANDS_ON = "parameters|named_parameters|load_state_dict|requires_grad_|detach"
+ASSIGNED = lazy_pattern(r"\s*(\w+)\s*=[^=]")
+SUMS = lazy_pattern(r"\bsum\(|\bprint\(|\blog\w*\.")
 COUNTS = lazy_pattern(r"clip_grad_|numel")
 """Calls on parameters that do not train them."""
 
@@ -314,8 +375,26 @@ def _may_get_gradient(pipeline: Pipeline, name: str) -> bool:
 def _is_held(pipeline: Pipeline, name: str) -> bool:
     """Whether code hands on the parameters of a module, loads or frees them, otherwise than to clip or count them."""
     held = re.compile(rf"\b{re.escape(name)}\b(\.\w+)*\.({HANDS_ON})\(")
-    lines = (line for source in pipeline.sources.values() for line in source.lines)
-    return any(held.search(line) and not COUNTS.search(line) for line in lines)
+    return any(
+        held.search(line) and not COUNTS.search(line) and not _is_only_counted(source.lines, line)
+        for source in pipeline.sources.values()
+        for line in source.lines
+    )
+
+
+def _is_only_counted(lines: Sequence[str], line: str) -> bool:
+    """Whether a line makes a list of parameters that no other line uses but to count them."""
+    made = ASSIGNED.match(line)
+    if made is None:
+        return False
+    named = re.compile(rf"\b{made[1]}\b")
+    uses = [each for each in lines if named.search(each.partition("#")[0]) and not _assigns(each, made[1])]
+    return all(COUNTS.search(each) or SUMS.search(each) for each in uses)
+
+
+def _assigns(line: str, name: str) -> bool:
+    made = ASSIGNED.match(line)
+    return made is not None and made[1] == name
 
 
 def _stays_in_eval_mode(pipeline: Pipeline, module: python.Value) -> bool:
