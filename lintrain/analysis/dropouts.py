@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from lintrain.analysis.plain_tensors import networks_of
 from lintrain.model.location import Location
 from lintrain.source.source import Source
+from lintrain.source.training_syntax import imports
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -17,7 +18,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONAL = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"})
 """Functions of `torch.nn.functional` that drop unless `training=False` is given."""
 
-HOLDERS = frozenset({"F", "nn.functional", "torch.nn.functional", "functional"})
+HOLDERS = frozenset({"F", "nn.functional", "torch.nn.functional"})
 """How files name `torch.nn.functional`."""
 
 MOST_ARGUMENTS = {"dropout": 2}
@@ -25,6 +26,9 @@ MOST_ARGUMENTS = {"dropout": 2}
 
 ATTENTION = frozenset({"scaled_dot_product_attention", "flash_attn_func", "flash_attn_varlen_func"})
 """Functions of attention that drop with the probability that they get, in every mode."""
+
+RATES = {"scaled_dot_product_attention": 4, "flash_attn_func": 3}
+"""The place of the probability among the arguments of attention."""
 
 ABOUT_MODE = lazy_pattern(r"train|(?<!ri)eval|infer|determin|self\.mode|is_test", re.IGNORECASE)
 """Words of conditions and arguments that depend on the mode."""
@@ -61,19 +65,39 @@ def _dropouts(source: Source) -> list[Dropout]:
 
 
 def _in_methods(source: Source) -> Iterator[Dropout]:
-    own = _own_functions(source)
+    own, meant = _own_functions(source), _imported(source)
     for owner, method in _methods(source):
         if ON_PURPOSE.search(owner) or ON_PURPOSE.search(method.name) or _ends_early(method):
             continue
         for call in _free_calls(method.body):
             code = ast.unparse(call.func)
-            holder, _, name = code.rpartition(".")
-            if name in FUNCTIONAL and holder in HOLDERS and _drops_always(call, name):
+            name = meant.get(code) or _functional(code, meant)
+            if name in FUNCTIONAL and _drops_always(call, name):
                 yield Dropout(source.location(call), code, takes_mode=True)
-            elif name in ATTENTION and _is_ungated(method, call):
+            elif code.rpartition(".")[2] in ATTENTION and _is_ungated(method, call):
                 yield Dropout(source.location(call), code, takes_mode=False)
             if code in own and not ABOUT_MODE.search(ast.unparse(call)):
                 yield Dropout(source.location(call), code, takes_mode=False)
+
+
+def _imported(source: Source) -> dict[str, str]:
+    """What names of a file mean: a function of `torch.nn.functional`, or (empty) that module itself."""
+    found: dict[str, str] = {}
+    for node in imports(source):
+        module = node.module if isinstance(node, ast.ImportFrom) else None
+        for alias in node.names:
+            path = f"{module}.{alias.name}" if module else alias.name
+            if path == "torch.nn.functional" and (module or alias.asname):
+                found[alias.asname or alias.name] = ""
+            elif module == "torch.nn.functional":
+                found[alias.asname or alias.name] = alias.name
+    return found
+
+
+def _functional(code: str, meant: dict[str, str]) -> str:
+    """The function of `torch.nn.functional` that code names through the module; empty for other code."""
+    holder, _, name = code.rpartition(".")
+    return name if holder in HOLDERS or meant.get(holder) == "" else ""
 
 
 def _methods(source: Source) -> Iterator[tuple[str, Function]]:
@@ -142,10 +166,14 @@ def _is_zero(node: ast.expr | None) -> bool:
 
 def _is_ungated(method: Function, call: ast.Call) -> bool:
     """Whether attention gets a probability of the network's own, which no condition sets to 0."""
-    rate = next((keyword.value for keyword in call.keywords if keyword.arg == "dropout_p"), None)
+    place = RATES.get(ast.unparse(call.func).rpartition(".")[2], len(call.args))
+    given = call.args[place] if len(call.args) > place else None
+    rate = next((keyword.value for keyword in call.keywords if keyword.arg == "dropout_p"), given)
     if rate is None or _is_zero(rate) or ABOUT_MODE.search(ast.unparse(rate)):
         return False
     if isinstance(rate, ast.Name):
+        if _is_set_by_mode(method, rate.id):
+            return False
         made = [
             ast.unparse(node.value)
             for node in ast.walk(method)
@@ -153,6 +181,16 @@ def _is_ungated(method: Function, call: ast.Call) -> bool:
         ]
         return bool(made) and not any(ABOUT_MODE.search(each) or "if" in each.split() for each in made)
     return isinstance(rate, ast.Constant) or ast.unparse(rate).startswith("self.")
+
+
+def _is_set_by_mode(method: Function, name: str) -> bool:
+    """Whether a variable is set below a condition about the mode."""
+    return any(
+        isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
+        for node in ast.walk(method)
+        if isinstance(node, ast.If) and ABOUT_MODE.search(ast.unparse(node.test))
+        for each in ast.walk(node)
+    )
 
 
 def _own_functions(source: Source) -> frozenset[str]:

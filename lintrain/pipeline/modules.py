@@ -140,6 +140,9 @@ def _can_be_shared(part: Value) -> bool:
     return isinstance(part, Instance | Module | Model) or (isinstance(part, Unknown) and bool(part.name))
 
 
+PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+
+
 def ignores_mode(value: Value) -> bool:
     """Whether a module certainly does the same in train mode and in eval mode."""
     parts = list(modules_in(value))
@@ -157,7 +160,7 @@ def _part_ignores_mode(part: Value) -> bool:
         case Sequence() | Mapping():
             return part.is_complete
         case LibraryObject():
-            return part.path.startswith("torch.nn.Parameter")
+            return part.path in PARAMETERS
         case Model() | ModelPart() | Unknown() | Either():
             return False
         case _:
@@ -253,7 +256,7 @@ def _has_weights(part: Value) -> bool:
         case Model():
             return True
         case LibraryObject():
-            return part.path.startswith("torch.nn.Parameter") and not _is_fixed(part)
+            return part.path in PARAMETERS and not _is_fixed(part)
         case _:
             return False  # the attributes of an instance are looked at themselves
 

@@ -66,12 +66,12 @@ PyTorch documentation, "Optimizing Model Parameters".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import gradients, iterations, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer
-from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.python import Unknown, Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes
 
 
@@ -245,7 +245,8 @@ def _clears_before(pipeline: Pipeline, backward: Event) -> list[Event]:
     first: dict[int, Event] = {}
     for event in clears:
         first.setdefault(id(event.subject), event)
-    return [*last, *(event for event in first.values() if iterations.reaches(pipeline, backward, event.subject))]
+    reached = (each for each in first.values() if iterations.reaches(pipeline, backward, each.subject) is not False)
+    return [*last, *reached]
 
 
 def _clears_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
@@ -258,4 +259,26 @@ def _has_steps(pipeline: Pipeline, _: Pipeline) -> bool:
 
 def _may_step(pipeline: Pipeline, optimizer: Optimizer) -> bool:
     """Whether this optimizer steps, or one that may train the same modules."""
-    return any(iterations.concerns(pipeline, step, optimizer) is not False for step in pipeline.acts(Act.STEP))
+    return any(
+        iterations.concerns(pipeline, step, optimizer) is not False and not _is_another(pipeline, step, optimizer)
+        for step in pipeline.acts(Act.STEP)
+    )
+
+
+def _is_another(pipeline: Pipeline, step: Event, optimizer: Optimizer) -> bool:
+    """Whether a step is that of an optimizer with another name, which was given other parameters, known or not."""
+    other = step.subject
+    if not isinstance(other, Optimizer) or other is optimizer or _are_the_same(other.trains, optimizer.trains):
+        return False
+    names = {_name_of(pipeline, other), _name_of(pipeline, optimizer)}
+    return len(names) == 2 and "" not in names and _given(pipeline, other) != _given(pipeline, optimizer)
+
+
+def _are_the_same(some: Sequence[Value], others: Sequence[Value]) -> bool:
+    """Whether two optimizers may train one thing: something known, or an unknown by the same name."""
+    names = {each.name for each in others if isinstance(each, Unknown)}
+    return any(not isinstance(each, Unknown) or not each.name or each.name in names for each in some)
+
+
+def _given(pipeline: Pipeline, optimizer: Optimizer) -> str:
+    return pipeline.code(optimizer.origin).partition("(")[2] if optimizer.origin is not None else ""

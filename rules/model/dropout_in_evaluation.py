@@ -114,11 +114,15 @@ A condition asks for the mode, or the code says that it drops on purpose:
     for network in (Net(), MCDropoutNet(), Prenet()):
         network(torch.zeros(4, 8)).sum().backward()
 
-The caller chooses the probability, or it is 0:
+The caller or the mode chooses the probability, or it is 0:
 
     class Attention(nn.Module):
         def forward(self, q, k, v, dropout_p):
+            rate = 0.0
+            if self.training:
+                rate = 0.1
             x = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout_p)
+            x = F.scaled_dot_product_attention(x, k, v, dropout_p=rate)
             return F.scaled_dot_product_attention(x, k, v, dropout_p=0.0)
 
     x = torch.zeros(2, 5, 8, requires_grad=True)
