@@ -6,6 +6,7 @@ The calls of losses: their arguments, and the operations that computed them.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +21,7 @@ from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.source import parsing
 from lintrain.source.source import Source
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import Evidence
@@ -103,6 +105,52 @@ def operations_before(loss: LossCall, *names: str) -> tuple[Operation, ...]:
     made = [tensor.made for tensor in tensors_given(loss)]
     known = tuple(operation for operation in made if operation is not None and operation.name in names)
     return known if len(known) == len(made) else ()
+
+
+def softmax_in_a_branch(pipeline: Pipeline, loss: LossCall) -> Operation | None:
+    """The softmax that a branch of the code around a loss applies to its prediction, by the text of both.
+
+    What the loss gets otherwise may be unknown. A branch whose condition speaks of the mode or of the loss may fit it.
+    """
+    name = pipeline.code(loss.prediction.location) if loss.prediction else ""
+    source, location = pipeline.source_of(loss.location), loss.location
+    body = _body_around(source, location) if name.isidentifier() else []
+    last: Operation | None = None
+    for statement in body:
+        if source.location(statement) >= location or source.location(statement).holds(location):
+            break
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+                is_branch = isinstance(statement, ast.If) and not FITS.search(ast.unparse(statement.test))
+                last = _softmax_of(source, node.value) if is_branch else None
+    return last
+
+
+def _softmax_of(source: Source, value: ast.expr) -> Operation | None:
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="F" | "torch"), attr="softmax"), args=[given, *_]):
+            return Operation("softmax", source.location(value), "", ast.unparse(given))
+        case ast.Call(func=ast.Attribute(value=given, attr="softmax")):
+            return Operation("softmax", source.location(value), "", ast.unparse(given))
+        case _:
+            return None
+
+
+BLOCKS = ast.FunctionDef | ast.For | ast.While | ast.With | ast.If
+
+
+def _body_around(source: Source, location: Location) -> list[ast.stmt]:
+    """The innermost block of statements that one of them shares with a location."""
+    blocks = [source.tree.body]
+    for node in source.nodes_of(*BLOCKS.__args__):
+        if isinstance(node, BLOCKS):
+            blocks.extend([node.body, *([] if isinstance(node, ast.FunctionDef | ast.With) else [node.orelse])])
+    around = [block for block in blocks if any(source.location(each).holds(location) for each in block)]
+    return max(around, key=lambda block: block[0].lineno) if around else []
+
+
+FITS = lazy_pattern(r"train|eval|infer|test|loss|criterion|crit|soft|prob|logit|nll|bce", re.IGNORECASE)
+"""Words of conditions that may choose the loss too, or leave probabilities for evaluation."""
 
 
 DISTRIBUTIONS = frozenset({"softmax", "log_softmax", "sigmoid", "one_hot"})

@@ -52,6 +52,16 @@ and whoever reads the code takes the outputs for logits:
         nn.CrossEntropyLoss()(classifier(x), y).backward()
         optimizer.step()
 
+In one branch:
+
+    def compute(scores, y, classes=None):
+        if classes is not None:
+            scores = scores[:, classes].softmax(dim=1)  # <- softmax-before-cross-entropy
+        return F.cross_entropy(scores, y)
+
+    for x, y in loader:
+        compute(net(x), y, torch.arange(3)).backward()
+
 ## Good
 
     class Classifier(nn.Module):
@@ -164,7 +174,9 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
         for loss in loop_verdicts.losses_called(pipeline, "cross_entropy"):
             if loop_verdicts.has_soft_targets(loss):
                 continue
-            for softmax in loop_verdicts.operations_before(loss, "softmax"):
+            certain = loop_verdicts.operations_before(loss, "softmax")
+            branch = None if certain else loop_verdicts.softmax_in_a_branch(pipeline, loss)
+            for softmax in certain or ([branch] if branch else []):
                 if softmax.location is not None:
                     found.setdefault(softmax.location, self._report(softmax, softmax.location, loss))
             for softmax in loop_verdicts.operations_before(loss, "log_softmax"):
