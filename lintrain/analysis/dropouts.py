@@ -166,8 +166,8 @@ def _is_zero(node: ast.expr | None) -> bool:
 
 def _is_ungated(method: Function, call: ast.Call) -> bool:
     """Whether attention gets a probability of the network's own, which no condition sets to 0."""
-    place = RATES.get(ast.unparse(call.func).rpartition(".")[2], len(call.args))
-    given = call.args[place] if len(call.args) > place else None
+    index = RATES.get(ast.unparse(call.func).rpartition(".")[2], len(call.args))
+    given = call.args[index] if len(call.args) > index else None
     rate = next((keyword.value for keyword in call.keywords if keyword.arg == "dropout_p"), given)
     if rate is None or _is_zero(rate) or ABOUT_MODE.search(ast.unparse(rate)):
         return False
