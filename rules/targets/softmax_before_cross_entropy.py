@@ -52,16 +52,6 @@ and whoever reads the code takes the outputs for logits:
         nn.CrossEntropyLoss()(classifier(x), y).backward()
         optimizer.step()
 
-In one branch:
-
-    def compute(scores, y, classes=None):
-        if classes is not None:
-            scores = scores[:, classes].softmax(dim=1)  # <- softmax-before-cross-entropy
-        return F.cross_entropy(scores, y)
-
-    for x, y in loader:
-        compute(net(x), y, torch.arange(3)).backward()
-
 ## Good
 
     class Classifier(nn.Module):
