@@ -131,6 +131,12 @@ def test_no_commit_is_counted_twice() -> None:
     assert len(commits) == len(set(commits))
 
 
+def test_tables_are_chosen_by_their_letters() -> None:
+    everything, first, last = read_fixes(), read_fixes(tables="ab"), read_fixes(tables="c")
+    assert len(first) + len(last) == len(everything)
+    assert {fix.repository for fix in first}.isdisjoint(fix.repository for fix in last)
+
+
 def test_a_row_may_have_several_places_and_rules(tmp_path: Path) -> None:
     (tmp_path / "commits-a.csv").write_text(
         "repository,commit,file,line,rule,half,kind,why,also\n"

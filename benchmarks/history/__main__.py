@@ -52,7 +52,7 @@ def main() -> int:
     """Print the sums of both halves, then those of each kind of the working half."""
     given = _arguments()
     halves = tuple(Half) if given.half == ALL else (Half(given.half),)
-    fixes = [fix for fix in read_fixes() if fix.half in halves]
+    fixes = [fix for fix in read_fixes(tables=given.tables) if fix.half in halves]
     with ThreadPoolExecutor(given.jobs) as pool:
         outcomes = list(pool.map(partial(judge, clones=given.clones), fixes))
     halved = {half: [outcome for outcome in outcomes if outcome.fix.half is half] for half in halves}
@@ -71,6 +71,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clones", type=Path, nargs="?", default=CLONES)
     parser.add_argument("--half", choices=(*Half, ALL), default=ALL)
+    parser.add_argument("--tables", default="a-z", help="the letters of the tables to read: `c`, `ab`")
     parser.add_argument("--json", action="store_true", help="print the sums and the working half's rows as JSON")
     parser.add_argument("--missed", action="store_true", help="list what the working half misses")
     parser.add_argument("--jobs", type=int, default=2)
