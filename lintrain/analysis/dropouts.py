@@ -67,7 +67,8 @@ def _dropouts(source: Source) -> list[Dropout]:
 def _in_methods(source: Source) -> Iterator[Dropout]:
     own, meant = _own_functions(source), _imported(source)
     for owner, method in _methods(source):
-        if ON_PURPOSE.search(owner) or ON_PURPOSE.search(method.name) or _ends_early(method):
+        is_meant = ON_PURPOSE.search(owner) or ON_PURPOSE.search(method.name) or ABOUT_MODE.search(method.name)
+        if is_meant or _ends_early(method):  # a `training_step` only trains
             continue
         for call in _free_calls(method.body):
             code = ast.unparse(call.func)
