@@ -144,9 +144,12 @@ def _freed_by(pipeline: Pipeline, second: Event) -> Iterator[tuple[Event, Event]
     """The earlier call of the same iteration that has freed a part of a loss's graph, with that forward pass."""
     passes = _passes_of(second)
     for first in pipeline.acts(Act.BACKWARD) if passes and second.loops else ():
-        if first.order >= second.order or first.location == second.location or not _is_before(pipeline, first, second):
+        common = passes & _passes_of(first)  # asked first: of two losses in a long file few have a pass in common
+        if not common or first.order >= second.order or first.location == second.location:
             continue
-        shared = [pipeline.events[order] for order in sorted(passes & _passes_of(first))]
+        if not _is_before(pipeline, first, second):
+            continue
+        shared = [pipeline.events[order] for order in sorted(common)]
         inside = [each for each in shared if first.loops[-1] in each.loops and each.order < first.order]
         if inside and not _may_be_frozen(pipeline, inside[0]):
             yield first, inside[0]

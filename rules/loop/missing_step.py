@@ -205,7 +205,7 @@ def _unused_optimizer(pipeline: Pipeline, backward: Event) -> Event | None:
         optimizer = creation.subject
         if not isinstance(optimizer, Optimizer) or creation.order > backward.order:
             continue
-        if _is_unused(pipeline, optimizer) and iterations.reaches(pipeline, backward, optimizer):
+        if pipeline.cached(_is_unused, optimizer) and iterations.reaches(pipeline, backward, optimizer):
             return creation
     return None
 
