@@ -150,6 +150,25 @@ for _, target in DataLoader(Own(path), batch_size=8):
 """
 
 
+def test_the_next_batch_of_an_iterator_is_one_of_its_loader() -> None:
+    code = "batches = iter(DataLoader(TensorDataset(rows, labels), batch_size=4))\n_, target = batches.next()"
+    assert of("target", code) == "(N,) int"
+
+
+PROCESSED = """
+from transformers import AutoProcessor
+
+processor = AutoProcessor.from_pretrained("microsoft/git-base")
+encoding = processor(images=image, text="a", return_tensors="pt")
+row = {key: value.squeeze() for key, value in encoding.items()}
+"""
+
+
+def test_each_part_of_a_processed_row_is_a_tensor_whatever_its_name() -> None:
+    assert of("row['pixel_mask']", PROCESSED) == "(…,)"
+    assert of("encoding.input_ids", PROCESSED.replace('text="a", ', "")) == "(…,) int"
+
+
 @pytest.mark.parametrize(
     "item", ["self.labels[index]", "self.frame.iloc[index]['label']", "self.frame.loc[index, 'label']"]
 )

@@ -242,3 +242,32 @@ x = load(name)
 )
 def test_what_a_function_loads_from_a_file_is_what_it_stores_there(read: str, write: str, *, expected: bool) -> None:
     assert isinstance(value_of(CACHED.format(read=read, write=write)), Constant) is expected
+
+
+def test_a_pool_of_processes_gives_what_the_function_gives_of_each_item() -> None:
+    code = "from multiprocessing import Pool\nwith Pool(4) as pool:\n    x = list(pool.imap(lambda row: 3, rows))[n]"
+    assert plain(value_of(code)) == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("held = dict(zip(['a', 'b'], [1, 2]))\nx = held['b']", 2),
+        ("held = dict(zip(words, [1, 1, 1]))\nx = held[word]", 1),
+        ("held = dict([(word, 1) for word in words])\nx = held[word]", 1),
+        ("held = dict(pairs)\nx = held[word]", "unknown"),
+    ],
+)
+def test_a_dictionary_of_pairs_holds_their_second_items(code: str, expected: object) -> None:
+    assert plain(value_of(code)) == expected
+
+
+def test_values_of_more_than_four_branches_keep_what_they_have_in_common() -> None:
+    choice = "\n".join(f"    elif kind == {number}:\n        x = {{'a': 1, 'b{number}': 2}}" for number in range(5))
+    code = f"def choose(kind):\n    if kind == 9:\n        x = {{'a': 1}}\n{choice}\n    return x\nx = choose(n)['a']"
+    assert plain(value_of(code)) == 1
+
+
+def test_tuples_of_more_than_four_branches_are_joined_item_by_item() -> None:
+    table = "{" + ", ".join(f"'{name}': (1, '{name}')" for name in "abcde") + "}"
+    assert plain(value_of(f"x, _ = {table}[name]")) == 1

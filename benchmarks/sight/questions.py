@@ -15,6 +15,7 @@ from lintrain.pipeline.values.python import (
     Absent,
     Bound,
     Constant,
+    Either,
     Instance,
     LibraryObject,
     OneOf,
@@ -135,7 +136,7 @@ def _level_of_row(item: Value) -> str:
             return "all parts"
         case MappingValue(entries=entries, is_complete=True):
             parts = list(entries.values())
-        case MappingValue(entries=entries, others=Tensor() | Encoding() as other):
+        case MappingValue(entries=entries, others=Tensor() | Encoding() | Either() as other):
             # `{name: part.squeeze() for name, part in encoding.items()}`: as much as the encoding itself.
             parts = [*entries.values(), other]
         case Sequence(items=parts, is_complete=True):

@@ -167,11 +167,12 @@ def _changed(call: Call) -> Value:
 def _together(call: Call) -> Value:
     """`pd.concat([one, other])` of frames that are alike."""
     given = call.value("objs", 0)
-    parts = given.items if isinstance(given, Sequence) and given.is_complete else []
+    parts = given.items if isinstance(given, Sequence) else []
     frames = [part for part in parts if isinstance(part, DataFrame)]
-    if not frames or len(frames) < len(parts) or not is_missing(call.value("axis", 1)):
-        are_frames = bool(parts) and len(frames) == len(parts)
-        return open_frame(call) if are_frames else LibraryObject(call.path, call.values(), origin=call.location)
+    is_complete = isinstance(given, Sequence) and given.is_complete
+    if not frames or len(frames) < len(parts) or not is_complete or not is_missing(call.value("axis", 1)):
+        # Next to a frame even a column is put into one.
+        return open_frame(call) if frames else LibraryObject(call.path, call.values(), origin=call.location)
     first, *others = frames
     if any(_kinds(other) != _kinds(first) or not other.is_complete for other in others):
         return open_frame(call)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lintrain.interpreter import functions, objects
 from lintrain.interpreter.core import dispatch, operations, storing
 from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.items import any_of
 from lintrain.interpreter.core.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
 from lintrain.pipeline.values.certainty import UNCERTAIN, Default
 from lintrain.pipeline.values.python import (
@@ -143,10 +144,30 @@ def _collection(call: Call) -> Value:
 def _dict(call: Call) -> Value:
     entries: dict[Literal, Value] = {}
     is_complete = not call.is_open
+    others: Value | None = None
     for argument in call.positional:
-        is_complete = operations.update(call.reader, entries, argument.value) and is_complete
+        pairs = _pairs(call, argument.value)
+        if pairs is None:
+            is_complete = operations.update(call.reader, entries, argument.value) and is_complete
+            continue
+        known, others = pairs
+        entries.update(known)
+        is_complete = is_complete and others is None
     entries.update({name: argument.value for name, argument in call.keywords.items() if name != "**"})
-    return Mapping(entries, is_complete and "**" not in call.keywords, origin=call.location)
+    return Mapping(entries, is_complete and "**" not in call.keywords, others=others, origin=call.location)
+
+
+def _pairs(call: Call, given: Value) -> tuple[dict[Literal, Value], Value | None] | None:
+    """`dict(zip(words, range(n)))`: the entries with known keys, and any of the others; None of anything else."""
+    if not isinstance(given, Sequence) or not given.items:
+        return None
+    rows = [item.items for item in call.reader.counted(given.items) if isinstance(item, Sequence) and item.is_complete]
+    if len(rows) < len(given.items) or any(len(row) != 2 for row in rows):
+        return None
+    entries = {key.value: value for key, value in rows if isinstance(key, Constant)}
+    rest = [value for key, value in rows if not isinstance(key, Constant)]
+    is_open = not given.is_complete
+    return entries, any_of([*rest, *(entries.values() if is_open else ())]) if rest or is_open else None
 
 
 MADE: dict[str, type[Unknown]] = {"builtins.int": Whole, "builtins.float": Real}

@@ -6,10 +6,11 @@ Iterators of the language: what `map`, `filter` and itertools give one after the
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceType
+from dataclasses import replace
 
 from lintrain.interpreter import functions, objects
 from lintrain.interpreter.core import dispatch, operations
-from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.items import any_of
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import (
@@ -23,13 +24,15 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.model.location import Location
-from lintrain.pipeline.values.data import DatasetDict, Features
+from lintrain.pipeline.values.data import ColumnValues, DatasetDict, Features
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
     Constant,
     Fields,
     Instance,
+    LibraryObject,
     Literal,
     Mapping,
     Sequence,
@@ -232,13 +235,20 @@ def copied(reader: Reader, value: Value, levels: int = DEEPEST) -> Value | None:
         # its copy.
         case Constant() | Unknown():
             return value
+        case Tensor():
+            return replace(value)
+        case ColumnValues(column=column):
+            # Tokens that are copied stay those of their column: `labels = deepcopy(input_ids)`.
+            return replace(value, column=replace(column, copied_from=column.copied_from or column.name))
         case Sequence() if levels:
             reader.spend()
             items = [copied(reader, item, levels - 1) for item in value.items]
             known = [item for item in items if item is not None]
             # A copy of a part would seem complete, so one item that cannot be copied makes the whole
             # unknown.
-            return Sequence(known, value.kind, value.is_complete) if len(known) == len(items) else None
+            if len(known) < len(items):
+                return None
+            return Sequence(known, value.kind, value.is_complete, value.is_closed, value.placed)
         case Mapping() if levels:
             reader.spend()
             entries: dict[Literal, Value] = {}
@@ -284,6 +294,21 @@ def _map(call: Call) -> Value:
     return _iterator(
         [dispatch.call(call.reader, mapped, list(row), location=call.location) for row in rows], is_complete
     )
+
+
+POOLS = ("multiprocessing.", "concurrent.futures.", "torch.multiprocessing.", "joblib.")
+
+
+@method(LibraryObject, "map", "imap", "imap_unordered")
+def _map_in_processes(call: Call) -> Value:
+    """`pool.map(function, items)`: what the function gives of an item, in a list of them."""
+    receiver, mapped = call.receiver, call.value("func", 0)
+    if not isinstance(receiver, LibraryObject) or not receiver.path.startswith(POOLS) or len(call.positional) < 2:
+        escape(call)
+        return UNKNOWN
+    item = dispatch.element(call.reader, call.positional[1].value)
+    made = dispatch.call(call.reader, mapped, [item], location=call.location)
+    return Sequence([made], "list", False, True, origin=call.location)
 
 
 @function("builtins.filter")

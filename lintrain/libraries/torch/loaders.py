@@ -200,6 +200,12 @@ def _made(call: Call, parts: tuple[Value, ...], rows: int | None = None) -> Torc
     return TorchDataset(call.path, parts, arguments, is_complete, call.text, rows, origin=call.location)
 
 
+@method(Loader, "next", "__next__")
+def _next_batch(call: Call) -> Value:
+    """`iter(loader).next()`, as it was written for Python 2."""
+    return dispatch.element(call.reader, call.receiver)
+
+
 @method(TorchDataset, "__getitem__", "__len__")
 def _look(call: Call) -> Value:
     return Whole(origin=call.location) if call.path.endswith("__len__") else UNKNOWN
