@@ -174,3 +174,77 @@ def test_each_part_of_a_processed_row_is_a_tensor_whatever_its_name() -> None:
 )
 def test_a_label_of_an_own_row_is_one_number_and_that_of_a_batch_a_row_of_them(item: str) -> None:
     assert of("target", OWN.replace("{item}", item)) == "(N,)"
+
+
+PICTURES = """
+import torchvision
+from tqdm import tqdm
+
+to_tensor = torchvision.transforms.ToTensor()
+pictures = torchvision.datasets.MNIST("data", transform=to_tensor)
+loader = DataLoader(pictures, batch_size=8)
+
+
+def moved(part, device):
+    if isinstance(part, (list, tuple)):
+        return [moved(each, device) for each in part]
+    return part.to(device, non_blocking=True)
+
+
+class OnDevice:
+    def __init__(self, loader):
+        self.loader = loader
+
+    def __iter__(self):
+        for batch in self.loader:
+            yield moved(batch, "cuda")
+"""
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for batch in loader:\n    _, target = moved(batch, 'cuda')",
+        "for batch in OnDevice(loader):\n    _, target = batch",
+        "with tqdm(loader) as bar:\n    for _, target in bar:\n        pass",
+        "for batch in loader:\n    _, target, *others = batch",
+    ],
+)
+def test_a_batch_is_followed_through_helpers_and_progress_bars(loop: str) -> None:
+    assert of("target", PICTURES + loop) == "(N,) int"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("pictures.targets", "(N,) int"),
+        ("pictures.data[:100]", "(N, 28, 28) int"),
+        ("torchvision.datasets.CIFAR10('data').data", "(N, 32, 32, 3) int"),
+        ("torch.tensor(torchvision.datasets.ImageFolder('data').targets)", "(N,) int"),
+        (
+            "torchvision.datasets.VOCSegmentation('d', transform=to_tensor, target_transform=to_tensor)[0][1]",
+            "(1, *, *) float",
+        ),
+        ("F.one_hot(labels, 10)", "(8, 10) int"),
+        ("np.memmap(path, dtype=np.uint16)[start:start + 8]", "(N,)"),
+        ("torch.zeros(6).view(labels.size(0) * unknown.size(0))", "(N,) float"),
+        ("np.random.beta(1, 1) * rows + (1 - np.random.beta(1, 1)) * rows", "(8, 2)"),
+        ("torch.cuda.FloatTensor(8, 1)", "(8, 1) float"),
+    ],
+)
+def test_data_sets_of_pictures_and_numbers_of_a_script_have_known_axes(expression: str, expected: str) -> None:
+    assert of(expression, PICTURES) == expected
+
+
+def test_numbers_of_a_batch_of_columns_that_is_moved_are_a_tensor() -> None:
+    code = """
+import datasets
+
+data = datasets.load_dataset("glue", "sst2")["train"]
+
+def score(batch):
+    return {"score": batch["label"].to("cuda")}
+
+target = score(data[:8])["score"]
+"""
+    assert of("target", code) == "(N,) int"

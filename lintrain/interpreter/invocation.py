@@ -43,6 +43,7 @@ from lintrain.pipeline.values.python import (
     Value,
     join,
 )
+from lintrain.source.nodes import walk
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -170,6 +171,17 @@ class ContextCall(Value):
     owner: Class | None = None
 
 
+MOST_STATEMENTS = 8
+"""Statements of a function that is read once more where it calls itself."""
+
+
+def _goes_into_parts(node: ast.AST) -> bool:
+    """Whether a small function asks what it is given, as one that moves the parts of a batch to a device does."""
+    body = node.body if isinstance(node, ast.FunctionDef) else []
+    names = (each.func for each in walk(node) if isinstance(each, ast.Call)) if 0 < len(body) <= MOST_STATEMENTS else ()
+    return any(isinstance(name, ast.Name) and name.id == "isinstance" for name in names)
+
+
 def run_function(
     call: Call,
     function: Function,
@@ -194,8 +206,8 @@ def run_function(
     # Recursion would end at the depth budget too, but each level multiplies the steps. A suspended function
     # is no recursion: it is a context manager that waits for the body of its `with`, which may call it
     # again.
-    recurses = any(frame.function is function and not frame.is_suspended for frame in reader.frames)
-    if depth >= DEPTH_BUDGET or recurses:
+    inside = sum(frame.function is function and not frame.is_suspended for frame in reader.frames)
+    if depth >= DEPTH_BUDGET or inside > reader.once(_goes_into_parts, function.node):
         escape(call)
         return UNKNOWN
     reader.visited.add(function.node)

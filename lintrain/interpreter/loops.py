@@ -184,8 +184,9 @@ class _Passes:
     def _items(self, over: Value, *, apart: bool) -> list[Value]:
         items = operations.known_items(over, MOST_ITEMS)
         self.is_complete = self.is_complete and items is not None
-        if apart and items is None and isinstance(over, Sequence) and over.is_closed and not isinstance(over, Range):
-            return over.items[:MOST_ITEMS]
+        if apart and items is None and isinstance(over, Sequence) and all(map(_is_entry, over.items)):
+            others = [] if over.is_closed else [Sequence([Unknown(), Unknown()], "tuple")]
+            return [*over.items[:MOST_ITEMS], *others]
         # One pass with the element that stands for all, so that calls inside are recorded once.
         return [dispatch.element(self.reader, over)] if items is None else items
 
@@ -197,6 +198,11 @@ class _Passes:
             if holds is False:
                 return False
         return True
+
+
+def _is_entry(item: Value) -> bool:
+    """Whether an item is a key with its value, as `items()` gives them."""
+    return isinstance(item, Sequence) and len(item.items) == 2 and isinstance(item.items[0], Constant | Unknown)
 
 
 @expression(ast.ListComp, ast.SetComp, ast.GeneratorExp)

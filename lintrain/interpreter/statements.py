@@ -19,7 +19,7 @@ from lintrain.interpreter.invocation import ContextCall
 from lintrain.interpreter.layer_shapes import OPEN
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.installed import InstalledName
-from lintrain.pipeline.values.loading import OpenFile
+from lintrain.pipeline.values.loading import Loader, OpenFile
 from lintrain.pipeline.values.model import Module
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -252,7 +252,9 @@ def _entered(reader: Reader, manager: Value, item: ast.withitem) -> Value:
             # Only a factor is between the two, and `step` divides by it.
             return manager.arguments["0"]
         case _:
-            return manager if isinstance(manager, LibraryObject | OpenFile) else UNKNOWN
+            # Of loaders and lists none can be entered: `with tqdm(loader) as bar` gives what the bar goes through.
+            kept = LibraryObject | OpenFile | Loader | SequenceValue
+            return manager if isinstance(manager, kept) else UNKNOWN
 
 
 def _leave_context(reader: Reader, manager: Value, item: ast.withitem) -> None:

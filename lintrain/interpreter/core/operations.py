@@ -26,7 +26,7 @@ from lintrain.pipeline.values.python import (
     Value,
     join,
 )
-from lintrain.pipeline.values.tensors import Text
+from lintrain.pipeline.values.tensors import Real, Text, Whole
 
 
 def known_items(value: Value, most: int) -> list[Value] | None:
@@ -55,6 +55,8 @@ def unpack(reader: Reader, value: Value, count: int, starred: int | None = None)
         # lost.
         parts = [unpack(reader, option, count, starred) for option in value.options]
         return [join(options) for options in zip(*parts, strict=True)]
+    if isinstance(value, Collated) and starred is not None:
+        return unpack(reader, value.content, count, starred)
     if isinstance(value, Sequence) and value.is_complete:
         return _spread(value.items if starred is None else reader.counted(value.items), count, starred)
     if isinstance(value, Sequence) and starred is None and (value.placed or value.knows_items):
@@ -107,7 +109,23 @@ def binary(reader: Reader, left: Value, operator: str, right: Value, location: L
         return arithmetic.repeat(left, right.value)
     if isinstance(left, Sequence) and operator == "Mult":
         return Sequence([*reader.counted(left.items)], left.kind, False)
+    if (isinstance(left, Whole | Real) or isinstance(right, Whole | Real)) and _is_number(left) and _is_number(right):
+        is_whole = _is_whole(left) and _is_whole(right) and operator in WHOLE
+        return Whole(origin=location) if is_whole else Real(origin=location) if operator in FRACTIONS else UNKNOWN
     return _operate(reader, left, operator, right, location)
+
+
+WHOLE = frozenset({"Add", "Sub", "Mult", "FloorDiv", "Mod"})
+FRACTIONS = WHOLE | {"Div"}
+"""Operators that give a whole number of whole numbers, and those that give a number."""
+
+
+def _is_whole(value: Value) -> bool:
+    return isinstance(value, Whole) or (isinstance(value, Constant) and type(value.value) is int)
+
+
+def _is_number(value: Value) -> bool:
+    return _is_whole(value) or isinstance(value, Real) or (isinstance(value, Constant) and type(value.value) is float)
 
 
 def _numbers(value: Either) -> tuple[Value, ...]:

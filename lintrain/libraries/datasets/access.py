@@ -8,7 +8,9 @@ from lintrain.interpreter.core import operations
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, element_of, method, operated, stored_item_of, subscript_of
+from lintrain.interpreter.tracing import DATA
 from lintrain.libraries.datasets.columns import masks_some
+from lintrain.libraries.torch.default_collation import NUMBERS, ROWS
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import (
     Column,
@@ -22,8 +24,9 @@ from lintrain.pipeline.values.data import (
     Padding,
     Rows,
 )
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Unknown, Value, literal, text_of
-from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, Whole
+from lintrain.pipeline.values.tensors import Operation, SpecialToken, Templated, Text, Whole
 
 
 @subscript_of(Dataset)
@@ -164,11 +167,14 @@ RESHAPING = frozenset({"squeeze", "flatten", "view", "reshape", "numpy", "tolist
 
 
 @method(ColumnValues, "copy", "clone", "tolist", "to_list", "numpy", "squeeze", "flatten", "view", "reshape", "long")
-@method(ColumnValues, "to", "detach", "cpu", "cuda", "contiguous")
+@method(ColumnValues, "to", "detach", "cpu", "cuda", "contiguous", "astype")
 def _copied(call: Call) -> Value:
     values = call.receiver
     if not isinstance(values, ColumnValues):
         return UNKNOWN
+    number = _moved_numbers(call, values)
+    if number is not None:
+        return number
     # The first name stays through several copies: labels copied from `input_ids` are tokens, also over a
     # helper variable.
     column = replace(values.column, copied_from=values.column.copied_from or values.column.name)
@@ -177,6 +183,15 @@ def _copied(call: Call) -> Value:
         column = replace(column, is_stacked=False)
         axes = axes if name in {"numpy", "tolist", "to_list"} else None
     return ColumnValues(column, values.dataset, values.stretch, axes=axes, origin=call.location)
+
+
+def _moved_numbers(call: Call, values: ColumnValues) -> Tensor | None:
+    """Plain numbers of a batch that code moves, which only tensors can be: one for each row."""
+    is_batch = isinstance(values.dataset, Rows) and values.dataset.is_batch and not values.stretch
+    kind = NUMBERS.get(values.column.kind)
+    if not is_batch or kind is None or call.path.rpartition(".")[2] not in {"to", "cuda"}:
+        return None
+    return Tensor(made=Operation(DATA, call.location, call.text), shape=ROWS, kind=kind, origin=call.location)
 
 
 @method(ColumnValues, "strip", "lower", "upper", "replace", "lstrip", "rstrip", "title", "capitalize", "format")

@@ -223,6 +223,7 @@ def _normalise(call: Call) -> Value:
 @function("numpy.array", "numpy.asarray", "numpy.squeeze", "numpy.reshape", "numpy.ravel", "numpy.copy")
 @function("numpy.concatenate", "numpy.vstack", "numpy.nan_to_num", "numpy.transpose")
 @function("torch.from_numpy", "torch.as_tensor", "torch.Tensor", "torch.squeeze", "torch.flatten")
+@function("torch.cuda.FloatTensor", "torch.cuda.LongTensor")
 @function("torch.cat", "torch.concat", "torch.vstack", "torch.FloatTensor", "torch.LongTensor")
 @function("numpy.sin", "numpy.cos", "numpy.square", "numpy.sqrt", "numpy.abs", "numpy.tanh")
 def _keep(call: Call) -> Value:

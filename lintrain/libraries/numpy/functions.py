@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lintrain.interpreter.core.call import Call, escape
-from lintrain.interpreter.core.registry import Transfer, family
+from lintrain.interpreter.core.registry import Transfer, family, function
 from lintrain.interpreter.shapes import ANY, multiplied, unsqueezed
 from lintrain.interpreter.tracing import kind_given
 from lintrain.libraries.torch.functions import (
@@ -39,6 +39,13 @@ def _array_function(path: str) -> Transfer | None:
     if package != "numpy":
         return None
     return _read_array if name in READ_BY_NUMPY else _compute_array if name in OF_NUMPY else None
+
+
+@function("numpy.memmap")
+def _map_file(call: Call) -> Value:
+    """The numbers of a file, in a row where no shape is asked for."""
+    shape = Shape((None,), False) if "shape" not in call.keywords and len(call.positional) < 5 else ANY
+    return data(call, ANY if call.is_open else shape, kind_given(call))
 
 
 def _read_array(call: Call) -> Value:

@@ -6,7 +6,7 @@ Random numbers of Python.
 from __future__ import annotations
 
 from lintrain.interpreter.core import dispatch
-from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.shapes import ANY, integer, viewed
 from lintrain.libraries.torch.literals import data
@@ -108,6 +108,14 @@ def _some(call: Call) -> Value:
 @function("random.randint", "random.randrange", "random.getrandbits")
 def _whole(call: Call) -> Value:
     return Whole(origin=call.location)
+
+
+@function("numpy.random.beta")
+def _drawn_share(call: Call) -> Value:
+    """`lam = np.random.beta(alpha, alpha)`: one number, or as many as `size` asks for."""
+    escape(call)
+    is_one = len(call.positional) == 2 and not call.keywords and not call.is_open
+    return Real(origin=call.location) if is_one else UNKNOWN
 
 
 @function("random.random", "random.uniform", "random.gauss", "random.normalvariate", "random.betavariate")

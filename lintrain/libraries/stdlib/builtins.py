@@ -11,6 +11,7 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.items import any_of
 from lintrain.interpreter.core.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
 from lintrain.pipeline.values.certainty import UNCERTAIN, Default
+from lintrain.pipeline.values.loading import Collated
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -194,6 +195,8 @@ def _number(call: Call) -> Value:
     values = [argument.value for argument in call.positional]
     if len(values) == 1 and isinstance(values[0], Sequence) and values[0].is_complete:
         values = values[0].items
+    if len(values) > 1 and not call.keywords and any(isinstance(value, Whole) for value in values):
+        return Whole(origin=call.location) if all(map(_is_whole, values)) else UNKNOWN
     numbers = [value.value for value in values if isinstance(value, Constant) and isinstance(value.value, int | float)]
     if not numbers or len(numbers) != len(values) or call.keywords:
         return UNKNOWN
@@ -210,6 +213,10 @@ def _number(call: Call) -> Value:
             return constant(abs(numbers[0]), default)
         case _:
             return UNKNOWN
+
+
+def _is_whole(value: Value) -> bool:
+    return isinstance(value, Whole) or type(literal(value)) is int
 
 
 @function("builtins.any", "builtins.all")
@@ -242,12 +249,26 @@ def _isinstance(call: Call) -> Value:
         names = {each.path.rpartition(".")[2] for each in kinds if isinstance(each, Library)}
         return Constant(any(base.__name__ in names for base in type(value.value).__mro__))
     asked = {each.path for each in kinds if isinstance(each, Library)}
+    if isinstance(value, Collated) and (held := _is_batch(value.content, asked)) is not None:
+        return Constant(held)
+    if isinstance(value, Mapping) and asked == {"builtins.dict"} and len(kinds) == 1:
+        return Constant(True)
     if asked & {"builtins.tuple", "builtins.list"} and len(asked) == len(kinds):
         if isinstance(value, Sequence):
             return Constant(f"builtins.{value.kind}" in asked)
         if not isinstance(value, Unknown | Predictions) and type(value).__name__ == "Tensor":
             return Constant(False)
     return UNKNOWN
+
+
+def _is_batch(content: Value, asked: set[str]) -> bool | None:
+    """Whether a batch that torch or the script put together is of one of these kinds; None if that is not known."""
+    is_row = isinstance(content, Sequence) and content.kind in {"tuple", "list"}
+    # What rows are as tuples, batches may be as lists.
+    if asked == {"builtins.tuple", "builtins.list"} and isinstance(content, Sequence | Mapping):
+        return is_row
+    is_dict = asked == {"builtins.dict"} and isinstance(content, Sequence | Mapping)
+    return isinstance(content, Mapping) if is_dict else None
 
 
 def _derives(cls: Class) -> bool:
@@ -305,7 +326,8 @@ def _next(call: Call) -> Value:
     return dispatch.element(call.reader, call.value("iterator", 0))
 
 
-@function("builtins.iter", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm")
+@function("builtins.iter", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm", "tqdm.tqdm_notebook")
+@function("tqdm.rich.tqdm", "tqdm.autonotebook.tqdm", "tqdm.asyncio.tqdm")
 def _same(call: Call) -> Value:
     """What wraps an iterable without changing what it gives."""
     return call.value("iterable", 0)

@@ -89,7 +89,7 @@ KINDS_MADE = {
     "ByteTensor": "int", "BoolTensor": "bool", "HalfTensor": "float", "ShortTensor": "int", "multinomial": "int",
     "nonzero": "int", "bincount": "int", "searchsorted": "int", "bucketize": "int", "randn_like": "float",
     "rand_like": "float", "randint_like": "int", "count_nonzero": "int", "all": "bool", "any": "bool",
-    "logical_not": "bool", "isnan": "bool", "isinf": "bool", "isfinite": "bool",
+    "one_hot": "int", "logical_not": "bool", "isnan": "bool", "isinf": "bool", "isfinite": "bool",
 }  # fmt: skip
 
 SEVERAL = frozenset({"chunk", "split", "unbind", "tensor_split", "split_with_sizes", "meshgrid", "hsplit", "vsplit"})
@@ -301,19 +301,7 @@ def _in_place(call: Call) -> Value:
     return call.receiver
 
 
-FILLING = (
-    "zero",
-    "fill",
-    "copy",
-    "uniform",
-    "normal",
-    "random",
-    "exponential",
-    "sqrt",
-    "exp",
-    "geometric",
-    "log_normal",
-)
+FILLING = ("zero", "fill", "copy", "uniform", "normal", "random", "exponential", "sqrt", "exp")
 """Methods that change a tensor where it is, and have no other form."""
 
 
@@ -323,19 +311,7 @@ def _register() -> None:
     for names, transfer in kinds:
         for name in names:
             METHODS.setdefault((Tensor, name), transfer)
-    for name in (
-        *PAIRS,
-        *ONE_BY_ONE,
-        "zero",
-        "fill",
-        "copy",
-        "uniform",
-        "normal",
-        "random",
-        "exponential",
-        "sqrt",
-        "exp",
-    ):
+    for name in (*PAIRS, *ONE_BY_ONE, *FILLING):
         METHODS.setdefault((Tensor, f"{name}_"), _in_place)
 
 
@@ -376,6 +352,17 @@ def _of_distribution(call: Call) -> Value:
         # `sample` runs without a gradient, `rsample` with one.
         made.cut = made.cut or Operation(name, call.location, call.text)
     return made
+
+
+@function("torch.nn.functional.one_hot")
+def _one_hot(call: Call) -> Value:
+    """One axis more, with a place for each class."""
+    given, shape = call.value("tensor", 0), ANY
+    known = shape_of_operand(given)
+    if not known.is_open and not call.is_open:
+        size = integer(call.value("num_classes", 1))
+        shape = Shape((*known.sizes, size if size is not None and size > 0 else None), False)
+    return computed(call, "one_hot", [given], shape)
 
 
 @function("torch.is_tensor")

@@ -20,7 +20,7 @@ from lintrain.libraries.torch.tensors import of_unknown
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Misuse
-from lintrain.pipeline.values.model import Parameter, Role, Scaler, Tensor
+from lintrain.pipeline.values.model import Parameter, Role, Scaler, Tensor, one_tensor
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Unknown, Value, is_true
 from lintrain.pipeline.values.tensors import Derived, Shape
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -214,7 +214,7 @@ REWRAPPED = "rewrapped"
 
 def new_leaf(call: Call) -> Value:
     """The same numbers in a tensor without history; it may require gradients of its own."""
-    given = call.value("data", 0)
+    given = one_tensor(call.value("data", 0))
     learns = is_true(call.value("requires_grad"))
     if learns and _is_computed(given) and not _is_stopped(given):
         # PyTorch drops the history of the tensor, so the code that computed it gets no gradient.

@@ -7,8 +7,17 @@ from lintrain.interpreter.shapes import integer
 from lintrain.interpreter.tracing import DATA
 from lintrain.pipeline.values.loading import TorchDataset
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, LibraryObject, Sequence, Unknown, Value, is_missing
-from lintrain.pipeline.values.tensors import Operation, Shape
+from lintrain.pipeline.values.python import (
+    ABSENT,
+    UNKNOWN,
+    LibraryObject,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+    is_missing,
+)
+from lintrain.pipeline.values.tensors import Operation, Shape, Text, Whole
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 Image = tuple[int | None, int | None, int | None]
@@ -24,6 +33,30 @@ IMAGES: dict[str, tuple[Image, int]] = {
     "SVHN": ((3, 32, 32), 2),
     "STL10": ((3, 96, 96), 3),
     "ImageFolder": ((3, None, None), 1),
+    "EMNIST": ((1, 28, 28), 9),
+    "QMNIST": ((1, 28, 28), 9),
+    **dict.fromkeys(
+        (
+            "Flowers102",
+            "Food101",
+            "StanfordCars",
+            "Caltech256",
+            "GTSRB",
+            "EuroSAT",
+            "DTD",
+            "FGVCAircraft",
+            "Country211",
+            "SUN397",
+            "ImageNet",
+            "Imagenette",
+            "Places365",
+            "FER2013",
+            "PCAM",
+            "RenderedSST2",
+            "LFWPeople",
+        ),
+        ((None, None, None), 9),
+    ),
 }
 """The images of a data set, and the position of its `transform`; documentation of torchvision 0.28."""
 
@@ -54,6 +87,49 @@ def image_row(dataset: TorchDataset) -> Sequence | None:
     target = _given(dataset, "target_transform", position + 1)
     label: Value = _data(dataset, Shape((), False), "int") if is_missing(target) else Unknown(name="batch")
     return Sequence([content, label], "tuple")
+
+
+MASKED = frozenset({"VOCSegmentation", "SBDataset"})
+"""Data sets whose target is an image of classes."""
+
+
+def masked_row(dataset: TorchDataset) -> Sequence | None:
+    """One row of a data set for segmentation: image and mask, each by its own transform."""
+    if dataset.name not in MASKED or not dataset.is_complete or _given(dataset, "transforms", 9) is not ABSENT:
+        return None
+    parts = [after_transforms((channels, None, None), _given(dataset, name, 9)) for name, channels in TRANSFORMS]
+    return Sequence(
+        [Unknown(name="batch") if part is None else _data(dataset, Shape(part, False), "float") for part in parts],
+        "tuple",
+    )
+
+
+TRANSFORMS = (("transform", 3), ("target_transform", 1))
+
+
+def attribute_of_images(dataset: TorchDataset, name: str) -> Value | None:
+    """`dataset.targets`, `dataset.data` of all rows; None where that is not known."""
+    known = IMAGES.get(dataset.name)
+    if known is None or not dataset.path.startswith("torchvision.datasets."):
+        return None
+    numbers = _data(dataset, Shape((None,), False), "int")
+    match name:
+        case "targets" | "train_labels" | "test_labels" if dataset.name.endswith("MNIST"):
+            return numbers
+        case "targets" | "_labels" | "labels":
+            return Sequence([Whole()], "list", False, True)
+        case "data" | "train_data" | "test_data" if known[0][1]:
+            channels, *size = known[0]
+            last = () if dataset.name.endswith("MNIST") else (channels,)
+            return _data(dataset, Shape((None, *size, *last), False), "int")
+        case "classes":
+            return Sequence([Text()], "list", False, True)
+        case "class_to_idx":
+            return Mapping({}, False, others=Whole())
+        case "samples" | "imgs":
+            return Sequence([Sequence([Text(), Whole()], "tuple")], "list", False, True)
+        case _:
+            return None
 
 
 def _given(dataset: TorchDataset, name: str, position: int) -> Value:

@@ -31,7 +31,7 @@ from lintrain.interpreter.shapes import integer
 from lintrain.libraries.datasets.deriving import derived
 from lintrain.libraries.datasets.rows import note_list
 from lintrain.libraries.torch.default_collation import batch_of
-from lintrain.libraries.torch.images import image_row
+from lintrain.libraries.torch.images import attribute_of_images, image_row, masked_row
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import CollatedRows, Dataset, Encoding, Rows
@@ -211,6 +211,12 @@ def _look(call: Call) -> Value:
     return Whole(origin=call.location) if call.path.endswith("__len__") else UNKNOWN
 
 
+@attribute_of(TorchDataset)
+def _all_rows(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
+    """`dataset.targets`, `dataset.classes`."""
+    return attribute_of_images(value, name) if isinstance(value, TorchDataset) else None
+
+
 @element_of(TorchDataset)
 def _row(reader: Reader, value: Value) -> Value:
     found = row_of(reader, value, value.origin) if value.origin is not None else UNKNOWN
@@ -304,7 +310,7 @@ def row_of(reader: Reader, dataset: Value, location: Location) -> Value:
             row = dispatch.element(reader, dataset)
         case Instance():
             row = objects.special(reader, dataset, "__getitem__", [Whole(name="index")], location)
-        case TorchDataset() if (image := image_row(dataset)) is not None:
+        case TorchDataset() if (image := image_row(dataset) or masked_row(dataset)) is not None:
             row = image
         case TorchDataset(name="TensorDataset", parts=parts) if parts:
             row = Sequence([_one(part) for part in parts], "tuple")
