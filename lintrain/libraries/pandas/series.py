@@ -76,6 +76,8 @@ def _some(reader: Reader, value: Value, key: Value, location: Location) -> Value
     """`series[0]`, `series[:100]`, `series[mask]`."""
     if not isinstance(value, Series):
         return UNKNOWN
+    if value.is_row and isinstance(key, Slice | Sequence):
+        return value
     if value.is_row:
         name = literal(key)
         held = value.frame.columns if value.frame is not None else {}
