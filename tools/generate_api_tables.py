@@ -27,6 +27,9 @@ from tools.api_tables.tables import Snapshot, names_table, signatures_table, wri
 NEWEST = 12
 """How many versions are read for the values that arguments may have: enumerations only grow."""
 
+SHRINKING = ("trl",)
+"""Packages whose releases also remove values: those of all versions are read."""
+
 TABLES = Path(__file__).parent.parent / "lintrain" / "knowledge" / "tables"
 
 
@@ -49,7 +52,8 @@ def main() -> int:
         for covered in chosen:
             versions = last_patches(covered.package, covered.since)
             _write_tables(covered, [_read(covered, version, folder) for version in versions])
-            _write_choices([_tree(covered, version, folder) for version in versions[-NEWEST:]])
+            read = versions if covered.package in SHRINKING else versions[-NEWEST:]
+            _write_choices([_tree(covered, version, folder) for version in read])
     return 0
 
 

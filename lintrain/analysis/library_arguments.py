@@ -21,6 +21,7 @@ from lintrain.pipeline.record import LibraryCall, Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import is_missing
 from lintrain.source.configuration import Configuration
+from lintrain.source.project import scripts_mention
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -115,6 +116,7 @@ def _judged_by(keys: list[KeywordArgument], pipeline: Pipeline) -> KeywordArgume
     # A key without a value has no effect either way.
     never = [key for key, state in states if state == "never" and not is_missing(key.argument.value)]
     misspelt = [key for key in never if not takes_others(key.call) or is_misspelt(key, pipeline)]
+    misspelt += [key for key in never if not misspelt and has_no_reader(key, pipeline)]
     later = [key for key, state in states if state == "not_yet"]
     return next(iter([*gone, *later, *misspelt]), None)
 
@@ -144,6 +146,37 @@ def is_misspelt(key: KeywordArgument, pipeline: Pipeline) -> bool:
     names = [each.name for each in known.parameters if each.name not in key.call.arguments] if known else []
     near = get_close_matches(key.name, names, n=1, cutoff=LEAST_ALIKE)
     return bool(near) and abs(len(near[0]) - len(key.name)) <= MOST_LETTERS
+
+
+OTHER_NAMES = {
+    "lr": "learning_rate",
+    "epochs": "num_train_epochs",
+    "max_epochs": "num_train_epochs",
+    "batch_size": "per_device_train_batch_size",
+    "micro_batch_size": "per_device_train_batch_size",
+    "sequence_len": "max_length",
+    "cutoff_len": "max_length",
+    "lr_scheduler": "lr_scheduler_type",
+    "optimizer": "optim",
+    "grad_accum_steps": "gradient_accumulation_steps",
+}
+"""What other tools call training arguments."""
+
+
+def other_name(key: KeywordArgument, pipeline: Pipeline) -> str:
+    """The name that a call accepts for what other tools call so, or that has all words of a key; empty if none."""
+    known = signature(key.call.path, pipeline.targets)
+    names = [each.name for each in known.parameters if each.name not in key.call.arguments] if known else []
+    if (usual := OTHER_NAMES.get(key.name)) in names:
+        return usual or ""
+    words = set(key.name.split("_"))
+    longer = [name for name in names if len(words) > 1 and words < set(name.split("_"))]
+    return next((name for name in longer if "train" in name), longer[0] if len(longer) == 1 else "")
+
+
+def has_no_reader(key: KeywordArgument, pipeline: Pipeline) -> bool:
+    """Whether a key is another name of an argument, and no script of the project contains it."""
+    return bool(other_name(key, pipeline)) and not scripts_mention(pipeline.source.path, key.name)
 
 
 WITHOUT_ARGUMENTS = {

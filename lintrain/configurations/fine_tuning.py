@@ -103,6 +103,8 @@ OTHER_OPTIMIZERS = frozenset(
 """Options of LLaMA-Factory that bring an optimizer of their own, or leave weights out."""
 
 TRL_TRAINERS = (
+    ("RLOO", {"rloo_k", "normalize_advantages", "reward_clip_range", "num_mini_batches"}),
+    ("Reward", {"center_rewards_coefficient"}),
     ("GRPO", {"num_generations", "max_completion_length", "reward_funcs", "num_iterations", "use_vllm"}),
     ("KTO", {"desirable_weight", "undesirable_weight"}),
     ("DPO", {"beta", "loss_type", "rpo_alpha", "precompute_ref_log_probs"}),
@@ -139,13 +141,19 @@ def _is_arguments(section: Section) -> bool:
 
 def _trl_trainer(section: Section) -> str:
     """The trainer that the keys of training arguments belong to; empty if they are for the plain one."""
+    keys, least = section.keys, 1 if _names_data(section) else 2  # other trainers have a `beta` too
+    return next((name for name, own in TRL_TRAINERS if len(own & keys) >= (least if name == "DPO" else 1)), "")
+
+
+def _names_data(section: Section) -> bool:
     keys = section.keys
-    return next((name for name, own in TRL_TRAINERS if len(own & keys) > (name == "DPO")), "")
+    return len(keys & TRL_DATA) > 1 or {"model_name_or_path", "dataset_name"} <= keys
 
 
 def _is_trl(section: Section, trainer: str) -> bool:
-    named = _trl_trainer(section) or ("SFT" if len(section.keys & TRL_DATA) > 1 else "")
-    return named == trainer and _is_arguments(section)
+    named = _trl_trainer(section) or ("SFT" if _names_data(section) else "")
+    starts = {"model_name_or_path", "dataset_name"} <= section.keys and len(section.keys & ARGUMENTS) > 1
+    return named == trainer and (starts or _is_arguments(section))
 
 
 def _write_arguments(program: Program, section: Section) -> None:
@@ -357,7 +365,7 @@ KINDS = (
             module=(f"trl.scripts.{trainer.lower()}", "--config"),
             may_be_nested=True,
         )
-        for trainer in ("GRPO", "KTO", "DPO", "SFT")
+        for trainer in ("RLOO", "Reward", "GRPO", "KTO", "DPO", "SFT")
     ),
     Kind(
         "transformers",

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
-from lintrain.cache.noted import Memory, note, note_asked
-from lintrain.source.bounds import PROJECT_MARKS
+from lintrain.cache.noted import Memory, note, note_asked, note_listed
+from lintrain.source.bounds import PROJECT_MARKS, is_within, project_around
+from lintrain.source.discovery import DEFAULT_EXCLUDES
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -265,3 +266,32 @@ class Trees:
 
 
 TREES = Trees()
+
+
+MOST_SCRIPTS = 1_000
+"""Of a project that is searched for a word: a larger one is taken to contain it."""
+
+
+def scripts_mention(path: str, word: str) -> bool:
+    """Whether a script or notebook of the project around a file contains a word, or there are too many to know."""
+    folder = os.path.dirname(os.path.abspath(path))
+    around = project_around(folder) or (os.getcwd() if is_within(folder, os.getcwd()) else folder)
+    sought = re.compile(rf"\b{re.escape(word)}\b".encode())
+    return any(number >= MOST_SCRIPTS or _mentions(file, sought) for number, file in enumerate(_scripts_in(around)))
+
+
+def _scripts_in(folder: str) -> Iterator[str]:
+    for here, folders, files in os.walk(folder):
+        note_listed(here)
+        folders[:] = sorted(each for each in folders if each not in DEFAULT_EXCLUDES)
+        yield from (os.path.join(here, each) for each in sorted(files) if each.endswith((".py", ".ipynb")))
+
+
+def _mentions(path: str, sought: re.Pattern[bytes]) -> bool:
+    note(path)
+    try:
+        with open(path, "rb") as opened:  # noqa: PTH123
+            content = opened.read(LARGEST_FILE + 1)
+    except OSError:
+        return True
+    return len(content) > LARGEST_FILE or sought.search(content) is not None

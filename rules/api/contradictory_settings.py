@@ -22,6 +22,15 @@ Greedy decoding has no temperature:
         temperature=0.7,  # <- contradictory-settings
     )
 
+One generation per prompt has no others to be compared with:
+
+    args = trl.GRPOConfig(
+        "out",
+        use_cpu=True,
+        num_generations=1,  # <- contradictory-settings
+    )
+    # raises ValueError
+
 ## Good
 
     args = TrainingArguments(
@@ -38,6 +47,10 @@ Sampling:
         do_sample=True,
         temperature=0.7,
     )
+
+A group of generations:
+
+    args = trl.GRPOConfig("out", use_cpu=True, num_generations=8)
 
 ## When it is fine
 
@@ -62,164 +75,92 @@ None: either of the two settings may be the intended one.
 ## References
 
 `axolotl.utils.schemas.validation`; `llamafactory.hparams.parser`; torchtune recipes; DeepSpeed documentation, "ZeRO
-Optimizations"; Transformers documentation, `GenerationConfig`.
+Optimizations"; Transformers documentation, `GenerationConfig`; the constructors of TRL's trainers and configurations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 from lintrain.analysis import deepspeed, library_arguments
-from lintrain.pipeline.record import LibraryCall
-from lintrain.pipeline.values.python import Constant, Unknown, literal
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
-
-ON, OFF, GIVEN, MISSING, POSITIVE, SEVERAL, NOT_ONE = "on", "off", "given", "missing", "positive", "several", "not one"
-"""What a setting may be asked to be; any other text is compared with its value."""
-
-AXOLOTL, FACTORY, TUNE = "axolotl.config", "llamafactory.config", "torchtune.config"
-GENERATION = "transformers.GenerationConfig"
-SAMPLING = ("temperature", "top_p", "typical_p", "min_p")
-
-
-class Contradiction(NamedTuple):
-    """What settings of a callable exclude each other: the finding is at the first that is given."""
-
-    path: str
-    settings: Mapping[str, str]
-    message: str
-    advice: str
-    level: Level = Level.ERROR
-
-
-def _pairs(path: str, *pairs: tuple[str, str]) -> tuple[Contradiction, ...]:
-    """Settings of which only one may be given."""
-    return tuple(
-        Contradiction(
-            path, {one: GIVEN, other: GIVEN}, f"`{one}` and `{other}` are both set, but only one is allowed", "keep one"
-        )
-        for one, other in pairs
-    )
-
-
-CONTRADICTIONS = (
-    *_pairs(
-        AXOLOTL,
-        ("saves_per_epoch", "save_steps"),
-        ("evals_per_epoch", "eval_steps"),
-        ("warmup_ratio", "warmup_steps"),
-        ("batch_size", "gradient_accumulation_steps"),
-    ),
-    *_pairs(FACTORY, ("val_size", "eval_dataset")),
-    Contradiction(
-        AXOLOTL,
-        {"load_in_8bit": ON, "load_in_4bit": ON},
-        "`load_in_8bit` and `load_in_4bit` are both set, but only one is allowed",
-        "keep one",
-    ),
-    Contradiction(
-        AXOLOTL,
-        {"adapter": "qlora", "load_in_4bit": OFF},
-        "`adapter: qlora` needs `load_in_4bit: true`",
-        "set `load_in_4bit: true`, or choose `adapter: lora`",
-    ),
-    Contradiction(
-        AXOLOTL,
-        {"eval_steps": GIVEN, "val_set_size": "0", "test_datasets": MISSING},
-        "`eval_steps` is set, but `val_set_size: 0` leaves no rows to evaluate on",
-        "set a share such as `val_set_size: 0.05`, or remove the key",
-    ),
-    *(
-        Contradiction(
-            AXOLOTL,
-            {"val_set_size": POSITIVE, name: GIVEN},
-            f"`val_set_size` takes rows from the training data, but `{name}` is set",
-            "set `val_set_size: 0`",
-        )
-        for name in ("test_datasets", "pretraining_dataset")
-    ),
-    Contradiction(
-        AXOLOTL,
-        {"eval_table_size": POSITIVE, "sample_packing": ON, "eval_sample_packing": MISSING},
-        "`eval_table_size` is set, but evaluation rows are packed",
-        "set `eval_sample_packing: false`",
-    ),
-    Contradiction(
-        AXOLOTL,
-        {"pretraining_dataset": GIVEN, "max_steps": MISSING},
-        "`pretraining_dataset` is streamed, and `max_steps` is missing: the run has no end",
-        "set `max_steps`",
-    ),
-    Contradiction(
-        FACTORY,
-        {"quantization_bit": GIVEN, "finetuning_type": "full"},
-        "`quantization_bit` is set, but quantized weights cannot be trained with `finetuning_type: full`",
-        "choose `finetuning_type: lora`, or remove `quantization_bit`",
-    ),
-    Contradiction(
-        FACTORY,
-        {"quantization_bit": GIVEN, "finetuning_type": "freeze"},
-        "`quantization_bit` is set, but quantized weights cannot be trained with `finetuning_type: freeze`",
-        "choose `finetuning_type: lora`, or remove `quantization_bit`",
-    ),
-    Contradiction(
-        FACTORY,
-        {"streaming": ON, "max_steps": MISSING, "do_train": ON},
-        "`streaming` is set, and `max_steps` is missing: the length of the run is not known",
-        "set `max_steps`",
-    ),
-    Contradiction(
-        FACTORY,
-        {"max_samples": GIVEN, "streaming": ON},
-        "`max_samples` is set, but it cannot be combined with `streaming`",
-        "remove one of them",
-    ),
-    Contradiction(
-        FACTORY,
-        {"predict_with_generate": ON, "do_train": ON, "stage": "sft"},
-        "`predict_with_generate` is set, but it is not allowed while training",
-        "remove it, or evaluate in a run of its own",
-    ),
-    Contradiction(
-        TUNE,
-        {"optimizer_in_bwd": ON, "gradient_accumulation_steps": SEVERAL},
-        "`optimizer_in_bwd` steps in each backward pass, so gradients cannot be accumulated",
-        "set `gradient_accumulation_steps: 1`, or `optimizer_in_bwd: False`",
-    ),
-    Contradiction(
-        TUNE,
-        {"enable_activation_offloading": ON, "enable_activation_checkpointing": OFF},
-        "`enable_activation_offloading` needs `enable_activation_checkpointing`",
-        "set `enable_activation_checkpointing: True`",
-    ),
-    *(
-        Contradiction(
-            GENERATION,
-            {name: NOT_ONE, "do_sample": "False"},
-            f"`{name}` has no effect: `do_sample` is off",
-            f"set `do_sample` to true, or remove `{name}`",
-            Level.WARNING,
-        )
-        for name in SAMPLING
-    ),
+from lintrain.knowledge import contradictions
+from lintrain.knowledge.contradictions import (
+    GIVEN,
+    MISSING,
+    NOT_NONE,
+    NOT_ONE,
+    OFF,
+    ON,
+    POSITIVE,
+    SEVERAL,
+    ZERO,
+    Contradiction,
 )
+from lintrain.pipeline.record import LibraryCall
+from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value, literal
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
 
 
 class ContradictorySettings(Rule):
     level = Level.ERROR
     judges_configurations = True
-    keywords = "deepspeed|GenerationConfig"
+    keywords = "deepspeed|GenerationConfig|SFTConfig|DPOConfig|KTOConfig|GRPOConfig|RLOOConfig|ModelConfig"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for call in pipeline.calls:
-            for each in CONTRADICTIONS if not call.is_guarded else ():
-                if each.path == call.path and all(_is(call, *wanted) for wanted in each.settings.items()):
-                    given = [call.arguments[name] for name in each.settings if name in call.arguments]
-                    yield self._report(each, [argument.keyword or argument.location for argument in given])
+            if not call.is_guarded:
+                yield from self._of_call(call, pipeline)
+        yield from self._uneven_lists(pipeline)
         for settings in deepspeed.settings_of(pipeline):
             yield from self._of_deepspeed(settings)
         yield from self._written_twice(pipeline)
+
+    def _of_call(self, call: LibraryCall, pipeline: Pipeline) -> Iterator[Finding]:
+        for each in contradictions.CONTRADICTIONS:
+            is_wanted = each.path == call.path and _is_since(each, pipeline)
+            if is_wanted and all(_is(call, *wanted) for wanted in each.settings.items()):
+                given = [call.arguments[name] for name in each.settings if name in call.arguments]
+                yield self._report(each, [argument.keyword or argument.location for argument in given])
+        for switch in contradictions.SWITCHES if not call.is_open else ():
+            names = [name for name in call.arguments if name.startswith(switch.prefix) and _is(call, name, GIVEN)]
+            if switch.path == call.path and names and _is(call, switch.name, OFF):
+                yield self._report_switch(switch, [call.arguments[name] for name in names], names[0])
+
+    def _report_switch(self, switch: contradictions.Switch, given: list[Argument], first: str) -> Finding:
+        locations = [argument.keyword or argument.location for argument in given]
+        return self.finding(
+            locations[0],
+            f"`{first}` has no effect: `{switch.name}` is off",
+            related=[Related(location, "has no effect either", "setting") for location in locations[1:]],
+            help=f"set `{switch.name}` to true, or remove `{first}`",
+            level=Level.WARNING,
+        )
+
+    def _uneven_lists(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """Lists with one item for each item of another one, which a trainer gets itself or in its configuration."""
+        seen = set[int]()
+        for call in pipeline.calls:
+            given = {name: (each.value, each.location) for name, each in call.arguments.items()}
+            for run in pipeline.runs if not call.is_guarded else ():
+                if run.construction == call.location and run.settings is not None:
+                    given |= {name: (run.settings.values[name], at) for name, at in run.settings.locations.items()}
+            for one, other in contradictions.SAME_LENGTH:
+                if one not in given or other not in given or given[other][1].line in seen:
+                    continue
+                if sizes := _sizes(given[one][0], given[other][0]):
+                    seen.add(given[other][1].line)
+                    yield self._report_sizes((one, other), sizes, (given[one][1], given[other][1]))
+
+    def _report_sizes(
+        self, names: tuple[str, str], sizes: tuple[int, int], locations: tuple[Location, Location]
+    ) -> Finding:
+        return self.finding(
+            locations[1],
+            f"`{names[1]}` has {sizes[1]} items, and `{names[0]}` has {sizes[0]}",
+            related=[Related(locations[0], "set here", "setting")],
+            help="write one item for each",
+        )
 
     def _report(self, each: Contradiction, locations: list[Location]) -> Finding:
         first, *others = locations
@@ -281,11 +222,35 @@ def _is(call: LibraryCall, name: str, wanted: str) -> bool:
         return is_missing == (wanted == MISSING) and not (argument and isinstance(argument.value, Unknown))
     if wanted in (ON, OFF):
         return value is True if wanted == ON else value is False or is_missing
+    if wanted == NOT_NONE:
+        return argument is None or not (is_missing or isinstance(argument.value, Unknown))
+    if wanted == ZERO:
+        return argument is None or value == 0
     if wanted == NOT_ONE:  # 1 is the default of the settings of sampling, and changes nothing
         return isinstance(value, int | float) and value != 1
     if wanted in (POSITIVE, SEVERAL):
         return isinstance(value, int | float) and value > (wanted == SEVERAL)
-    return not is_missing and str(value) in (wanted, f"{wanted}.0")
+    items = argument.value.items if argument and isinstance(argument.value, Sequence) else []
+    return not is_missing and wanted in _written([value, *map(literal, items)])
+
+
+def _written(values: Iterable[object]) -> set[str]:
+    """Values as texts, whole numbers without a point."""
+    return {str(value).removesuffix(".0") for value in values}
+
+
+def _is_since(each: Contradiction, pipeline: Pipeline) -> bool:
+    """Whether all versions that the project may run on have what a contradiction is about."""
+    target = pipeline.targets.get(each.path.partition(".")[0])
+    return each.since == (0, 0) or (target is not None and min(target.versions)[:2] >= each.since)
+
+
+def _sizes(one: Value, other: Value) -> tuple[int, int] | None:
+    """How many items two lists have, if the numbers are known and differ."""
+    if not (isinstance(one, Sequence) and isinstance(other, Sequence) and one.is_complete and other.is_complete):
+        return None
+    sizes = len(one.items), len(other.items)
+    return sizes if sizes[0] != sizes[1] else None
 
 
 def _offloads(settings: deepspeed.Settings, name: str) -> bool:

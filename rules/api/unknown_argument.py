@@ -242,4 +242,5 @@ def _most_similar(pipeline: Pipeline, keyword: library_arguments.KeywordArgument
     names = [each.name for each in taken.parameters if each.name not in keyword.call.arguments] if taken else []
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(keyword.name, names, n=1, cutoff=0.8)), "")
+    near = next(iter(get_close_matches(keyword.name, names, n=1, cutoff=0.8)), "")
+    return near or library_arguments.other_name(keyword, pipeline)

@@ -38,7 +38,7 @@ from lintrain.knowledge import tables
 from lintrain.knowledge.trainers import TRAINING_ARGUMENTS, is_training_arguments
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.python import literal
+from lintrain.pipeline.values.python import Sequence, literal
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, dataclass, fixes
 
 AXOLOTL = "axolotl.config"
@@ -66,7 +66,7 @@ class UnknownChoice(Rule[Claim]):
             if call.is_guarded or (is_axolotl and is_training_arguments(call.path)):
                 continue  # the names of axolotl's keys are others, and it adds schedules and optimizers of its own
             for name, argument in call.arguments.items():
-                if argument.location not in seen and (choices := _choices(call.path, name)):
+                if argument.location not in seen and (choices := _choices(call.path, name, pipeline)):
                     found = self._judge(call, name, argument, choices)
                     seen.update([argument.location] if found else [])
                     yield from found
@@ -75,6 +75,9 @@ class UnknownChoice(Rule[Claim]):
         self, call: LibraryCall, name: str, argument: Argument, choices: tuple[str | int, ...]
     ) -> list[Finding[Claim]]:
         value = literal(argument.value)
+        if isinstance(argument.value, Sequence):
+            items = [literal(item) for item in argument.value.items]
+            value = next((item for item in items if item is not None and item not in choices), None)
         if value is False and "no" in choices and argument.source is not None and argument.text.lower() == "no":
             return [self._report_false(name, argument)]
         if isinstance(value, bool) or not isinstance(value, str | int) or value in choices:
@@ -89,7 +92,7 @@ class UnknownChoice(Rule[Claim]):
                 f"`{name}` has no choice `{value}`",
                 help=f"did you mean `{near}`?" if near else f"choose one of {shown}",
                 subject=name,
-                claim=Claim(str(value), near if isinstance(value, str) else ""),
+                claim=Claim(str(value), near if isinstance(literal(argument.value), str) else ""),
             )
         ]
 
@@ -119,8 +122,12 @@ class UnknownChoice(Rule[Claim]):
         return fixes.Fix.of(f"write `{finding.claim.near}`", edit, safe=False)
 
 
-def _choices(path: str, name: str) -> tuple[str | int, ...]:
+def _choices(path: str, name: str, pipeline: Pipeline) -> tuple[str | int, ...]:
     """What an argument may be set to; empty if that is not known."""
+    if path.startswith("trl."):
+        target = pipeline.targets.get("trl")
+        if own := tables.choices_of(path, name):
+            return own if target is not None and not target.is_beyond else ()
     if is_training_arguments(path):
         return tables.choices_of(TRAINING_ARGUMENTS, name)
     if path == AXOLOTL and name == "lr_scheduler":

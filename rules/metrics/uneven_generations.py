@@ -1,7 +1,7 @@
 """The batch of a GRPO run cannot be divided into groups of `num_generations`.
 
-GRPO compares several completions of the same prompt, so a batch must contain whole groups. The configuration raises a
-ValueError when it is created, after imports and, in many scripts, after the data were loaded.
+GRPO and RLOO compare several completions of the same prompt, so a batch must contain whole groups. The configuration
+raises a ValueError when it is created, after imports and, in many scripts, after the data were loaded.
 
 ## Bad
 
@@ -47,16 +47,19 @@ from lintrain.rule import ArgumentsRule, Finding, Level, Pipeline
 PROCESSES = (1, 2, 4, 8, 16, 32, 64)
 """The numbers of processes that a launcher usually starts; the text does not show which."""
 
+GROUPING = ("GRPOConfig", "RLOOConfig")
+
 OTHERS = ("generation_batch_size", "steps_per_generation", "auto_find_batch_size")
 
 
 class UnevenGenerations(ArgumentsRule):
     level = Level.ERROR
-    keywords = "GRPOConfig"
+    keywords = "GRPOConfig|RLOOConfig"
+    judges_configurations = True
     needs_training = False
 
     def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding]:
-        if not arguments.path.endswith("GRPOConfig") or not arguments.is_complete:
+        if not arguments.path.endswith(GROUPING) or not arguments.is_complete:
             return
         if script_text.mentions(pipeline, r"\bunsloth\b"):  # it raises the batch size to the number of generations
             return

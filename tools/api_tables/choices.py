@@ -1,4 +1,8 @@
-"""Which values arguments and keys may have: the members of their enumerations and literal types, of all versions."""
+"""Which values arguments and keys may have, in any version.
+
+They are the members of enumerations and literal types, the `choices` of fields, and, in TRL, the values that a trainer
+compares a setting with before it raises for all others.
+"""
 
 from __future__ import annotations
 
@@ -60,11 +64,104 @@ def choices_of(tree: PackageTree) -> Iterator[tuple[str, str, tuple[Choice, ...]
     if tree.package == "axolotl":
         custom = tree.find("axolotl.utils.schemas.enums", "CustomSupportedOptimizers")
         yield "axolotl.config", "optimizer", _members(custom)
+    if tree.package == "trl":
+        yield from choices_of_trl(tree)
     for path, module, name in CLASSES.get(tree.package, ()):
         found = tree.find(module, name)
         for part in lineage_of(tree, found) if found is not None else ():
             for key, choices in _of_class(tree, part):
                 yield path, key, choices
+
+
+# -------------------------------------------------------------------------------------------------------------- TRL
+
+
+def choices_of_trl(tree: PackageTree) -> Iterator[tuple[str, str, tuple[Choice, ...]]]:
+    """The choices of the configurations of TRL's trainers."""
+    for module in sorted(tree.sources):
+        if not module.endswith("_config") or ".experimental." in module:
+            continue
+        trainer = tree.tree(f"{module.removesuffix('config')}trainer")
+        compared = _compared(tree.tree(module)) | _compared(trainer)
+        for part in tree.tree(module).body:
+            if isinstance(part, ast.ClassDef) and part.name.endswith("Config"):
+                for name, field in _fields(part):
+                    if choices := _of_field(field) or compared.get(name, ()):
+                        yield f"trl.{part.name}", name, tuple(sorted({*choices, *_default(field)}))
+
+
+def _fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.AnnAssign]]:
+    """The fields that hold a text, or a list of texts."""
+    for part in node.body:
+        match part:
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):
+                if "str" in {each.id for each in ast.walk(annotation) if isinstance(each, ast.Name)}:
+                    yield name, part
+            case _:
+                pass
+
+
+def _of_field(field: ast.AnnAssign) -> tuple[str, ...]:
+    """The `choices` in the metadata of a field."""
+    for node in ast.walk(field):
+        match node:
+            case ast.Dict(keys=keys, values=values):
+                pairs = zip(keys, values, strict=True)
+                named = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+                return _texts(named["choices"]) if "choices" in named else ()
+            case _:
+                pass
+    return ()
+
+
+def _default(field: ast.AnnAssign) -> tuple[str, ...]:
+    match field.value:
+        case ast.Call(keywords=keywords):
+            given = [each.value for each in keywords if each.arg in ("default", "default_factory")]
+            return _texts(given[0]) if given else ()
+        case _:
+            return ()
+
+
+def _compared(tree: ast.Module) -> dict[str, tuple[str, ...]]:
+    """By setting, what a module compares it with, if it raises an error for all other values."""
+    found: dict[str, set[str]] = {}
+    refused = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and _ends_with_error(node):
+            refused.update(_settings_in(node.test))
+        elif isinstance(node, ast.Compare):
+            parts = (node.left, *node.comparators)
+            for name in {name for part in parts for name in _settings_in(part)}:
+                found.setdefault(name, set()).update(text for part in parts for text in _texts(part))
+    return {name: tuple(texts) for name, texts in found.items() if name in refused and len(texts) > 1}
+
+
+def _ends_with_error(node: ast.If) -> bool:
+    """Whether a chain of tests ends with `else: raise …`, or is `if … not in (…): raise …`."""
+    is_refusal = any(isinstance(each, ast.NotIn) for part in ast.walk(node.test) for each in _operators(part))
+    last = node.body if is_refusal else node.orelse
+    while len(last) == 1 and isinstance(last[0], ast.If):
+        last = last[0].orelse
+    return any(isinstance(part, ast.Raise) for part in last)
+
+
+def _operators(node: ast.AST) -> list[ast.cmpop]:
+    return node.ops if isinstance(node, ast.Compare) else []
+
+
+def _settings_in(node: ast.AST) -> set[str]:
+    """The last names of what an expression reads: `loss_type` of `self.loss_type`."""
+    names = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+    return names | {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _texts(node: ast.AST) -> tuple[str, ...]:
+    constants = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return tuple(each for each in constants if isinstance(each, str))
+
+
+# ----------------------------------------------------------------------------------------------------- enumerations
 
 
 def _trainer_enumeration(tree: PackageTree, name: str) -> Found | None:

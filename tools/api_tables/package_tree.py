@@ -126,6 +126,11 @@ class PackageTree:
                         known.setdefault(statement.name, statement)
                     case ast.Assign(targets=[ast.Name(id=target)], value=ast.Name(id=other)):
                         known.setdefault(target, (module, other))
+                    case ast.Assign(
+                        targets=[ast.Name(id=target)], value=ast.Call(func=called, args=[ast.Name(id=other)])
+                    ):
+                        if ast.unparse(called) in ("partial", "functools.partial"):  # its keywords can be given again
+                            known.setdefault(target, (module, other))
                     case ast.ImportFrom():
                         source = self.absolute(module, statement)
                         for alias in statement.names:

@@ -17,10 +17,11 @@ from tools.api_tables.tables import Snapshot
 class Covered:
     """What to keep of a package.
 
-    `signatures` are the modules whose public classes and functions are kept, `methods` the classes whose methods are.
-    Names of the modules in `skipped` (and below) are not listed, and no signature defined there is kept; where `only`
-    is given, no others are listed. `functions` are kept by their full names. `alias` is what the package goes by in the
-    tables: there its callables stand right below that name, as the reader has them.
+    `signatures` are the modules whose public classes and functions are kept (`a.*`: those of all packages below),
+    `methods` the classes whose methods are. Names of the modules in `skipped` (and below) are not listed, and no
+    signature defined there is kept; where `only` is given, no others are listed. `functions` are kept by their full
+    names. `alias` is what the package goes by in the tables: there its callables stand right below that name, as the
+    reader has them.
     """
 
     package: str
@@ -78,7 +79,11 @@ COVERED = (
         ),
     ),
     Covered(
-        "trl", (0, 8), ("trl", "trl.trainer"), ("trl.SFTTrainer", "trl.DPOTrainer"), ("cli", "scripts", "commands")
+        "trl",
+        (0, 8),
+        ("trl", "trl.trainer", "trl.experimental.*"),
+        ("trl.SFTTrainer", "trl.DPOTrainer"),
+        ("cli", "scripts", "commands"),
     ),
     Covered(
         "accelerate",
@@ -153,12 +158,15 @@ def _is_listed(covered: Covered, module: str) -> bool:
 
 
 def _callables(covered: Covered, tree: PackageTree) -> Iterator[tuple[str, Items]]:
-    for module in covered.signatures:
+    kept = set[str]()
+    for module, address in _modules(covered, tree):
         for name in sorted(exports(tree, module).own):
-            if not name.startswith("_") and _is_kept(covered, tree, module, name):
-                items = signature_items(tree, module, name)
-                if items is not None:
-                    yield f"{module}.{name}", items
+            if name.startswith("_") or f"{address}.{name}" in kept or not _is_kept(covered, tree, module, name):
+                continue
+            items = signature_items(tree, module, name)
+            if items is not None:
+                kept.add(f"{address}.{name}")
+                yield f"{address}.{name}", items
     for path in covered.functions:
         module, _, name = path.rpartition(".")
         items = signature_items(tree, module, name)
@@ -169,6 +177,19 @@ def _callables(covered: Covered, tree: PackageTree) -> Iterator[tuple[str, Items
         # Keras 1 has its `Model` in `keras.models` only.
         home = module if tree.find(module, name) or covered.package != "keras" else f"{module}.models"
         yield from ((f"{path}.{method}", items) for method, items in method_items(tree, home, name))
+
+
+def _modules(covered: Covered, tree: PackageTree) -> Iterator[tuple[str, str]]:
+    """The modules whose signatures are kept, with what the reader calls them.
+
+    `package.*` stands for all packages right below, whose names the reader has right below the whole package.
+    """
+    for module in covered.signatures:
+        above = module.removesuffix(".*")
+        if above == module:
+            yield module, module
+        below = sorted(f"{above}.{name}" for name in tree.children(above)) if above != module else []
+        yield from ((each, covered.package) for each in below if each in tree.packages)
 
 
 def _is_kept(covered: Covered, tree: PackageTree, module: str, name: str) -> bool:

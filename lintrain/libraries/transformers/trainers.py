@@ -22,12 +22,14 @@ from lintrain.interpreter.core.registry import (
 from lintrain.knowledge.trainers import TRAINER, trainer_parameters
 from lintrain.libraries.datasets.rows import note_list
 from lintrain.libraries.torch.loaders import is_many, read_collate, row_of
+from lintrain.libraries.transformers.models import task_of
 from lintrain.libraries.transformers.predictions import predictions_of, read_metric_function
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.data import Dataset, Rows
 from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.loading import TorchDataset
+from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -38,9 +40,11 @@ from lintrain.pipeline.values.python import (
     Instance,
     Partial,
     Sequence,
+    Unknown,
     Value,
     is_missing,
     join,
+    text_of,
 )
 from lintrain.pipeline.values.training import TrainerRun
 
@@ -86,6 +90,8 @@ def _made(call: Call, run: TrainerRun) -> TrainerRun:
     """The run, once its arguments are known: its model made, its metric function read."""
     if is_missing(run.value("model")) and not is_missing(run.value("model_init")):
         run.attributes["model"] = dispatch.call(call.reader, run.value("model_init"), [], location=call.location)
+    if isinstance(run.value("model"), Constant) and run.path.startswith("trl."):
+        run.attributes["model"] = _loaded_by_name(call, run)
     if not isinstance(run.value("compute_metrics"), Absent):
         read_metric_function(call.reader, run, call.location)
     for argument in (run.arguments.get("train_dataset"), run.arguments.get("eval_dataset")):
@@ -93,6 +99,18 @@ def _made(call: Call, run: TrainerRun) -> TrainerRun:
             note_list(call.reader, argument.value, argument.location, argument.text)
     _read_collator(call, run)
     return run
+
+
+def _loaded_by_name(call: Call, run: TrainerRun) -> Value:
+    """The model that a trainer of TRL loads by the name it is given: with a head of one score for rewards."""
+    name = run.value("model")
+    if text_of(name) is None:
+        return name
+    head = "SequenceClassification" if run.path == "trl.RewardTrainer" else "CausalLM"
+    path = f"transformers.AutoModelFor{head}"
+    model = Model(path, "torch", "from_pretrained", task_of(path), name, is_complete=False, origin=call.location)
+    settings = run.settings.value("model_init_kwargs") if run.settings else UNKNOWN
+    return model if is_missing(settings) else Unknown(name="model")
 
 
 def _read_collator(call: Call, run: TrainerRun) -> None:
