@@ -176,7 +176,8 @@ def other_name(key: KeywordArgument, pipeline: Pipeline) -> str:
 
 def has_no_reader(key: KeywordArgument, pipeline: Pipeline) -> bool:
     """Whether a key is another name of an argument, and no script of the project contains it."""
-    return bool(other_name(key, pipeline)) and not scripts_mention(pipeline.source.path, key.name)
+    is_meant = is_training_arguments(key.call.path) and bool(other_name(key, pipeline))
+    return is_meant and not scripts_mention(pipeline.source.path, key.name)
 
 
 WITHOUT_ARGUMENTS = {
