@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -223,6 +224,56 @@ def test_what_agents_read_is_added_and_nothing_else_changes(
     (hook,) = json.loads((with_agents / ".claude" / "settings.json").read_text())["hooks"]["PostToolUse"]
     assert "lintrain check" in hook["hooks"][0]["command"]
     assert "mcp.json: unusual format, not changed; add this by hand:\n    {\n" in capsys.readouterr().out
+
+
+EDITED = {
+    "session_id": "abc123",
+    "transcript_path": "/home/user/.claude/projects/x.jsonl",
+    "permission_mode": "default",
+    "hook_event_name": "PostToolUse",
+    "tool_name": "Write",
+    "tool_use_id": "toolu_01ABC123",
+}
+"""What Claude Code writes on the standard input of a hook after an edit, as its documentation shows it."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the hook is a command of a POSIX shell")
+def test_the_hook_of_claude_code_sends_findings_back_and_nothing_else(project: Path) -> None:
+    (project / ".claude").mkdir()
+    run(["init", "--agents"])
+    (hook,) = json.loads((project / ".claude" / "settings.json").read_text())["hooks"]["PostToolUse"]
+    programs = project / ".programs"
+    programs.mkdir()
+    (programs / "lintrain").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lintrain "$@"\n')
+    (programs / "lintrain").chmod(0o755)
+    script = project / "train.py"
+
+    def edit(code: str) -> tuple[int, str]:
+        script.write_text(code)
+        event = EDITED | {"cwd": str(project), "tool_input": {"file_path": str(script), "content": code}}
+        event |= {"tool_response": {"filePath": str(script), "success": True}}
+        environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+        done = subprocess.run(
+            hook["hooks"][0]["command"],
+            shell=True,
+            cwd=project,
+            input=json.dumps(event),
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout == ""
+        return done.returncode, done.stderr
+
+    wrong = 'from transformers import TrainingArguments\nargs = TrainingArguments("out", lerning_rate=2e-5)\n'
+    assert edit(wrong)[0] == 0, "without a commit there is nothing to compare with"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "add", "-A"], cwd=project, check=True, capture_output=True)
+    subprocess.run([*git, "commit", "-qm", "start"], cwd=project, check=True, capture_output=True)
+    code, report = edit(wrong + "# edited\n")
+    assert (code, "unknown-argument at train.py:2" in report) == (2, True)
+    assert edit(wrong.replace("lerning", "learning"))[0] == 0
 
 
 def test_a_second_run_for_agents_changes_nothing(with_agents: Path) -> None:
