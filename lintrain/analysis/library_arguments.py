@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lintrain.knowledge.api import State, keyword_state, signature
 from lintrain.knowledge.renames import takes_calls
-from lintrain.knowledge.tables import holds_keys
+from lintrain.knowledge.tables import callable_names, holds_keys
 from lintrain.knowledge.target import Target
 from lintrain.knowledge.trainers import is_training_arguments
 from lintrain.knowledge.versions import exactly
@@ -177,7 +177,21 @@ def other_name(key: KeywordArgument, pipeline: Pipeline) -> str:
 def has_no_reader(key: KeywordArgument, pipeline: Pipeline) -> bool:
     """Whether a key is another name of an argument, and no script of the project contains it."""
     is_meant = is_training_arguments(key.call.path) and bool(other_name(key, pipeline))
-    return is_meant and not scripts_mention(pipeline.source.path, key.name)
+    is_tree = "${" in pipeline.source.text  # keys of a tree are read by other files
+    return is_meant and not is_tree and not scripts_mention(pipeline.source.path, key.name)
+
+
+def is_guessed(path: str, names: Collection[str], pipeline: Pipeline) -> bool:
+    """Whether a file was read as one class of TRL's settings, and another one accepts more of its keys."""
+    if not isinstance(pipeline.source, Configuration) or not path.startswith("trl."):
+        return False
+    others = [each for each in callable_names("trl") if each.endswith("Config") and is_training_arguments(each)]
+    own = _accepted(path, names, pipeline)
+    return any(_accepted(each, names, pipeline) > own for each in others)
+
+
+def _accepted(path: str, names: Collection[str], pipeline: Pipeline) -> int:
+    return sum(keyword_state(path, name, pipeline.targets).state == "present" for name in names)
 
 
 WITHOUT_ARGUMENTS = {

@@ -141,8 +141,8 @@ def _is_arguments(section: Section) -> bool:
 
 def _trl_trainer(section: Section) -> str:
     """The trainer that the keys of training arguments belong to; empty if they are for the plain one."""
-    keys, least = section.keys, 1 if _names_data(section) else 2  # other trainers have a `beta` too
-    return next((name for name, own in TRL_TRAINERS if len(own & keys) >= (least if name == "DPO" else 1)), "")
+    keys = section.keys
+    return next((name for name, own in TRL_TRAINERS if len(own & keys) > (name == "DPO")), "")
 
 
 def _names_data(section: Section) -> bool:

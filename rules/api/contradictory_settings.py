@@ -117,6 +117,11 @@ class ContradictorySettings(Rule):
         yield from self._written_twice(pipeline)
 
     def _of_call(self, call: LibraryCall, pipeline: Pipeline) -> Iterator[Finding]:
+        found = list(self._found_in(call, pipeline))
+        if found and not library_arguments.is_guessed(call.path, call.arguments, pipeline):
+            yield from found
+
+    def _found_in(self, call: LibraryCall, pipeline: Pipeline) -> Iterator[Finding]:
         for each in contradictions.CONTRADICTIONS:
             is_wanted = each.path == call.path and _is_since(each, pipeline)
             if is_wanted and all(_is(call, *wanted) for wanted in each.settings.items()):

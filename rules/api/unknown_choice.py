@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from lintrain.analysis import library_arguments
 from lintrain.knowledge import tables
 from lintrain.knowledge.trainers import TRAINING_ARGUMENTS, is_training_arguments
 from lintrain.pipeline.record import LibraryCall
@@ -68,6 +69,8 @@ class UnknownChoice(Rule[Claim]):
             for name, argument in call.arguments.items():
                 if argument.location not in seen and (choices := _choices(call.path, name, pipeline)):
                     found = self._judge(call, name, argument, choices)
+                    if found and library_arguments.is_guessed(call.path, call.arguments, pipeline):
+                        continue
                     seen.update([argument.location] if found else [])
                     yield from found
 

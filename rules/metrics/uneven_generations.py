@@ -19,7 +19,7 @@ raises a ValueError when it is created, after imports and, in many scripts, afte
 
 ## When it is fine
 
-Accumulated batches count together, and those of all processes (here of 8):
+Accumulated batches count together, and those of all processes (here of 8; with vLLM also of 7):
 
     grpo = trl.GRPOConfig("out", use_cpu=True, gradient_accumulation_steps=2, num_generations=16)
     size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -39,13 +39,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text
+from lintrain.analysis import library_arguments, script_text
 from lintrain.pipeline.values.python import Value, is_missing, literal
 from lintrain.pipeline.values.training import TrainingArguments
 from lintrain.rule import ArgumentsRule, Finding, Level, Pipeline
 
 PROCESSES = (1, 2, 4, 8, 16, 32, 64)
 """The numbers of processes that a launcher usually starts; the text does not show which."""
+
+BESIDE_VLLM = (*range(1, 9), 12, 14, 15, 16, 24, 28, 30, 31, 32, 64)
+"""The same where some GPUs are left to vLLM."""
 
 GROUPING = ("GRPOConfig", "RLOOConfig")
 
@@ -71,7 +74,11 @@ class UnevenGenerations(ArgumentsRule):
         steps = _number(arguments.value("gradient_accumulation_steps"), 1)
         if asked is None or group is None or size is None or steps is None or group < 2:
             return
-        if all(size * steps * processes % group for processes in PROCESSES):
+        has_vllm = not is_missing(arguments.value("use_vllm")) and literal(arguments.value("use_vllm")) is not False
+        processes = BESIDE_VLLM if has_vllm else PROCESSES
+        if all(size * steps * number % group for number in processes) and not library_arguments.is_guessed(
+            arguments.path, arguments.values, pipeline
+        ):
             yield self.finding(
                 asked,
                 f"batches of {size * steps} rows cannot hold whole groups of {group} generations",

@@ -126,8 +126,9 @@ TEXT_TASKS = frozenset(
 )
 ENCODER_TASKS = TEXT_TASKS - {Task.CAUSAL_LM, Task.SEQ2SEQ_LM, Task.MASKED_LM}
 FRAGILE = lazy_pattern(r"(?i)(roberta|deberta)[\w.-]*-x{0,2}large")
-SMALL = lazy_pattern(r"(?i)tiny|mini|small-random|random|test|dummy|[-_]\d{2,3}m\b")
-"""Models that are made for tests, or that have millions of parameters: decoders of that size are tuned at 1e-3."""
+SMALL = lazy_pattern(r"(?i)tiny|mini|small-random|random|test|dummy|[-_]\d{2,3}m\b|tokenizer")
+"""Models made for tests, or with millions of parameters: decoders of that size are tuned at 1e-3. A name of a tokenizer
+alone is given where the weights are new."""
 TEXT_TO_TEXT = lazy_pattern(r"(?i)(^|[^a-z])(m|by|flan-|u)?t5|ul2|t0")
 TEXT_MODELS = lazy_pattern(r"(?i)bert|electra|roberta|xlm|xlnet|gpt|llama|mistral|qwen|mpnet|minilm|bart")
 NUMBER = lazy_pattern(r"(?i)(\w+\s*=)?[\s\d.]+(e-?\d+)?\s*")
