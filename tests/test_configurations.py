@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 
 import pytest
 
@@ -390,6 +390,19 @@ READERS = {
         import yaml
         args = TrainingArguments(**yaml.safe_load(open("cfg.yaml")))
     """,
+    "a section of the file": """
+        import yaml
+        args = TrainingArguments(**yaml.safe_load(open("tree.yaml"))["training"])
+    """,
+    "OmegaConf": """
+        from omegaconf import OmegaConf
+        cfg = OmegaConf.load("tree.yaml")
+        args = TrainingArguments(**cfg.training)
+    """,
+    "OmegaConf as a dictionary": """
+        from omegaconf import OmegaConf
+        args = TrainingArguments(**OmegaConf.to_container(OmegaConf.load("cfg.yaml"), resolve=True))
+    """,
     "parse_yaml_file": """
         (args,) = HfArgumentParser(TrainingArguments).parse_yaml_file("cfg.yaml")
     """,
@@ -398,8 +411,38 @@ READERS = {
 
 @pytest.mark.parametrize("code", READERS.values(), ids=READERS)
 def test_keys_that_a_script_reads_are_arguments(folder: Path, capsys: pytest.CaptureFixture[str], code: str) -> None:
-    (folder / "cfg.yaml").write_text("output_dir: out\nlerning_rate: 1\nevaluation_strategy: epoch\nseed: 3\n")
+    flat = "output_dir: out\nlerning_rate: 1\nevaluation_strategy: epoch\nseed: 3\n"
+    (folder / "cfg.yaml").write_text(flat)
+    (folder / "tree.yaml").write_text("training:\n" + indent(flat, "  "))
     head = "from transformers import HfArgumentParser, Trainer, TrainingArguments\n"
     (folder / "train.py").write_text(head + dedent(code) + "Trainer(load(), args, eval_dataset=rows()).train()\n")
-    reported = [each for each in found(capsys, "train.py") if each.startswith("cfg")]
-    assert reported == ["cfg.yaml:2 unknown-argument", "cfg.yaml:3 removed-argument"]
+    reported = [each for each in found(capsys, "train.py") if not each.startswith("train")]
+    first = 3 if "tree" in code else 2
+    name = "tree" if "tree" in code else "cfg"
+    assert reported == [f"{name}.yaml:{first} unknown-argument", f"{name}.yaml:{first + 1} removed-argument"]
+
+
+def test_sections_of_a_hydra_tree_are_arguments_of_the_class_that_their_group_names(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "train.yaml": "defaults:\n  - _self_\n  - optimizer: adam\noptimizer:\n  learning_rate: 1\n",
+        "trainer/default.yaml": "_target_: lightning.Trainer\nmax_epochs: 3\n",
+        "trainer/gpu.yaml": "defaults:\n  - default\naccelerator: gpu\nmax_epoch: 4\n",
+        "optimizer/adam.yaml": "_target_: torch.optim.Adam\nlr: 0.1\n",
+        "optimizer/sgd.yaml": "_target_: torch.optim.SGD\nlr: 0.1\n",
+        "experiment/a.yaml": "defaults: []\ntrainer:\n  epochs: 10\n  min_epochs: 2\noptimizer:\n  nesterov: true\n",
+        "experiment/b.yaml": "defaults:\n  - override /optimizer: sgd\noptimizer:\n  nesterow: true\nours:\n  lr: 1\n",
+    }
+    for name, text in files.items():
+        (folder / "configs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "configs" / name).write_text(text)
+    assert found(capsys, "configs") == [
+        f"{Path('configs') / name}:{line} unknown-argument"
+        for name, line in (
+            ("experiment/a.yaml", 3),
+            ("experiment/b.yaml", 4),
+            ("train.yaml", 5),
+            ("trainer/gpu.yaml", 4),
+        )
+    ]

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.configurations.document import Entry, Items, Node, Scalar, Section
+from lintrain.configurations.groups import merged_sections
 from lintrain.configurations.kind import Kind
 from lintrain.configurations.program import Keyword, Program
 
@@ -61,13 +62,18 @@ def _write_torchtune(program: Program, section: Section) -> None:
 
 
 def _is_hydra(section: Section) -> bool:
-    return any(_is_library(each.text("_target_")) for each in sections_of(section))
+    is_named = any(_is_library(each.text("_target_")) for each in sections_of(section))
+    return is_named or ("defaults" in section.keys and any(_is_library(path) for _, path in merged_sections(section)))
 
 
 def _write_hydra(program: Program, section: Section) -> None:
     for each in sections_of(section):
         if _is_library(path := each.text("_target_")):
             _write_call(program, each, str(path), [entry for entry in each.entries if entry.key not in HYDRA_OWN])
+    for each, path in merged_sections(section):
+        if _is_library(path):
+            own = [entry for entry in each.entries if entry.key not in (*HYDRA_OWN, "defaults")]
+            _write_call(program, each, path, own)
 
 
 def _is_lightning(section: Section) -> bool:

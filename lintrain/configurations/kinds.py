@@ -52,7 +52,8 @@ SIGNS = re.compile(
     rb"^[ \t{]*[\"']?(?:base_model|model_name_or_path|micro_batch_size|sequence_len|output_dir|distributed_type"
     rb"|per_device_train_batch_size|num_train_epochs|learning_rate|lr_scheduler_type|zero_optimization|peft_type"
     rb"|do_sample|train_micro_batch_size_per_gpu|train_batch_size|_component_|_target_|class_path|finetuning_type|stage"
-    rb"|gradient_accumulation_steps|save_strategy|eval_strategy|evaluation_strategy|steps_per_print)[\"']?[ \t]*:",
+    rb"|gradient_accumulation_steps|save_strategy|eval_strategy|evaluation_strategy|steps_per_print|defaults)[\"']?"
+    rb"[ \t]*:",
     re.MULTILINE,
 )
 """A file with none of these keys at the start of a line, or right after a brace, is no configuration."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from lintrain.cache.noted import note
 from lintrain.configurations.document import UNREAD as UNREAD
 from lintrain.configurations.document import NotReadError, Section, plain, read_document
-from lintrain.model.location import Location
 from lintrain.source.reading import read_plain_text
 
 LARGEST = 256 * 1024
@@ -41,13 +40,13 @@ def read_yaml_settings(path: Path, *, numbers_without_point: bool = False) -> ob
         return UNREAD
 
 
-def key_locations(path: str, text: str) -> dict[str, Location]:
-    """Where the keys of a settings file are, each with its value; empty if the file is no section of keys."""
+def key_section(path: str, text: str) -> Section | None:
+    """The keys of a settings file with their locations; None if the file is no section of keys."""
     try:
         document = read_document(path, text)
     except NotReadError:
-        return {}
-    return {each.key: each.location for each in document.entries} if isinstance(document, Section) else {}
+        return None
+    return document if isinstance(document, Section) else None
 
 
 def _text(path: Path) -> str | None:

@@ -101,7 +101,7 @@ def settings_of(
             return UNKNOWN
         case Mapping():
             entries: dict[Literal, Value] = {key: inside(held) for key, held in value.entries.items()}
-            return Settings(entries, value.is_complete, origin=value.origin)
+            return Settings(entries, value.is_complete, dict(value.written), origin=value.origin)
         case Instance() if functions.is_dataclass(value.cls):
             return inside(mapping_of(value.attributes, is_complete=True))
         case Sequence():

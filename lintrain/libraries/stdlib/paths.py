@@ -6,11 +6,12 @@ import os.path
 from collections.abc import Callable
 from pathlib import Path
 
+from lintrain.configurations.document import Section
 from lintrain.interpreter.core.arithmetic import LONGEST
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, element_of, function, method, operated
-from lintrain.knowledge.settings_files import UNREAD, key_locations, read_json_settings, read_yaml_settings
+from lintrain.knowledge.settings_files import UNREAD, key_section, read_json_settings, read_yaml_settings
 from lintrain.model.location import Location
 from lintrain.pipeline.values.certainty import UNCERTAIN, Default
 from lintrain.pipeline.values.columns import Column, Kind
@@ -242,20 +243,28 @@ def settings_in(call: Call, path: FilePath, read: Read) -> Value:
     uncertain = UNCERTAIN if _is_named_twice(call.reader, path.text) else None
     value = as_value(call, content, default=path.default or uncertain)
     if isinstance(value, Mapping) and file is not None and value.is_complete:
-        value.written = _written(call.reader, file)
+        _locate_keys(call.reader, value, file)
     return value
 
 
-def _written(reader: Reader, file: Path) -> dict[Literal, Location]:
-    """Where the keys of a file are written; it becomes one of the sources, so that findings can be in it."""
+def _locate_keys(reader: Reader, value: Mapping, file: Path) -> None:
+    """Note where the keys of a file are written; it becomes one of the sources, so that findings can be in it."""
     try:
         source = read_file(str(file))
     except UnreadableError:
-        return {}
+        return
     reader.record.sources.setdefault(source.path, source)
-    found = key_locations(source.path, source.text)
-    written: dict[Literal, Location] = {key: found[key] for key in found}
-    return written
+    if (section := key_section(source.path, source.text)) is not None:
+        _locate(value, section)
+
+
+def _locate(value: Mapping, section: Section) -> None:
+    """The same for the keys of a section and of all sections in it."""
+    value.written = {each.key: each.location for each in section.entries}
+    for each in section.entries:
+        inner = value.entries.get(each.key)
+        if isinstance(inner, Mapping) and isinstance(each.value, Section):
+            _locate(inner, each.value)
 
 
 def read_near(reader: Reader, text: str, read: Read) -> tuple[object, Path | None]:
