@@ -46,6 +46,7 @@ class Watch:
         self._put("access", self._recorded_stat)
         self._put("listdir", self._recorded_list)
         self._put("scandir", self._recorded_scan)
+        _hand_to_glob()
         _ACTIVE.append(self)
         _install_hook()
         return self
@@ -57,6 +58,7 @@ class Watch:
         _ACTIVE.remove(self)
         for name, plain in self._plain.items():
             setattr(os, name, plain)
+        _hand_to_glob()
 
     def add(self, accesses: Accesses) -> None:
         """Add what another process accessed for the same report; if they differ, nothing can be cached."""
@@ -100,8 +102,10 @@ class Watch:
         """Record an opened file, or a process that starts."""
         if name == "open" and given:
             self.note(given[0])
-        elif (name in CHILDREN and not _REPORTING) or (name == "subprocess.Popen" and not _is_ruff(given[0])):
-            self.is_spoilt = True
+        elif name == "subprocess.Popen" or (name in CHILDREN and not _REPORTING):
+            # Since Python 3.13, `subprocess` starts most programs by `os.posix_spawn`, which has an event of its own.
+            is_ruff = name in ("subprocess.Popen", "os.posix_spawn") and _is_ruff(given[0])
+            self.is_spoilt |= not is_ruff
 
     def _put(self, name: str, recorded: Callable[..., Any]) -> None:
         plain = self._plain[name] = getattr(os, name)
@@ -151,6 +155,13 @@ def _install_hook() -> None:
 def _on_event(name: str, given: tuple[Any, ...]) -> None:
     for watch in _ACTIVE:
         watch.event(name, given)
+
+
+def _hand_to_glob() -> None:
+    """Give `Path.glob` of Python 3.13 and later the present `os.scandir`: it keeps the one of its first import."""
+    globber = getattr(sys.modules.get("glob"), "_StringGlobber", None)
+    if globber is not None:
+        globber.scandir = staticmethod(os.scandir)
 
 
 def _is_ruff(program: object) -> bool:

@@ -38,7 +38,9 @@ CHANGES: dict[str, tuple[tuple[int, int], ...]] = {
     "os.truncate": ((0, 1),),
 }
 """Events that change a path: its place among the values, and that of the descriptor of its folder."""
-STARTS = ("os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.startfile", "socket.connect", "pty.spawn")
+PROCESSES = ("subprocess.Popen", "os.posix_spawn")
+"""Since Python 3.13, `subprocess` starts most programs by `os.posix_spawn`, and each of the two has its event."""
+STARTS = ("os.exec", "os.spawn", "os.system", "os.startfile", "socket.connect", "pty.spawn")
 CACHES = (".lintrain_cache", ".cache", "lintrain/files", "lintrain/runs", "lintrain/verdicts")
 """Where the project keeps answers that it would like to be believed."""
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -106,9 +108,9 @@ def watch(event: str, values: tuple[Any, ...], folder: str) -> None:
         note("kept", str(values[0]))
     elif event in CHANGES and changes(event, values, folder):
         note(event, *map(str, values))
-    elif event == "subprocess.Popen" and reads_packages(values):
+    elif event in PROCESSES and reads_packages(values):
         return
-    elif event in STARTS or (event == "subprocess.Popen" and os.path.basename(started(values)) not in PROGRAMS):  # noqa: PTH119
+    elif event in STARTS or (event in PROCESSES and os.path.basename(started(values)) not in PROGRAMS):  # noqa: PTH119
         note(event, str(values[0]))
 
 
