@@ -155,6 +155,43 @@ def test_a_mistake_is_found_at_its_line(
     assert all(line.startswith(tuple(settings)) for line in places)
 
 
+def test_settings_of_a_switch_that_is_an_option_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = in_python("GRPO", {"vllm_mode": "colocate", "use_vllm": False})
+    option = [
+        "import argparse",
+        "parser = argparse.ArgumentParser()",
+        'parser.add_argument("--vllm", action="store_true")',
+        "options = parser.parse_args()",
+    ]
+    changed = [*option, *(line.replace("use_vllm=False", "use_vllm=options.vllm") for line in lines)]
+    assert found(changed, "train.py", tmp_path, monkeypatch, capsys) == []
+
+
+OF_OTHER_TRAINERS = {
+    "GOLD": {"lmbda": 0.5, "seq_kd": False, "use_uld_loss": False, "loss_type": "nll", "num_generations": 1},
+    "CPO": {"cpo_alpha": 1.0, "simpo_gamma": 0.5, "beta": 0.1, "loss_type": "simpo"},
+}
+
+
+@pytest.mark.parametrize("trainer", OF_OTHER_TRAINERS)
+def test_a_file_for_a_trainer_without_a_command_is_not_judged_as_another_one(
+    trainer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = in_yaml("SFT", OF_OTHER_TRAINERS[trainer] | {"packing": WITHOUT})
+    assert found(lines, "train.yaml", tmp_path, monkeypatch, capsys) == []
+
+
+@pytest.mark.parametrize("processes", [True, False])
+def test_groups_may_be_divided_by_the_processes_that_vllm_leaves(
+    *, processes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"num_generations": 14, "per_device_train_batch_size": 16, "use_vllm": processes}
+    rules = [rule for rule, _ in found(in_yaml("GRPO", settings), "train.yaml", tmp_path, monkeypatch, capsys)]
+    assert rules == ([] if processes else ["uneven-generations"])
+
+
 @pytest.mark.parametrize("name", ["train.py", "train.yaml"])
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_correct_settings_have_no_findings(

@@ -129,7 +129,7 @@ class ContradictorySettings(Rule):
                 yield self._report(each, [argument.keyword or argument.location for argument in given])
         for switch in contradictions.SWITCHES if not call.is_open else ():
             names = [name for name in call.arguments if name.startswith(switch.prefix) and _is(call, name, GIVEN)]
-            if switch.path == call.path and names and _is(call, switch.name, OFF):
+            if switch.path == call.path and names and _is(call, switch.name, OFF) and not _is_option(call, switch.name):
                 yield self._report_switch(switch, [call.arguments[name] for name in names], names[0])
 
     def _report_switch(self, switch: contradictions.Switch, given: list[Argument], first: str) -> Finding:
@@ -237,6 +237,12 @@ def _is(call: LibraryCall, name: str, wanted: str) -> bool:
         return isinstance(value, int | float) and value > (wanted == SEVERAL)
     items = argument.value.items if argument and isinstance(argument.value, Sequence) else []
     return not is_missing and wanted in _written([value, *map(literal, items)])
+
+
+def _is_option(call: LibraryCall, name: str) -> bool:
+    """Whether a setting is an option of the script: it is turned on when it matters."""
+    value = call.arguments[name].value if name in call.arguments else None
+    return value is not None and not (isinstance(value, Constant) and value.default is None)
 
 
 def _written(values: Iterable[object]) -> set[str]:
