@@ -53,6 +53,14 @@ class Loop:
         return lintrain.probe(model=self.net, loader=self.loader, optimizer=self.optimizer, **{**parts, **given})
 
 
+def test_the_rows_that_are_asked_for_are_shown() -> None:
+    evidence = Loop().probe(rows=[2]).evidence
+    assert evidence is not None
+    assert [len(table.rows) for table in evidence.tables][:1] == [2]
+    with pytest.raises(ValueError, match="no such rows"):
+        Loop().probe(rows=["tallest"])
+
+
 def test_every_stage_of_a_sound_loop_goes_through() -> None:
     report = Loop().probe()
     evidence = report.evidence

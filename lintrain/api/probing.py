@@ -30,7 +30,7 @@ from lintrain.runtime.in_process.session import InProcessSession, RunEnded
 from lintrain.runtime.parent.entry import Entry
 from lintrain.runtime.parent.events import Event
 from lintrain.runtime.parent.launcher import Bounds
-from lintrain.runtime.parent.pass_request import OVERFIT_STEPS, read_extras
+from lintrain.runtime.parent.pass_request import OVERFIT_STEPS, read_extras, read_rows
 from lintrain.runtime.parent.prober import Wanted, probe_script
 from lintrain.verdicts.judgement import judge_record
 from lintrain.verdicts.repairs import Repairs
@@ -56,6 +56,7 @@ def probe(
     script: str | None = None,
     overfit: int = 0,
     also: Sequence[str] = (),
+    rows: Sequence[str | int] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> Report:
@@ -74,14 +75,16 @@ def probe(
 
     `script` names a file whose text is checked and judged with the run; by default that is the file of the running
     program, if it calls this function and gives a trainer. `overfit` is a number of steps on one batch, `also` names
-    measurements that take longer, `select` and `ignore` name rules or stages, as on the command line.
+    measurements that take longer, `rows` the rows to show (`[5]`, `["longest:2", "random"]`), `select` and `ignore`
+    name rules or stages, as on the command line.
 
     An error of the run (its collator, model, loss, metric) is a result and not raised. Raises TypeError for anything
-    else than a run, ValueError for unknown names in `also`, RuntimeError in one of several processes that train
-    together. Needs the memory of one more copy of the weights and of the optimizer's state.
+    else than a run, ValueError for unknown names in `also` and `rows`, RuntimeError in one of several processes that
+    train together. Needs the memory of one more copy of the weights and of the optimizer's state.
     """
     wanted = read_extras(also)
-    extras = (overfit or (OVERFIT_STEPS if "overfit" in wanted else 0), wanted)
+    shown_rows = read_rows(map(str, rows))
+    extras = (overfit or (OVERFIT_STEPS if "overfit" in wanted else 0), wanted, shown_rows)
     question = Question(script, tuple(select), tuple(ignore))
     if model is not None or loader is not None:
         _demand(trainer is None, "takes either a trainer or `model=`, `loader=` and `optimizer=`")
@@ -112,14 +115,20 @@ def _with_running_file(question: Question) -> Question:
     return question if question.script is not None else dataclasses.replace(question, script=_running_file())
 
 
-def carry_out(measure: Measure, question: Question, overfit: int = 0, also: tuple[str, ...] = ()) -> Report:
+def carry_out(
+    measure: Measure,
+    question: Question,
+    overfit: int = 0,
+    also: tuple[str, ...] = (),
+    rows: tuple[tuple[str, int], ...] = (),
+) -> Report:
     """Measure in a new session and judge the result; the temporary folder is removed afterwards."""
     if is_one_of_several():
         raise RuntimeError("lintrain.probe measures one process, and this is one of several that train together")
     call = frame_location(users_frame())
     with tempfile.TemporaryDirectory(prefix="lintrain-probe-") as temporary:
         script = question.script or (call.path if call else NOWHERE)
-        session = InProcessSession(temporary, script, overfit=overfit, also=also)
+        session = InProcessSession(temporary, script, overfit=overfit, also=also, rows=rows)
         if call is None:
             session.note("the calling code is in no file, so its findings have no line")
         try:
@@ -159,19 +168,34 @@ def probe_path(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     offline: bool = False,
+    stand_ins: bool = False,
+    stand_in_data: str | os.PathLike[str] | None = None,
 ) -> Report:
     """Run a script or a notebook up to its training call, by this Python, and judge its findings there.
 
-    `timeout` is in seconds; `offline` lets the script reach no other machine. Raises FileNotFoundError if there is no
+    `timeout` is in seconds; `offline` lets the script reach no other machine. With `stand_ins` what is not here is
+    replaced, data sets by the rows of the file `stand_in_data` if there is one. Raises FileNotFoundError if there is no
     such file.
     """
     path = Path(script)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such script")
+    if stand_in_data is not None and not Path(stand_in_data).is_file():
+        raise FileNotFoundError(f"{os.fspath(stand_in_data)}: no such file")
     static = check_script(str(path), select, ignore)
     repairs = Repairs(str(path), lambda: static)
     bounds = Bounds(timeout, None)
-    wanted = Wanted(Entry(path, tuple(arguments)), sys.executable, bounds, offline=offline, choose_repairs=repairs)
+    replaces = stand_ins or stand_in_data is not None
+    wanted = Wanted(
+        Entry(path, tuple(arguments)),
+        sys.executable,
+        bounds,
+        offline=offline or replaces,
+        stand_ins=replaces,
+        stand_in_data="" if stand_in_data is None else str(Path(stand_in_data).resolve()),
+        is_on_cpu=replaces,
+        choose_repairs=repairs,
+    )
     record = probe_script(wanted, _ignore)
     record = dataclasses.replace(record, findings=tuple(one.finding for one in static.reported))
     return Report(judge_record(record, static))

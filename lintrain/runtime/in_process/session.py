@@ -28,7 +28,15 @@ class RunEnded(BaseException):
 class InProcessSession(ProbeSession):
     """The options of a probe in this process; `events` is what it would have sent to a parent."""
 
-    def __init__(self, temporary: str, script: str, *, overfit: int = 0, also: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        temporary: str,
+        script: str,
+        *,
+        overfit: int = 0,
+        also: tuple[str, ...] = (),
+        rows: tuple[tuple[str, int], ...] = (),
+    ) -> None:
         channel = MemoryChannel()
         super().__init__(
             {
@@ -37,6 +45,7 @@ class InProcessSession(ProbeSession):
                 "device": "cpu",
                 "overfit": overfit,
                 "also": also,
+                "rows": rows,
                 "sample_rows": 0,
                 "batches": 4,
                 "script": script,
