@@ -82,9 +82,7 @@ def probe(
     else than a run, ValueError for unknown names in `also` and `rows`, RuntimeError in one of several processes that
     train together. Needs the memory of one more copy of the weights and of the optimizer's state.
     """
-    wanted = read_extras(also)
-    shown_rows = read_rows(map(str, rows))
-    extras = (overfit or (OVERFIT_STEPS if "overfit" in wanted else 0), wanted, shown_rows)
+    extras = _extras(overfit, also, rows)
     question = Question(script, tuple(select), tuple(ignore))
     if model is not None or loader is not None:
         _demand(trainer is None, "takes either a trainer or `model=`, `loader=` and `optimizer=`")
@@ -92,6 +90,14 @@ def probe(
         parts = Parts(model, loader, optimizer, loss, training_step, eval_loader, scheduler, max_grad_norm, steps)
         return carry_out(lambda session, call: measure_parts(session, parts, call), question, *extras)
     return carry_out(_measure(trainer, module, data), _with_running_file(question), *extras)
+
+
+def _extras(
+    overfit: int, also: Sequence[str], rows: Sequence[str | int]
+) -> tuple[int, tuple[str, ...], tuple[tuple[str, int], ...]]:
+    """Steps on one batch, measurements and rows that are asked for; raises ValueError for unknown names."""
+    wanted = read_extras(also)
+    return overfit or (OVERFIT_STEPS if "overfit" in wanted else 0), wanted, read_rows(map(str, rows))
 
 
 def _measure(trainer: Any, module: Any, data: Any) -> Measure:
