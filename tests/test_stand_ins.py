@@ -117,6 +117,18 @@ def test_options_name_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read("", monkeypatch, "--text_column", "article", "--lr", "1")[0] == ["article"]
 
 
+def test_options_name_columns_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "parser.add_argument('--image_column', default='picture')\n"
+        "parser.add_argument('--caption-column', type=str, default=None)\n"
+        "parser.add_argument('--output', default='out')\n"
+        "class Arguments:\n"
+        "    text_column_name: str = field(default='body')\n"
+        "    remove_unused_columns: str = field(default='no')\n"
+    )
+    assert read(text, monkeypatch)[0] == ["picture", "body"]
+
+
 def frame(tmp_path: object, text: str, line: int) -> SimpleNamespace:
     from pathlib import Path
 

@@ -78,6 +78,15 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
                 written[name] = min(node.lineno, written.get(name, node.lineno))
             else:
                 found.add_column(name, node.lineno)
+        case ast.Call(
+            func=ast.Attribute(attr="add_argument"), args=[ast.Constant(value=str(option)), *_], keywords=given
+        ):
+            if _names_columns(option.replace("-", "_")):
+                _take_default(given, found)
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=ast.Name(id="field"), keywords=given)) if (
+            _names_columns(name) and "remove" not in name
+        ):
+            _take_default(given, found)
         case ast.Call(func=ast.Attribute(attr="get", value=value), args=[ast.Constant(value=str(name)), *_]):
             if _is_row(value):
                 found.add_column(name)
@@ -94,6 +103,17 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
             found.add_column(value)
         case _:
             pass
+
+
+def _take_default(given: Sequence[ast.keyword], found: Read) -> None:
+    """The column that an option names by default."""
+    for keyword in given:
+        if (
+            keyword.arg == "default"
+            and isinstance(keyword.value, ast.Constant)
+            and isinstance(keyword.value.value, str)
+        ):
+            found.add_column(keyword.value.value)
 
 
 def _take_fields(node: ast.AST, found: Read) -> None:

@@ -76,7 +76,7 @@ KINDS = (
     Kind(
         r"flux\.?2.*klein",
         "Flux2KleinPipeline",
-        (Encoder("qwen3", "Qwen3ForCausalLM", layers=28),),
+        (Encoder("qwen3", "Qwen3ForCausalLM", layers=36),),
         {"joint_attention_dim": 3 * WIDTH},
     ),
     Kind(
