@@ -254,6 +254,14 @@ def test_only_errors_about_values_may_come_from_a_stand_in() -> None:
 
 
 @pytest.mark.slow
+def test_rotary_positions_of_images_fit_small_heads() -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    config = small_config(transformers.CONFIG_MAPPING["qwen2_5_vl"]).text_config
+    model = transformers.AutoModel.from_config(config).eval()
+    assert model(torch.arange(6)[None] + 10).last_hidden_state.shape == (1, 6, config.hidden_size)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "t5", "vit", "swin", "wav2vec2", "whisper", "qwen2_5_vl"])
 def test_a_small_configuration_builds_its_model(family: str) -> None:
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")

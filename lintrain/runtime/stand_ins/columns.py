@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from lintrain.knowledge.stand_in_facts import is_produced
 
-NAMING = ("column", "columns", "field", "column_names", "columns_name", "key")
-"""The last word of options and parameters whose values are names of columns."""
+NAMING = re.compile(r"(.*_)?(columns?|field|key)(_names?)?")
+"""Options and parameters whose values are names of columns."""
 KEEPING = ("remove_columns", "rename_column", "select_columns", "sort", "cast_column", "class_encode_column")
 RECEIVERS = re.compile(
     r"(?i)(\w+_)?(example|row|batch|sample|item|record|element|data|entry|point|line|inst|instance|dataset|df)(s|es)?\d?"
@@ -183,7 +183,7 @@ def columns_of_data_set(script: str, name: str) -> tuple[str, ...]:
 
 
 def _names_columns(name: str) -> bool:
-    return name.rpartition("_")[2] in NAMING and "file" not in name
+    return NAMING.fullmatch(name.lstrip("-_")) is not None and "file" not in name
 
 
 def _is_row(value: ast.expr) -> bool:

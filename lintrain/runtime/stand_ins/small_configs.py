@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lintrain.runtime.child.library import is_row
+from lintrain.runtime.child.library import is_dictionary, is_row
 
 Sizes = dict[str, Any]
 
@@ -45,9 +45,24 @@ def small_config(kind: Any, known: Any = None) -> Any:
     whole = known if known is not None else kind()
     sizes = _sizes(whole)
     if known is None:
-        return kind(**sizes)
-    values: Sizes = {name: value for name, value in known.to_dict().items() if name not in DERIVED}
-    return kind.from_dict({**values, **sizes})
+        made = kind(**sizes)
+    else:
+        values: Sizes = {name: value for name, value in known.to_dict().items() if name not in DERIVED}
+        made = kind.from_dict({**values, **sizes})
+    _fit_sections(made)
+    return made
+
+
+def _fit_sections(whole: Any) -> None:
+    """Rotary positions of images: the parts for time, height and width fill the small heads."""
+    parts: list[Any] = [whole, getattr(whole, "text_config", None)]
+    for part in parts:
+        given = getattr(part, "rope_parameters", None)
+        has_images = whole.model_type.startswith("qwen") and hasattr(whole, "vision_config")
+        if is_dictionary(given) and ("mrope_section" in given or has_images):
+            half = (getattr(part, "head_dim", None) or part.hidden_size // part.num_attention_heads) // 2
+            time, height = half // 4, (half - half // 4) // 2
+            part.rope_parameters = {**given, "mrope_section": [time, height, half - time - height]}
 
 
 DERIVED = ("layer_types", "block_types", "sliding_window_pattern", "no_rope_layers", "mlp_layer_types")
