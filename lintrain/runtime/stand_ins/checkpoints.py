@@ -143,6 +143,8 @@ class Checkpoints:
         _describe(config, name, family, facts)
         if encoder is not None:
             config.architectures = [encoder.architecture]
+            if encoder.positions is not None:
+                config.max_position_embeddings = encoder.positions
         config.save_pretrained(folder)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)

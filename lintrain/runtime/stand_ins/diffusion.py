@@ -27,15 +27,17 @@ PARTS = re.compile(r"(text_encoder|tokenizer|image_encoder|feature_extractor|pro
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """A text encoder: its family, its class, and its layers, where a pipeline takes the output of a late one."""
+    """A text encoder: its family and class, its layers where a pipeline takes the output of a late one, its positions."""
 
     family: str
     architecture: str
     layers: int | None = None
+    positions: int | None = None
 
 
 CLIP = Encoder("clip_text_model", "CLIPTextModel")
 CLIP_PROJECTED = Encoder("clip_text_model", "CLIPTextModelWithProjection")
+CLIP_LONG = Encoder("clip_text_model", "CLIPTextModelWithProjection", positions=248)
 T5 = Encoder("t5", "T5EncoderModel")
 
 
@@ -88,7 +90,7 @@ KINDS = (
     Kind(
         r"hidream",
         "HiDreamImagePipeline",
-        (CLIP_PROJECTED, CLIP_PROJECTED, T5),
+        (CLIP_LONG, CLIP_LONG, T5),
         {
             **LATENTS,
             "patch_size": 2,
