@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
 from lintrain.evidence.run import Evidence, Trial, TrialsEvidence
 from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.report.text.stage_numbers import extra_lines
+from lintrain.runtime.parent.entry import Entry
 from lintrain.runtime.parent.timeline import Timeline
-from lintrain.runtime.parent.trials import NoTrialError, Setting, read_trial
+from lintrain.runtime.parent.trials import Grid, NoTrialError, Setting, read_trial, setting_of
 from lintrain.runtime.passes.trials import why_no_step
 
 SCRIPT = """
@@ -84,6 +86,21 @@ def test_an_option_of_the_script_is_given_as_an_argument() -> None:
 def test_training_arguments_that_are_options_are_given_as_arguments() -> None:
     setting = read("learning_rate=1e-5,1e-4", "parser = HfArgumentParser(TrainingArguments)\n")
     assert setting.arguments("1e-5") == ("--learning_rate", "1e-5")
+
+
+def test_two_settings_are_tried_with_each_other(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    grid = setting_of(["max_norm=1,2", "weight_decay=0.1,0.2", "momentum=0.5,0.8"], Entry(script, ()))
+    assert isinstance(grid, Grid)
+    assert len(grid.values) == 8
+    assert grid.values[1] == "1, 0.1, 0.8"
+    assert grid.arguments("1, 0.1, 0.8") == ("--max-norm", "1")
+    text = grid.text_with("1, 0.1, 0.8")
+    assert text == SCRIPT.replace("weight_decay=0.01", "weight_decay=0.1").replace('"momentum": 0.9', '"momentum": 0.8')
+    assert (grid.name, grid.where.count(" and ")) == ("max_norm and weight_decay and momentum", 2)
+    with pytest.raises(NoTrialError, match="25 runs, at most 24"):
+        setting_of(["max_norm=1,2,3,4,5", "momentum=1,2,3,4,5"], Entry(script, ()))
 
 
 def test_a_rate_has_two_names() -> None:

@@ -92,7 +92,7 @@ class ProbeOptions:
     no_cache: bool = False
     quiet: bool = False
     verbose: bool = False
-    tried: str | None = None
+    tried: tuple[str, ...] = ()
     until_stdin_ends: bool = False
     with_calls: bool = False
 

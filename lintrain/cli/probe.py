@@ -68,7 +68,11 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 @click.option("--also", multiple=True, metavar="NAMES", help="Extra measurements, see below; or `all`.")
 @click.option("--rows", multiple=True, metavar="ROWS", help="Rows to show: 5, longest, shortest or random:10.")
 @click.option(
-    "--try", "tried", metavar="NAME=VALUES", help="Compare values in short runs, e.g. learning_rate=1e-5,5e-5,1e-4."
+    "--try",
+    "tried",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Compare values in short runs, e.g. learning_rate=1e-5,5e-5,1e-4; twice: each with each.",
 )
 @click.option("--device-memory", metavar="SIZE", help="Also project the memory of a step on such a device, e.g. 24GiB")
 @click.option(

@@ -30,7 +30,7 @@ from lintrain.runtime.parent.processes import warden
 from lintrain.runtime.parent.record import SCHEMA, Record
 from lintrain.runtime.parent.remains import copy_plain_files
 from lintrain.runtime.parent.timeline import UnmeasuredError
-from lintrain.runtime.parent.trials import Setting
+from lintrain.runtime.parent.trials import Grid, Setting
 from lintrain.runtime.passes.checkpoint import compare_resumed, compare_starts
 from lintrain.runtime.passes.ranks import compare_ranks
 from lintrain.runtime.passes.trials import compare_values
@@ -68,7 +68,7 @@ class Wanted:
     is_on_cpu: bool = False
     choose_repairs: ChooseRepairs | None = None
     tries_fixes: bool = False
-    setting: Setting | None = None
+    setting: Setting | Grid | None = None
 
 
 def probe_script(wanted: Wanted, listen: Callable[[Event], None]) -> Record:

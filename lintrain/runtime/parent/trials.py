@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import difflib
+import itertools
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cache
 
@@ -27,6 +29,11 @@ OPTIMIZERS = ("Adam", "AdamW", "Adagrad", "Adamax", "NAdam", "RAdam", "RMSprop",
 OF_ROWS = ("map", "filter")
 """Methods of data sets, whose `batch_size` is that of no training."""
 MOST_NAMES = 3
+MOST_RUNS = 24
+BETWEEN = ", "
+"""Between the values of several settings in one run."""
+Edit = tuple[tuple[int, int], tuple[int, int], str]
+"""Start, end and the new text."""
 PARTS = re.compile(r"[^,\[({]+(?:\[[^\]]*\]|\([^)]*\)|\{[^}]*\})?|\[[^\]]*\]|\([^)]*\)")
 
 
@@ -63,17 +70,15 @@ class Setting:
 
     def text_with(self, value: str) -> str | None:
         """The script with another value; None where an option gives it."""
-        if self.option:
-            return None
+        return None if self.option else _edited(self.text, self.edits(value))
+
+    def edits(self, value: str) -> list[Edit]:
+        """What changes in the script's text."""
         code = _code(value)
-        edits = [(span.start, span.end, code) for span in self.spans]
-        edits += [(end, end, f", {self.name}={code}") for end in self.missing]
-        lines = self.text.encode().splitlines(keepends=True)
-        for start, end, new in sorted(edits, reverse=True):
-            before, after = lines[start[0] - 1][: start[1]], lines[end[0] - 1][end[1] :]
-            gap = b"\n" * (end[0] - start[0]) if start[0] != end[0] else b""
-            lines[start[0] - 1 : end[0]] = [before + new.encode() + after, *([gap] if gap else [])]
-        return b"".join(lines).decode()
+        return [
+            *((span.start, span.end, code) for span in self.spans),
+            *((end, end, f", {self.name}={code}") for end in self.missing),
+        ]
 
     @property
     def where(self) -> str:
@@ -82,6 +87,50 @@ class Setting:
             return f"the option `{self.option}`"
         lines = sorted({span.start[0] for span in self.spans} or {end[0] for end in self.missing})
         return f"`{self.name}` in line{'s' * (len(lines) != 1)} {', '.join(map(str, lines))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Several settings at once: each value of one with each of the others."""
+
+    settings: tuple[Setting, ...]
+
+    @property
+    def name(self) -> str:
+        """The names of the settings."""
+        return " and ".join(setting.name for setting in self.settings)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values of each run, in the order of the settings."""
+        return tuple(map(BETWEEN.join, itertools.product(*(setting.values for setting in self.settings))))
+
+    def arguments(self, value: str) -> tuple[str, ...]:
+        """What follows the arguments of the script."""
+        return tuple(word for setting, each in self._pairs(value) for word in setting.arguments(each))
+
+    def text_with(self, value: str) -> str | None:
+        """The script with other values; None where options give all of them."""
+        written = [(setting, each) for setting, each in self._pairs(value) if not setting.option]
+        edits = [edit for setting, each in written for edit in setting.edits(each)]
+        return _edited(written[0][0].text, edits) if written else None
+
+    @property
+    def where(self) -> str:
+        """How they are given, in words."""
+        return " and ".join(setting.where for setting in self.settings)
+
+    def _pairs(self, value: str) -> Iterator[tuple[Setting, str]]:
+        return zip(self.settings, value.split(BETWEEN), strict=True)
+
+
+def _edited(text: str, edits: Iterable[Edit]) -> str:
+    lines = text.encode().splitlines(keepends=True)
+    for start, end, new in sorted(edits, reverse=True):
+        before, after = lines[start[0] - 1][: start[1]], lines[end[0] - 1][end[1] :]
+        gap = b"\n" * (end[0] - start[0]) if start[0] != end[0] else b""
+        lines[start[0] - 1 : end[0]] = [before + new.encode() + after, *([gap] if gap else [])]
+    return b"".join(lines).decode()
 
 
 def _code(value: str) -> str:
@@ -93,8 +142,16 @@ def _code(value: str) -> str:
     return value
 
 
-def setting_of(given: str, entry: Entry) -> Setting:
-    """The setting of a script that `--try` names; raises NoTrialError."""
+def setting_of(given: Sequence[str], entry: Entry) -> Setting | Grid:
+    """The settings of a script that `--try` names; raises NoTrialError."""
+    found = tuple(_setting_of(each, entry) for each in given)
+    runs = math.prod(len(setting.values) for setting in found)
+    if runs > MOST_RUNS:
+        raise NoTrialError(f"--try: {runs} runs, at most {MOST_RUNS} are compared; name fewer values")
+    return found[0] if len(found) == 1 else Grid(found)
+
+
+def _setting_of(given: str, entry: Entry) -> Setting:
     if entry.is_notebook or entry.module is not None:
         raise NoTrialError(f"--try {given}: values are tried in a script, not in a notebook or a module")
     try:

@@ -9,12 +9,12 @@ from lintrain.evidence.run import Trial, TrialsEvidence
 from lintrain.runtime.parent.entry import ScriptStarts
 from lintrain.runtime.parent.pass_request import TimelineRequest
 from lintrain.runtime.parent.timeline import Timeline, UnmeasuredError
-from lintrain.runtime.parent.trials import Setting
+from lintrain.runtime.parent.trials import Grid, Setting
 
 STEPS = 20
 
 
-def compare_values(setting: Setting, starts: ScriptStarts) -> EvidenceFields:
+def compare_values(setting: Setting | Grid, starts: ScriptStarts) -> EvidenceFields:
     """One pass for each value, each in a folder of its own; raises UnmeasuredError if none takes a step."""
     followed = {value: _followed(setting, value, starts) for value in setting.values}
     if not any(timeline.steps for timeline in followed.values()):
@@ -29,7 +29,7 @@ def compare_values(setting: Setting, starts: ScriptStarts) -> EvidenceFields:
     return {"trials": found}
 
 
-def _followed(setting: Setting, value: str, starts: ScriptStarts) -> Timeline:
+def _followed(setting: Setting | Grid, value: str, starts: ScriptStarts) -> Timeline:
     entry = replace(starts.entry, arguments=(*starts.entry.arguments, *setting.arguments(value)))
     starts = replace(starts, entry=entry)
     try:

@@ -27,7 +27,7 @@ PARTS = re.compile(r"(text_encoder|tokenizer|image_encoder|feature_extractor|pro
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """A text encoder: its family and class, its layers where a pipeline takes the output of a late one, its positions."""
+    """A text encoder: its family, its class, and layers and positions where a pipeline needs more than small ones."""
 
     family: str
     architecture: str
