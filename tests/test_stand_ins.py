@@ -24,6 +24,7 @@ from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.packages import Nothing
 from lintrain.runtime.stand_ins.rows import Rows
 from lintrain.runtime.stand_ins.small_configs import small_config
+from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
 from lintrain.verdicts.resting import RESTS_ON, may_come_from_stand_in, rested
 
 FAMILIES = frozenset(
@@ -251,6 +252,14 @@ def test_only_errors_about_values_may_come_from_a_stand_in() -> None:
     assert not may_come_from_stand_in(Failure("NameError", "name 'x' is not defined", None), run)
     assert not may_come_from_stand_in(Failure("TypeError", "got an unexpected keyword argument 'a'", None), run)
     assert not may_come_from_stand_in(Failure("KeyError", "'text'", None), evidence())
+
+
+@pytest.mark.slow
+def test_a_tokenizer_of_letters_needs_no_file_of_the_hub() -> None:
+    pytest.importorskip("transformers")
+    made = small_tokenizer("esm", "somebody/esm2", None, {}, chats=False)
+    assert made.tokenize("MKV") == ["M", "K", "V"]
+    assert made.unk_token_id not in made("MKV")["input_ids"]
 
 
 @pytest.mark.slow

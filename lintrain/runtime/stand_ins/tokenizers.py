@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import string
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from lintrain.knowledge.stand_in_facts import table
@@ -68,7 +71,21 @@ def _trained(kind: Any) -> Any:
     try:
         return kind().train_new_from_iterator(corpus(), VOCABULARY)
     except Exception:  # noqa: BLE001 - a class that needs its files: many, each with an error of its own
-        return _generic(EARLIER)
+        return _of_letters(kind) or _generic(EARLIER)
+
+
+def _of_letters(kind: Any) -> Any | None:
+    """A tokenizer that reads a file with one token in each line, as those of proteins do; None for other classes."""
+    if getattr(kind, "vocab_files_names", {}).get("vocab_file") != "vocab.txt":
+        return None
+    tokens = ["<cls>", "<pad>", "<eos>", "<unk>", *string.ascii_uppercase, ".", "-", "<mask>"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "vocab.txt")
+        path.write_text("\n".join(tokens), encoding="utf-8")
+        try:
+            return kind(str(path))
+        except Exception:  # noqa: BLE001 - as above
+            return None
 
 
 EARLIER = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
