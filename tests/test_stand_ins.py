@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
 from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of
 from lintrain.runtime.stand_ins.ledger import Ledger
-from lintrain.runtime.stand_ins.packages import Nothing
+from lintrain.runtime.stand_ins.packages import Empty, Nothing
 from lintrain.runtime.stand_ins.rows import Rows
 from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
@@ -210,6 +211,20 @@ def test_an_empty_package_is_taken_apart() -> None:
     figure, axes = Nothing()
     assert isinstance(figure, Nothing)
     assert [*axes] == []
+
+
+@pytest.mark.slow
+def test_optimizers_for_a_gpu_are_those_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    package: Any = Empty("bitsandbytes").optim
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = package.AdamW8bit([weight], lr=0.1, weight_decay=0.0, min_8bit_size=4096)
+    weight.sum().backward()
+    optimizer.step()
+    assert isinstance(optimizer, torch.optim.AdamW)
+    assert weight.tolist() == pytest.approx([0.9, 0.9])
+    assert package.GlobalOptimManager is Nothing
+    assert Empty("wandb").SGD is Nothing
 
 
 def test_a_checkpoint_is_named_by_the_class_that_loads_it() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import inspect
 import opcode
 import os
 import re
@@ -18,6 +19,7 @@ from typing import Any
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.library import loaded
 from lintrain.runtime.stand_ins.ledger import Ledger
 
 EMPTY = {
@@ -49,6 +51,9 @@ EMPTY = {
 }
 """By what they are for: packages without which the training of a script is the same."""
 UNPACK = opcode.opmap["UNPACK_SEQUENCE"]
+OF_OPTIMIZERS = ("optim", "optimizers", "ops", "adam")
+"""Modules of these packages that have optimizers, by whichever way a script comes to them."""
+OPTIMIZER = re.compile(r"(?:Paged|Fused|DeepSpeedCPU)?(AdamW|Adam|SGD|Adagrad|RMSprop)(?:8bit|32bit)?")
 NAMES = {name: purpose for purpose, names in EMPTY.items() for name in names}
 
 
@@ -101,9 +106,26 @@ class Empty(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        made = Nothing if name[:1].isupper() else Nothing()
+        made: Any = Nothing if name[:1].isupper() else Nothing()
+        if NAMES.get(self.__name__.partition(".")[0]) == "GPU":
+            made = Empty(f"{self.__name__}.{name}") if name in OF_OPTIMIZERS else _optimizer(name) or made
         setattr(self, name, made)
         return made
+
+
+def _optimizer(name: str) -> Any | None:
+    """Torch's optimizer for one of a package for GPUs (`AdamW8bit`, `FusedAdam`); None for other names."""
+    found = OPTIMIZER.fullmatch(name)
+    torch = loaded("torch")
+    if found is None or torch is None:
+        return None
+    base: Any = getattr(torch.optim, found[1])
+    known = inspect.signature(base.__init__).parameters
+
+    def init(self: Any, params: Any, lr: float = 1e-3, **given: Any) -> None:
+        base.__init__(self, params, lr=lr, **{each: value for each, value in given.items() if each in known})
+
+    return type(name, (base,), {"__init__": init})
 
 
 class Nothing:
