@@ -187,7 +187,7 @@ def test_a_file_for_a_trainer_without_a_command_is_not_judged_as_another_one(
 def test_groups_may_be_divided_by_the_processes_that_vllm_leaves(
     *, processes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = {"num_generations": 14, "per_device_train_batch_size": 16, "use_vllm": processes}
+    settings: dict[str, object] = {"num_generations": 14, "per_device_train_batch_size": 16, "use_vllm": processes}
     rules = [rule for rule, _ in found(in_yaml("GRPO", settings), "train.yaml", tmp_path, monkeypatch, capsys)]
     assert rules == ([] if processes else ["uneven-generations"])
 

@@ -14,9 +14,9 @@ from lintrain.analysis.plain_tensors import (
     inputs_of,
     is_moved,
     is_tensor,
-    networks_of,
     tensors_in,
 )
+from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis.plain_tensors import networks_of
+from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imports

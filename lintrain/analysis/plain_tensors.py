@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
@@ -25,8 +26,6 @@ NO_TENSORS = frozenset({"item", "tolist", "numpy", "size", "shape", "dim", "nume
 
 MOVES_ITSELF = frozenset({"to", "cuda", "_apply", "parameters", "named_parameters", "__getattr__", "__setattr__"})
 """Methods of a network with which it may handle its tensors itself."""
-
-BASES = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +51,6 @@ def plain_tensors(source: Source) -> list[PlainTensor]:
 def _plain_tensors(source: Source) -> list[PlainTensor]:
     owners = [*networks_of(source), *_plain_parts(source)]
     return [found for node in owners for found in _of_network(source, node)]
-
-
-def networks_of(source: Source) -> list[ast.ClassDef]:
-    """The classes of a file that are networks of torch, by their bases."""
-    return source.cached(_networks_of)
-
-
-def _networks_of(source: Source) -> list[ast.ClassDef]:
-    names = set(BASES)
-    networks: list[ast.ClassDef] = []
-    for node in source.nodes_of(ast.ClassDef):
-        if any(ast.unparse(base) in names for base in node.bases):
-            names.add(node.name)
-            networks.append(node)
-    return networks
 
 
 def _plain_parts(source: Source) -> list[ast.ClassDef]:

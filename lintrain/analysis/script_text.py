@@ -22,6 +22,7 @@ from lintrain.source.parsing import expression_of
 from lintrain.source.source import Node, Source
 from lintrain.startup.lazy_dataclass import dataclass
 
+NETWORKS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 LAUNCHERS = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning_fabric.Fabric"})
 
 
@@ -371,3 +372,18 @@ def keywords_in(code: str) -> frozenset[str]:
     """The names of the keyword arguments of all calls in an expression, which may have several lines."""
     names = (node.arg for node in walk(expression_of(f"({code})")) if isinstance(node, ast.keyword))
     return frozenset(name for name in names if name is not None)
+
+
+def networks_of(source: Source) -> list[ast.ClassDef]:
+    """The classes of a file that are networks of torch, by their bases."""
+    return source.cached(_networks_of)
+
+
+def _networks_of(source: Source) -> list[ast.ClassDef]:
+    names = set(NETWORKS)
+    networks: list[ast.ClassDef] = []
+    for node in source.nodes_of(ast.ClassDef):
+        if any(ast.unparse(base) in names for base in node.bases):
+            names.add(node.name)
+            networks.append(node)
+    return networks

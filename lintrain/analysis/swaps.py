@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis.plain_tensors import networks_of
+from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source

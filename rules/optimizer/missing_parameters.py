@@ -221,12 +221,13 @@ class MissingParameters(Rule):
             is_data = all(each.made is not None and each.made.name == "data" for each in items)
             if optimizer.origin is None or len(items) != len(given.items) or not is_data:
                 continue
+            made = items[0].made
             names = set(re.findall(r"\w+", (given.origin and pipeline.code(given.origin)) or ""))
             if names and not any(_may_get_gradient(pipeline, name) for name in names):
                 yield self.finding(
                     optimizer.origin,
                     "gets tensors without gradients, so no step changes anything",
-                    related=[Related(items[0].made.location, "made here", "origin")] if items[0].made else [],
+                    related=[Related(made.location, "made here", "origin")] if made and made.location else [],
                     help="pass what is to be trained: parameters, or tensors with `requires_grad=True`",
                 )
 
