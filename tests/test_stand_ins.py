@@ -251,6 +251,7 @@ def test_a_verdict_that_a_stand_in_could_have_caused_is_inconclusive() -> None:
         Outcome.INCONCLUSIVE,
         "it rests on a stand-in (model gpt2): the loss is 9",
     )
+    assert rested(confirmed, "headless-model", evidence(MODEL)).outcome is Outcome.INCONCLUSIVE  # of a guessed family
     assert rested(confirmed, "missing-zero-grad", evidence(MODEL)) is confirmed
     assert rested(confirmed, "loss-far-from-chance", evidence()) is confirmed
 

@@ -14,6 +14,7 @@ _OF_WEIGHTS: Final = (
     "damaged-weights",
     "exploding-gradients",
     "fp16-overflow-prone-model",
+    "headless-model",
     "high-learning-rate",
     "ignored-attention-mask",
     "ignored-missing-keys",

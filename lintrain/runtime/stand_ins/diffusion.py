@@ -169,6 +169,8 @@ def small_arguments(cls: Any, name: str, given: Mapping[str, Any]) -> dict[str, 
     default = {each: parameter.default for each, parameter in inspect.signature(cls.__init__).parameters.items()}
     found = {each: value for each, value in SMALL.items() if isinstance(default.get(each), int | tuple)}
     found |= {each: value for each, value in kind_of(name).values.items() if each in default}
+    if "latent_channels" in default:  # a VAE reads images, whatever the model of latents reads
+        found.pop("in_channels", None)
     if default.get("block_out_channels") is not None:
         found |= _blocks(default)
     return found | {each: value for each, value in given.items() if each in default and value is not None}
