@@ -228,7 +228,7 @@ def test_what_agents_read_is_added_and_nothing_else_changes(
 
 EDITED = {
     "session_id": "abc123",
-    "transcript_path": "/home/user/.claude/projects/x.jsonl",
+    "transcript_path": "transcripts/x.jsonl",
     "permission_mode": "default",
     "hook_event_name": "PostToolUse",
     "tool_name": "Write",
