@@ -74,9 +74,8 @@ def probe(
       to `max_grad_norm`; two batches of `eval_loader` are evaluated.
 
     `script` names a file whose text is checked and judged with the run; by default that is the file of the running
-    program, if it calls this function and gives a trainer. `overfit` is a number of steps on one batch, `also` names
-    measurements that take longer, `rows` the rows to show (`[5]`, `["longest:2", "random"]`), `select` and `ignore`
-    name rules or stages, as on the command line.
+    program, if it calls this function and gives a trainer. `overfit` is a number of steps on one batch; `also`, `rows`,
+    `select` and `ignore` take what these options take on the command line.
 
     An error of the run (its collator, model, loss, metric) is a result and not raised. Raises TypeError for anything
     else than a run, ValueError for unknown names in `also` and `rows`, RuntimeError in one of several processes that
