@@ -169,7 +169,7 @@ def test_settings_of_a_switch_that_is_an_option_are_left_alone(
     assert found(changed, "train.py", tmp_path, monkeypatch, capsys) == []
 
 
-OF_OTHER_TRAINERS = {
+OF_OTHER_TRAINERS: dict[str, dict[str, object]] = {
     "GOLD": {"lmbda": 0.5, "seq_kd": False, "use_uld_loss": False, "loss_type": "nll", "num_generations": 1},
     "CPO": {"cpo_alpha": 1.0, "simpo_gamma": 0.5, "beta": 0.1, "loss_type": "simpo"},
 }

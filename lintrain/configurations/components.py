@@ -62,8 +62,11 @@ def _write_torchtune(program: Program, section: Section) -> None:
 
 
 def _is_hydra(section: Section) -> bool:
-    is_named = any(_is_library(each.text("_target_")) for each in sections_of(section))
-    return is_named or ("defaults" in section.keys and any(_is_library(path) for _, path in merged_sections(section)))
+    return any(_is_library(each.text("_target_")) for each in sections_of(section))
+
+
+def _is_merged(section: Section) -> bool:
+    return "defaults" in section.keys and any(_is_library(path) for _, path in merged_sections(section))
 
 
 def _write_hydra(program: Program, section: Section) -> None:
@@ -109,3 +112,6 @@ KINDS = (
     Kind("lightning", "a configuration of Lightning's command line", "lightning", "", _is_lightning, _write_lightning),
     Kind("hydra", "a Hydra configuration", "hydra-core", "", _is_hydra, _write_hydra),
 )
+
+MERGED = Kind("hydra", "a Hydra configuration", "hydra-core", "", _is_merged, _write_hydra)
+"""A file whose sections get their classes from other files; one of another kind comes before."""

@@ -36,7 +36,8 @@ def parts_of(document: Node) -> list[Part]:
     whole = next((kind for kind in KINDS if kind.shows(document)), None)
     if whole is not None:
         return [Part(whole, document)]
-    return list(_nested(document, 3))
+    nested = list(_nested(document, 3))
+    return nested or ([Part(components.MERGED, document)] if components.MERGED.shows(document) else [])
 
 
 def _nested(section: Section, depth: int) -> list[Part]:

@@ -69,7 +69,8 @@ class UnknownChoice(Rule[Claim]):
             for name, argument in call.arguments.items():
                 if argument.location not in seen and (choices := _choices(call.path, name, pipeline)):
                     found = self._judge(call, name, argument, choices)
-                    if found and library_arguments.is_guessed(call.path, call.arguments, pipeline):
+                    is_own = bool(tables.choices_of(call.path, name))
+                    if found and is_own and library_arguments.is_guessed(call.path, call.arguments, pipeline):
                         continue
                     seen.update([argument.location] if found else [])
                     yield from found
