@@ -209,12 +209,59 @@ def test_the_settings_go_to_the_probe() -> None:
     from lintrain.server.project import ProbeSettings
 
     settings = ProbeSettings("py", ["--lr", "1"], ["memory", "ranks"], 9.0)
-    command = probes.command_of("train.py", settings, "x.toml")
+    command = probes.command_of("train.py", settings, "x.toml", "page.html")
     assert command[1:5] == ["-P", "-m", "lintrain", "probe"]
     assert command[5:] == [
-        *("--json", "--until-stdin-ends", "--python", "py", "--timeout", "9.0", "--also", "memory,ranks"),
+        *(
+            "--json",
+            "--until-stdin-ends",
+            "--html",
+            "page.html",
+            "--python",
+            "py",
+            "--timeout",
+            "9.0",
+            "--also",
+            "memory,ranks",
+        ),
         *("--config", "x.toml", "train.py", "--", "--lr", "1"),
     ]
+
+
+SHOWS = {"window": {"showDocument": {"support": True}}}
+
+
+def ask_for_report(client: LanguageClient, uri: str) -> None:
+    client.ask("workspace/executeCommand", {"command": "lintrain.report", "arguments": [uri]})
+
+
+def opened(client: LanguageClient) -> str:
+    params: Json = client.wait_for(lambda each: each["method"] == "window/showDocument")["params"]
+    assert params["external"], "an editor would show its code"
+    return Path(params["uri"].removeprefix("file://")).read_text()
+
+
+def test_the_report_of_a_probe_is_shown_to_who_asks_for_it(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(_path: str, _settings: object, _configuration: str | None, page: str) -> list[str]:
+        Path(page).write_text("<title>train.py: lintrain probe</title>")
+        report = json.dumps({"findings": [], "reason": "ok"})
+        return [sys.executable, "-c", STAND_IN.format(report=report, code=0, said="")]
+
+    monkeypatch.setattr(probes, "command_of", command)
+    client = connect(SHOWS)
+    client.chosen = "Show the Report"
+    uri = client.open(written(tmp_path))
+    ask_for_report(client, uri)
+    assert shown(client) == "lintrain: train.py has not been probed here since the server started"
+    start(client, uri)
+    question = client.wait_for(lambda each: each["method"] == "window/showMessageRequest")
+    assert question["params"]["message"] == "lintrain: train.py: ok"
+    assert [each["title"] for each in question["params"]["actions"]] == ["Show the Report"]
+    assert "lintrain probe" in opened(client)
+    ask_for_report(client, uri)
+    assert "lintrain probe" in opened(client)
 
 
 @pytest.mark.slow
@@ -224,5 +271,8 @@ def test_a_real_probe_confirms_a_finding(connect: Connect, tmp_path: Path) -> No
     client.diagnostics(uri)
     start(client, uri)
     assert "1 mistake confirmed" in shown(client)
+    ask_for_report(client, uri)
+    page = Path(shown(client).removeprefix("lintrain: the report is "))
+    assert "missing-zero-grad" in page.read_text()
     (found,) = client.diagnostics(uri)
     assert "confirmed by a probe: " in found["message"]

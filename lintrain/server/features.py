@@ -161,6 +161,10 @@ class Features:
         """Probe a script."""
         self.probes.start(uri)
 
+    def show_report(self, uri: str) -> None:
+        """Show the report of the last probe of a script."""
+        self.probes.show_report(uri)
+
     def explain(self, rule: str) -> str | None:
         """Show the page of a rule, and return it."""
         page, client = page_of(self.session, rule), self.session.client
@@ -216,10 +220,14 @@ def make_server() -> Server:
     def probe(uri: str) -> None:
         mine.probe(uri)
 
+    def show_report(uri: str) -> None:
+        mine.show_report(uri)
+
     def explain(rule: str) -> str | None:
         return mine.explain(rule)
 
     server.command(hovers.PROBE)(probe)
+    server.command(hovers.REPORT)(show_report)
     server.command(actions.EXPLAIN)(explain)
     return server
 

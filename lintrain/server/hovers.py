@@ -114,6 +114,7 @@ def _by_name() -> dict[str, Page]:
 
 
 PROBE = "lintrain.probe"
+REPORT = "lintrain.report"
 TITLE = "Probe this training run"
 
 

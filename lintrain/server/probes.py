@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import uuid
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -34,8 +35,9 @@ from lintrain.server.checking import Urgency, digest_of
 from lintrain.server.configuration import Consent, NoProgramError
 from lintrain.server.editor_session import EditorSession
 from lintrain.server.open_text import Document
+from lintrain.server.positions import uri_of
 from lintrain.server.project import ProbeSettings
-from lintrain.server.protocol import Client
+from lintrain.server.protocol import Client, without_links
 from lintrain.server.publishing import Publisher
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
@@ -49,6 +51,8 @@ INTERRUPTED = 130
 PATIENCE = 10.0
 """Seconds for a probe to end all its processes."""
 
+SHOW = "Show the Report"
+
 
 @dataclass(eq=False)
 class Probes:
@@ -61,6 +65,9 @@ class Probes:
         default_factory=dict[str, "asyncio.subprocess.Process | None"]
     )
     _tokens: dict[str, str] = field(default_factory=dict[str, str])
+    _reports: dict[str, str] = field(default_factory=dict[str, str])
+    """The page of the last probe of each script; the folder of all of them goes with the server."""
+    _folder_of_reports: tempfile.TemporaryDirectory[str] | None = None
 
     def start(self, uri: str) -> None:
         """Probe a script, or show why that is not possible."""
@@ -112,8 +119,9 @@ class Probes:
 
     async def _run(self, document: Document, python: str, progress: Progress) -> None:
         settings = self.session.settings_for(document.path)
+        page = self._new_page(document.path)
         process = await asyncio.create_subprocess_exec(
-            *command_of(document.path, replace(settings.probe, python=python), settings.configuration),
+            *command_of(document.path, replace(settings.probe, python=python), settings.configuration, page),
             cwd=self._folder(document),
             stdin=asyncio.subprocess.PIPE,  # nothing is written: closing it ends the probe together with this process
             stdout=asyncio.subprocess.PIPE,
@@ -122,7 +130,43 @@ class Probes:
         )
         self._running[document.path] = process
         lines, output = await asyncio.gather(_follow(process, progress), _read(process))
-        await self._conclude(document, await process.wait(), output, lines)
+        code = await process.wait()
+        if os.path.isfile(page):  # noqa: PTH113 - as above
+            self._reports[document.path] = page
+        await self._conclude(document, code, output, lines)
+
+    def _new_page(self, path: str) -> str:
+        """Where the probe of a script writes its report for people."""
+        if self._folder_of_reports is None:
+            self._folder_of_reports = tempfile.TemporaryDirectory(prefix="lintrain-reports-")
+        name = f"{os.path.basename(path)}.{uuid.uuid4().hex}.html"  # noqa: PTH119 - as above
+        return os.path.join(self._folder_of_reports.name, name)  # noqa: PTH118 - as above
+
+    def show_report(self, uri: str) -> None:
+        """Show the report of the last probe of a script."""
+        client, document = self.session.client, self.session.documents.find(uri)
+        page = self._reports.get(document.path) if document else None
+        if page is None:
+            name = os.path.basename(document.path if document else uri)  # noqa: PTH119 - as above
+            client.say(f"{name} has not been probed here since the server started")
+        elif not client.can("window.show_document.support"):
+            client.say(f"the report is {page}")
+        else:
+            # External: an editor shows the code of a page, and a browser what it looks like.
+            client.server.window_show_document(lsp.ShowDocumentParams(uri=uri_of(page), external=True, take_focus=True))
+
+    async def _offer_report(self, uri: str, text: str, kind: lsp.MessageType) -> None:
+        """Say what a probe has come to, and show its report if the user asks for it."""
+        params = lsp.ShowMessageRequestParams(
+            type=kind, message=f"lintrain: {without_links(text)}", actions=[lsp.MessageActionItem(title=SHOW)]
+        )
+        try:
+            answer = await self.session.client.server.window_show_message_request_async(params)
+        except Exception:  # noqa: BLE001 - a client that cannot ask has shown nothing yet
+            self.session.client.say(text, kind)
+            return
+        if getattr(answer, "title", None) == SHOW:
+            self.show_report(uri)
 
     async def _conclude(self, document: Document, code: int, output: bytes, lines: list[str]) -> None:
         """Show the conclusion of the probe, and its verdicts."""
@@ -141,7 +185,11 @@ class Probes:
             self.session.measured.update(await self.session.worker.do(Urgency.NOW, read))
             self.publisher.all_changed()
             kind = {NOTHING_CONFIRMED: lsp.MessageType.Info, CONFIRMED: lsp.MessageType.Warning}
-            client.say(f"{name}: {report['reason']}", kind.get(code, lsp.MessageType.Warning))
+            said = f"{name}: {report['reason']}", kind.get(code, lsp.MessageType.Warning)
+            if document.path in self._reports and client.can("window.show_document.support"):
+                self.session.start(self._offer_report(document.uri, *said))
+            else:
+                client.say(*said)
             client.warn_once(NOT_KEPT, next((line for line in lines if line.startswith(NOT_KEPT)), ""))
 
     def cancel(self, token: object) -> None:
@@ -160,10 +208,10 @@ class Probes:
                 await asyncio.gather(*(process.wait() for process in processes))
 
 
-def command_of(path: str, settings: ProbeSettings, configuration: str | None) -> list[str]:
-    """The command that probes a script."""
+def command_of(path: str, settings: ProbeSettings, configuration: str | None, page: str) -> list[str]:
+    """The command that probes a script and writes the page of its report."""
     # With -P, no module in the folder of the script is imported instead of lintrain's.
-    command = [sys.executable, "-P", "-m", "lintrain", "probe", "--json", "--until-stdin-ends"]
+    command = [sys.executable, "-P", "-m", "lintrain", "probe", "--json", "--until-stdin-ends", "--html", page]
     command += ["--python", settings.python] if settings.python else []
     command += ["--timeout", str(settings.timeout)] if settings.timeout else []
     command += ["--offline"] if settings.offline else []

@@ -35,6 +35,8 @@ class LanguageClient:
         self._answers: dict[int, queue.Queue[Json]] = {}
         self.told: list[Json] = []
         self.settings: Any = None
+        self.chosen = ""
+        """The title of what is clicked in each question."""
         self._news = threading.Condition()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -87,6 +89,8 @@ class LanguageClient:
     def _result(self, message: Json) -> Any:
         if message["method"] == "workspace/configuration":
             return [self.settings for _ in message["params"]["items"]]
+        if message["method"] == "window/showMessageRequest" and self.chosen:
+            return {"title": self.chosen}
         return None
 
     def wait_for(self, is_it: Callable[[Json], bool], patience: float = PATIENCE) -> Json:

@@ -29,6 +29,14 @@ export async function probeThisRun(connection: Connection): Promise<void> {
   await vscode.commands.executeCommand("lintrain.probe", uri.toString());
 }
 
+/** Show the report of the last probe of the script or notebook that is in front. */
+export async function showReport(connection: Connection): Promise<void> {
+  const uri = inFront();
+  if (!uri) return tell("open the script or notebook that was probed");
+  if (!connection.server) return noServer();
+  await vscode.commands.executeCommand("lintrain.report", uri.toString());
+}
+
 /** Write all safe fixes into the script or notebook that is in front. */
 export async function fixAll(connection: Connection): Promise<void> {
   const text = textInFront();

@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 
-import { explainRule, fixAll, menu, probeThisRun } from "./commands.ts";
+import { explainRule, fixAll, menu, probeThisRun, showReport } from "./commands.ts";
 import { Connection } from "./connection.ts";
 import { Interpreters } from "./interpreters.ts";
 import { Status } from "./status.ts";
@@ -26,6 +26,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     "lintrain.showLog": () => log.show(),
     "lintrain.menu": () => menu(connection),
     "lintrain.probeThisRun": () => probeThisRun(connection),
+    "lintrain.showReport": () => showReport(connection),
     "lintrain.explainRule": () => explainRule(connection),
     "lintrain.fixAll": () => fixAll(connection),
   };

@@ -5,6 +5,7 @@ import type { Middleware } from "vscode-languageclient/node";
 
 import type { Interpreters } from "./interpreters.ts";
 import type { ProbeProgress } from "./progress.ts";
+import { openReport } from "./report.ts";
 import { forServer, type Settings } from "./settings.ts";
 
 const PROBE = "lintrain.probe";
@@ -21,8 +22,10 @@ export function middleware(interpreters: Interpreters, progress: ProbeProgress):
     },
     window: {
       showDocument: async (params, token, next) => {
-        if (!params.uri.endsWith(".md")) return next(params, token);
-        await vscode.commands.executeCommand("markdown.showPreview", vscode.Uri.parse(params.uri));
+        const file = vscode.Uri.parse(params.uri);
+        if (file.path.endsWith(".md")) await vscode.commands.executeCommand("markdown.showPreview", file);
+        else if (file.path.endsWith(".html")) await openReport(file);
+        else return next(params, token);
         return { success: true };
       },
     },
