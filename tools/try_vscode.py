@@ -185,6 +185,8 @@ def work(page: Any, pictures: Path) -> None:
     user.page.click(".codelens-decoration a")
     user.sees(".notification-list-item:has-text('probe')", "6-probing")
     user.sees(".notification-list-item:has-text('confirmed')", "7-confirmed")
+    user.page.click(".notification-list-item .monaco-button >> text=Show the Report")
+    user.sees("iframe.webview.ready", "7-report")
     user.command("Notifications: Clear All Notifications")
     user.command("lintrain: Fix All", "8-fixed")
     user.command("Revert File")
