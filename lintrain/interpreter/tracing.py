@@ -112,7 +112,7 @@ def reshaped(call: Call, name: str, shape: Shape, arguments: Sequence[Value]) ->
     kept = call.keywords.get("keepdim", call.keywords.get("keepdims"))
     if call.is_open or (kept is not None and not isinstance(kept.value, Constant)):
         return ANY
-    if kept is not None and kept.value is not None and is_true(kept.value) and len(arguments) < 2:
+    if kept is not None and is_true(kept.value) and len(arguments) < 2:
         return without_axes(shape, arguments[0] if arguments else None, keeps=True)
     return RESHAPES[name](shape, arguments)
 

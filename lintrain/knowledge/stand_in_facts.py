@@ -57,7 +57,7 @@ def values_by_name(name: str, family: str) -> dict[str, Any]:
     """Values of a configuration that checkpoints of a family with such a name have, in contrast to its class."""
     rows: list[tuple[str, str, dict[str, Any]]] = table()["values"]
     found = (values for own, pattern, values in rows if own == family and re.search(pattern, name.lower()))
-    return next(found, {})
+    return next(found, dict[str, Any]())
 
 
 def columns_by_name(name: str) -> tuple[tuple[str, ...], dict[str, str]] | None:

@@ -123,12 +123,19 @@ def reached_weights(
     return ReachedWeights(len(leaves), len(outside), len(unknown), called_outside, stale, copied, kept_at)
 
 
+def _items_of(value: Any) -> list[Any]:
+    """What a plain container holds."""
+    if isinstance(value, dict):
+        return list[Any](value.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    return list[Any](value) if isinstance(value, list | tuple) else []  # pyright: ignore[reportUnknownArgumentType]
+
+
 def _kept_at(forwards: Sequence[Forward], unknown: set[int]) -> Location | None:
     """Where the class of a called module keeps other modules, with some of the parameters, in a plain container."""
     for part in (part for forward in forwards for part in forward.module.modules()):
-        for attribute, value in part.__dict__.items():
-            values = value.values() if isinstance(value, dict) else value
-            modules = list(values) if isinstance(value, dict | list | tuple) and not attribute.startswith("_") else []
+        own: dict[str, Any] = part.__dict__
+        for attribute, value in own.items():
+            modules = _items_of(value) if not attribute.startswith("_") else []
             weights = (weight for each in modules if hasattr(each, "parameters") for weight in each.parameters())
             # A single one may be hidden on purpose, such as a teacher.
             if len(modules) > 1 and any(id(weight) in unknown for weight in weights):

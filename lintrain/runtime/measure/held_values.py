@@ -76,10 +76,11 @@ def _cuts(node: ast.AST, name: str) -> bool:
 
 def kept_in(owner: Any, attribute: str) -> Location | None:
     """The statement in an object's class that assigns one of its attributes."""
-    path = _file_of(type(owner))
+    kind: type[object] = owner.__class__
+    path = _file_of(kind)
     tree = parsed(path) if is_users(path) else None
     classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)) if tree is not None else ()
-    for each in (node for node in classes if node.name == type(owner).__name__):
+    for each in (node for node in classes if node.name == kind.__name__):
         for node in ast.walk(each):
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             is_it = any(isinstance(one, ast.Attribute) and ast.unparse(one) == f"self.{attribute}" for one in targets)

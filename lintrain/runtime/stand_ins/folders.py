@@ -58,7 +58,7 @@ class Folders:
         """Where a file is that the script expects in a folder which is not here."""
         if not self._made or not isinstance(name, str | os.PathLike):
             return None
-        whole = os.path.abspath(os.fspath(name))
+        whole: str = os.path.abspath(os.fspath(name))  # pyright: ignore[reportUnknownArgumentType]
         for folder, made in self._made.items():
             if whole == folder or whole.startswith(folder + os.sep):
                 return made + whole[len(folder) :]
@@ -68,7 +68,7 @@ class Folders:
         """The folder for a path; None where the path is there, or the script reads no pictures."""
         if not isinstance(name, str | os.PathLike) or is_there(name):
             return None
-        whole = os.path.abspath(os.fspath(name))
+        whole: str = os.path.abspath(os.fspath(name))  # pyright: ignore[reportUnknownArgumentType]
         if (known := self.path(whole)) is not None:
             return known if self._is_there(known) else None
         if not _is_asked_by_script() or not READS_PICTURES.search(self._ledger.script):

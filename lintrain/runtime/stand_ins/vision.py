@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.hooks import AfterImport
@@ -165,7 +165,7 @@ def _name_classes(dataset: Any, count: int) -> None:
 
 def _set_files(name: str, dataset: Any, pictures: Any, labels: Any, given: Mapping[str, Any]) -> None:
     image = library("PIL.Image")
-    own: type = type(dataset)
+    own = cast("type[object]", type(dataset))
     target_of = _kind_of_target(name, given)
 
     def get(self: Any, index: int) -> tuple[Any, Any]:
@@ -175,7 +175,10 @@ def _set_files(name: str, dataset: Any, pictures: Any, labels: Any, given: Mappi
         target = target_of(int(labels[index]), index)
         return (picture, target) if self.transforms is None else self.transforms(picture, target)
 
-    methods = {"__getitem__": get, "__len__": lambda _: len(labels), "__module__": own.__module__}
+    def count(_: Any) -> int:
+        return len(labels)
+
+    methods: dict[str, object] = {"__getitem__": get, "__len__": count, "__module__": own.__module__}
     dataset.__class__ = type(own.__name__, (own,), methods)
     dataset.targets = labels.tolist()
     _name_classes(dataset, FILES[name])
@@ -239,7 +242,7 @@ def picture_folder(ledger: Ledger, name: str, *, has_classes: bool = True, endin
     image = library("PIL.Image")
     pictures, labels = made_pictures(Pictures(SIDE, 3, len(CLASSES_OF_FOLDER), 0, 0), seed=len(name))
     for number, (picture, label) in enumerate(zip(pictures[:FILES_OF_FOLDER], labels, strict=False)):
-        folder = os.path.join(base, CLASSES_OF_FOLDER[label]) if has_classes else base
+        folder = os.path.join(base, CLASSES_OF_FOLDER[int(label)]) if has_classes else base
         os.makedirs(folder, exist_ok=True)
         ending = endings[number % len(endings)]
         image.fromarray(picture).save(os.path.join(folder, f"{CLASSES_OF_FOLDER[label]}_{number}.{ending}"))

@@ -135,7 +135,11 @@ def _hook_scripting(module: Any) -> None:
     """TorchScript compiles the text of a hooked function: it looks up its names where that was written, not here."""
     names_of = getattr(module, "createResolutionCallbackFromClosure", None)
     if names_of is not None:
-        module.createResolutionCallbackFromClosure = lambda function: names_of(inspect.unwrap(function))
+
+        def names(function: Any) -> Any:
+            return names_of(inspect.unwrap(function))
+
+        module.createResolutionCallbackFromClosure = names
 
 
 def _hook_losses(watch: Watch, module: Any) -> None:
