@@ -52,9 +52,9 @@ def read_afresh(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     plain: Callable[..., object] = check_source
 
-    def heard(source: Source, *given: object) -> object:
+    def heard(source: Source, *given: object, **named: object) -> object:
         paths.append(source.path)
-        return plain(source, *given)  # type: ignore[arg-type,unused-ignore] # as it was called
+        return plain(source, *given, **named)  # type: ignore[arg-type,unused-ignore] # as it was called
 
     monkeypatch.setattr(files, "check_source", heard)
     return paths

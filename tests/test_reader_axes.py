@@ -86,7 +86,7 @@ def test_operations_on_axes_leave_a_known_number_of_them(expression: str, expect
     [
         ("labels[torch.randperm(8)[:4]]", "(N,) int"),
         ("rows[labels]", "(8, 2) float"),
-        ("rows[[1, 2, 3]]", "(N, 2) float"),
+        ("rows[[1, 2, 3]]", "(3, 2) float"),
         ("labels[labels != -100]", "(N,) int"),
         ("rows[rows > 0]", "(N,) float"),
         ("rows[labels > 0]", "(N, 2) float"),

@@ -224,7 +224,7 @@ class LoopEvidence:
     `clipped_after_step`, `clipped_before_backward`: clipping without fresh gradients, after or before the step of its
     batch. `batches_per_step`: the batches that were taken for every step. `growing_graphs`: backward passes at which
     graphs of several batches that were long over were still held. `losses_without_graph`: losses that are new tensors.
-    `softmaxes_over_rows`: softmax functions over the first of several axes.
+    `softmaxes_over_rows`: softmax functions over the first of several axes, called by the script itself.
     `terms_without_graph`: numbers in new tensors that are added to a loss. `rounded`: losses of predictions that were
     rounded. `same_inputs`: batches for which models and losses got the very tensors of the batch before.
     `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step

@@ -351,9 +351,11 @@ def is_deleted_later(source: Source, name: str, location: Location) -> bool:
     """Whether a function uses a variable of the code around it that this deletes only further down."""
     targets = (target for statement in source.nodes_of(ast.Delete) for target in statement.targets)
     lines = [each.lineno for each in targets if isinstance(each, ast.Name) and each.id == name]
+    if not lines:  # a file of many undefined names asks this of each
+        return False
     functions: list[ast.stmt | ast.expr] = [*source.nodes_of(ast.FunctionDef), *source.nodes_of(ast.Lambda)]
     functions += source.nodes_of(ast.AsyncFunctionDef)
-    around = (each for each in functions if lines and source.location(each).holds(location))
+    around = (each for each in functions if source.location(each).holds(location))
     return any(line > (each.end_lineno or each.lineno) for each in around for line in lines)
 
 

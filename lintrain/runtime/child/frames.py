@@ -31,6 +31,8 @@ FORWARD_TRACE = "lintrain_forward_trace"
 DOWNLOADED = ("/evaluate_modules/", "/datasets_modules/", "/transformers_modules/")
 """Folders of code that the libraries of Hugging Face load from their hub."""
 _cells: dict[str, list[tuple[int, int, int]]] = {}
+_ran: set[str | None] = set()
+"""Files of the user that a frame or module was in."""
 
 
 def know_cells(path: str, cells: list[tuple[int, int, int]]) -> None:
@@ -65,12 +67,17 @@ def is_users(path: str) -> bool:
     # A module that was compiled from Cython names its source: `pandas/_libs/parsers.pyx`, which is not there.
     if path.startswith("<") or path.endswith((".pyx", ".pxi")) or any(name in path for name in DOWNLOADED):
         return False
-    return not os.path.realpath(path).startswith(library_folders())
+    if os.path.realpath(path).startswith(library_folders()):
+        return False
+    if os.path.isfile(path):
+        _ran.add(os.path.abspath(path))
+    return True
 
 
 def own_files() -> list[str]:
-    """The user's own files among the modules that are loaded."""
+    """The user's own files: of modules that are loaded, and those that code was seen to run in."""
     files = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
+    files |= _ran  # Python takes the script's `__file__` away when it has run
     # Most of thousands are recognized by their path alone: `is_users` asks the disk about each folder of it.
     rest = {file for file in files if isinstance(file, str) and not file.startswith(library_folders())}
     return sorted(os.path.abspath(file) for file in rest if is_users(file))

@@ -153,7 +153,10 @@ def _watched_softmax(watch: Watch, function: Callable[..., Any]) -> Callable[...
     @functools.wraps(function)
     def softmax(input: Any, dim: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - as below
         # Only the first of several axes is of interest: attention calls it for the last one all the time.
-        if dim == 0 and watch.is_on and getattr(input, "ndim", 0) > 1:
+        # A layer of the library that calls it says nothing about where the script chose the axis.
+        caller = callers_frame(above=1) if dim == 0 else None
+        is_direct = caller is not None and is_users(caller.f_code.co_filename)
+        if is_direct and watch.is_on and getattr(input, "ndim", 0) > 1:
             watch.effects.counts.note("softmaxes_over_rows", 1)
         return function(input, dim, *args, **kwargs)
 
