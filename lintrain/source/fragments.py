@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeGuard
 
 from lintrain.model.location import Location
@@ -201,6 +201,8 @@ HUB_NAMES: Mapping[str, re.Pattern[str]] = {
 }
 """Names of the libraries of the Hub, which are too many for a list."""
 
+LOADERS = lazy_pattern(r"(?<![\w.])(\w+)\.(?:DataLoader|TensorDataset)\(")
+"""What stands before the classes of `torch.utils.data`."""
 KERAS = lazy_pattern(r"\btf\.|\bkeras\b|\bDense\(|\b(?:Conv2D|MaxPooling2D)\(|\.compile\((?!r?[\"'])|\bK\.\w")
 TORCH = lazy_pattern(
     r"\btorch\b|(?<!tf\.)\bnn\.|\bF\.[a-z]|\boptim\.|\.backward\(|zero_grad|\.parameters\(|requires_grad|\.detach\(|no_grad"
@@ -217,11 +219,16 @@ HUB_METRICS = lazy_pattern(r"\bevaluate\.(?:load|combine|evaluator)\(")
 
 def meaning_of(name: str, text: str) -> str | None:
     """The dotted path that a name without an import usually stands for in such a text; None if it has no usual one."""
-    if re.search(rf"(?<![\w.]){re.escape(name)}\.(?:DataLoader|TensorDataset)\(", text):
+    if name in _names_with_loaders(text):
         return "torch.utils.data"
     if name in MODULES:
         return _module_of(name, text)
     return _decided(name, text) or plain_names().get(name) or _of_framework(name, text) or _of_hub(name)
+
+
+@lru_cache(maxsize=8)  # a text of many free names asks this for each
+def _names_with_loaders(text: str) -> frozenset[str]:
+    return frozenset(LOADERS.findall(text))
 
 
 def _module_of(name: str, text: str) -> str | None:
