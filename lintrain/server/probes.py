@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import uuid
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -21,6 +20,8 @@ from typing import Any
 
 from lsprotocol import types as lsp
 
+from lintrain.cache.folder import is_ours, store_folder
+from lintrain.cache.whole_files import make_folder
 from lintrain.check.result import Reported
 from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
@@ -66,8 +67,7 @@ class Probes:
     )
     _tokens: dict[str, str] = field(default_factory=dict[str, str])
     _reports: dict[str, str] = field(default_factory=dict[str, str])
-    """The page of the last probe of each script; the folder of all of them goes with the server."""
-    _folder_of_reports: tempfile.TemporaryDirectory[str] | None = None
+    """The page of the last probe of each script; they go with the server."""
 
     def start(self, uri: str) -> None:
         """Probe a script, or show why that is not possible."""
@@ -119,7 +119,7 @@ class Probes:
 
     async def _run(self, document: Document, python: str, progress: Progress) -> None:
         settings = self.session.settings_for(document.path)
-        page = self._new_page(document.path)
+        page = new_page()
         process = await asyncio.create_subprocess_exec(
             *command_of(document.path, replace(settings.probe, python=python), settings.configuration, page),
             cwd=self._folder(document),
@@ -132,15 +132,9 @@ class Probes:
         lines, output = await asyncio.gather(_follow(process, progress), _read(process))
         code = await process.wait()
         if os.path.isfile(page):  # noqa: PTH113 - as above
+            _remove(self._reports.pop(document.path, ""))
             self._reports[document.path] = page
         await self._conclude(document, code, output, lines)
-
-    def _new_page(self, path: str) -> str:
-        """Where the probe of a script writes its report for people."""
-        if self._folder_of_reports is None:
-            self._folder_of_reports = tempfile.TemporaryDirectory(prefix="lintrain-reports-")
-        name = f"{os.path.basename(path)}.{uuid.uuid4().hex}.html"  # noqa: PTH119 - as above
-        return os.path.join(self._folder_of_reports.name, name)  # noqa: PTH118 - as above
 
     def show_report(self, uri: str) -> None:
         """Show the report of the last probe of a script."""
@@ -185,11 +179,11 @@ class Probes:
             self.session.measured.update(await self.session.worker.do(Urgency.NOW, read))
             self.publisher.all_changed()
             kind = {NOTHING_CONFIRMED: lsp.MessageType.Info, CONFIRMED: lsp.MessageType.Warning}
-            said = f"{name}: {report['reason']}", kind.get(code, lsp.MessageType.Warning)
+            conclusion = f"{name}: {report['reason']}", kind.get(code, lsp.MessageType.Warning)
             if document.path in self._reports and client.can("window.show_document.support"):
-                self.session.start(self._offer_report(document.uri, *said))
+                self.session.start(self._offer_report(document.uri, *conclusion))
             else:
-                client.say(*said)
+                client.say(*conclusion)
             client.warn_once(NOT_KEPT, next((line for line in lines if line.startswith(NOT_KEPT)), ""))
 
     def cancel(self, token: object) -> None:
@@ -199,7 +193,9 @@ class Probes:
             _end(process)
 
     async def stop(self) -> None:
-        """End all probes and wait, since the client disconnects."""
+        """End all probes and wait, and remove their reports, since the client disconnects."""
+        for page in self._reports.values():
+            _remove(page)
         processes = [process for process in self._running.values() if process is not None]
         for process in processes:
             _end(process)
@@ -208,10 +204,26 @@ class Probes:
                 await asyncio.gather(*(process.wait() for process in processes))
 
 
+def new_page() -> str:
+    """Where a probe writes its report for people: in the user's own cache folder; empty where there is no room."""
+    folder = store_folder("pages")
+    try:
+        make_folder(folder)
+    except OSError:
+        return ""
+    return os.path.join(folder, f"probe-{uuid.uuid4().hex}.html") if is_ours(folder) else ""  # noqa: PTH118 - as above
+
+
+def _remove(page: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(page)  # noqa: PTH108 - as above
+
+
 def command_of(path: str, settings: ProbeSettings, configuration: str | None, page: str) -> list[str]:
     """The command that probes a script and writes the page of its report."""
     # With -P, no module in the folder of the script is imported instead of lintrain's.
-    command = [sys.executable, "-P", "-m", "lintrain", "probe", "--json", "--until-stdin-ends", "--html", page]
+    command = [sys.executable, "-P", "-m", "lintrain", "probe", "--json", "--until-stdin-ends"]
+    command += ["--html", page] if page else []
     command += ["--python", settings.python] if settings.python else []
     command += ["--timeout", str(settings.timeout)] if settings.timeout else []
     command += ["--offline"] if settings.offline else []
