@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeGuard
 
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import own_nodes, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -28,17 +28,18 @@ class LastingSum:
 def lasting_sums(source: Source) -> Iterator[LastingSum]:
     """The divisions of sums that start before all epochs by the number of batches in one."""
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
-        loops = [node for node in _own_nodes(scope) if isinstance(node, ast.For)]
-        nested = [(loop, inner) for loop in loops for inner in _own_nodes(loop) if isinstance(inner, ast.For)]
-        assigned = _assigned_in(scope) if nested else {}
+        nodes = source.once(own_nodes, scope)
+        loops = [node for node in nodes if isinstance(node, ast.For)] if any(map(_is_addition, nodes)) else []
+        nested = [(loop, inner) for loop in loops for inner in own_nodes(loop) if isinstance(inner, ast.For)]
+        assigned = _assigned_in(nodes) if nested else {}
         for epochs, batches in nested:
             yield from _lasting_in(source, assigned, epochs, batches)
 
 
-def _assigned_in(scope: ast.AST) -> dict[str, list[ast.Assign]]:
+def _assigned_in(nodes: Iterable[ast.AST]) -> dict[str, list[ast.Assign]]:
     """The assignments of a scope by the code of their targets, in the order of the code."""
     found: dict[str, list[ast.Assign]] = {}
-    for node in _own_nodes(scope):
+    for node in nodes:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             found.setdefault(ast.unparse(node.targets[0]), []).append(node)
     return found
@@ -51,7 +52,7 @@ def _lasting_in(
     if over is None or set_again & {*_names_in(over), ast.unparse(over)}:
         return
     length = f"len({ast.unparse(over)})"
-    sums = {ast.unparse(node.target): node for node in _own_nodes(batches) if _is_addition(node)}
+    sums = {ast.unparse(node.target): node for node in own_nodes(batches) if _is_addition(node)}
     for division in (node for node in walk(epochs) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)):
         total, count = ast.unparse(division.left), ast.unparse(division.right)
         started = _last_before(epochs, assigned.get(total, []))
@@ -93,15 +94,26 @@ def _last_before(loop: ast.For, assigned: list[ast.Assign]) -> ast.Assign | None
 
 def overwritten_losses(source: Source) -> Iterator[tuple[Location, str]]:
     """The calls of a loss function whose result a loop binds to the function's own name, with this name."""
+    if not any(map(_binds_its_function, source.nodes_of(ast.Assign))):
+        return
     for loop in source.nodes_of(ast.For, ast.While):
-        for node in _own_nodes(loop):
+        for node in own_nodes(loop):
             match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=called)) as call) if (
-                    name == called and _is_loss_in(loop, name) and _stored_in(loop, name) == 1
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if (
+                    _binds_its_function(node) and _is_loss_in(loop, name) and _stored_in(loop, name) == 1
                 ):
                     yield source.location(call), name
                 case _:
                     pass
+
+
+def _binds_its_function(node: ast.Assign) -> bool:
+    """Whether a statement binds what a function returns to the function's own name."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=called))):
+            return name == called
+        case _:
+            return False
 
 
 def _is_loss_in(loop: ast.AST, name: str) -> bool:
@@ -132,7 +144,7 @@ def unread_results(source: Source) -> Iterator[UnreadResult]:
     reads = {node.id for node in source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Load)}
     for loop in source.nodes_of(ast.For):
         batch = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
-        for node in _own_nodes(loop) if _trains(loop) else ():
+        for node in own_nodes(loop) if _trains(loop) else ():
             match node:
                 case ast.Assign(
                     targets=[ast.Name(id=name)],
@@ -150,14 +162,6 @@ def _trains(loop: ast.AST) -> bool:
 def _is_read_after(loop: ast.AST, name: str, line: int) -> bool:
     names = (node for node in walk(loop) if isinstance(node, ast.Name) and node.id == name)
     return any(isinstance(node.ctx, ast.Load) and node.lineno > line for node in names)
-
-
-def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope without those of functions and classes inside it."""
-    for child in ast.iter_child_nodes(scope):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            yield child
-            yield from _own_nodes(child)
 
 
 def _names_in(node: ast.AST) -> set[str]:

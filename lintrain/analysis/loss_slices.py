@@ -10,10 +10,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
+from lintrain.analysis import origins
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import BLOCKS, walk
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -313,29 +314,18 @@ class Bound:
     is_without_grad: bool = False
 
 
+@dataclass(frozen=True, slots=True)
 class _Bindings:
     """The statements of a file with the blocks around them."""
 
-    def __init__(self, source: Source) -> None:
-        self._around: dict[int, tuple[list[ast.stmt], ast.AST]] = {}
-        self._statement: dict[int, ast.stmt] = {}
-        for node in (source.tree, *source.nodes):
-            for field in BLOCKS:
-                block: object = getattr(node, field, None)
-                statements = [each for each in block if isinstance(each, ast.stmt)] if isinstance(block, list) else []  # pyright: ignore[reportUnknownVariableType]
-                for each in statements:
-                    self._around[id(each)] = (statements, node)
-        for node in source.nodes:
-            if isinstance(node, ast.stmt):
-                for part in walk(node):
-                    if isinstance(part, ast.Name):
-                        self._statement[id(part)] = node
+    source: Source
 
     def before(self, name: ast.Name) -> Bound | None:
         """What a name was given before the statement that it is in; None if nothing in its function binds it."""
-        current: ast.AST | None = self._statement.get(id(name))
-        while isinstance(current, ast.stmt) and id(current) in self._around:
-            block, parent = self._around[id(current)]
+        blocks = self.source.cached(origins.blocks_of)
+        current: ast.AST | None = self.source.cached(origins.owners).get(name)
+        while isinstance(current, ast.stmt) and current in blocks:
+            block, parent = blocks[current]
             for each in reversed(block[: block.index(current)]):
                 found = _bound_by(each, name.id)
                 if found is not None:

@@ -72,10 +72,10 @@ def origins(source: Source, expression: ast.expr, follows: Follows = _always) ->
     if not follows(expression):
         return
     yield Origin(expression)
-    search, binds = _Search(follows, _names_in(expression)), source.cached(_bound_names)
-    for statement in _before(source, source.cached(_owners).get(expression)):
+    search = _Search(follows, _names_in(expression))
+    for statement in _before(source, source.cached(owners).get(expression)):
         # Most statements bind no wanted name: a long script asks this of each pair of its statements.
-        if search.wanted.isdisjoint(binds.get(statement, search.wanted)):
+        if search.wanted.isdisjoint(source.once(_bound_names, statement)):
             continue
         yield from search.through(statement, is_certain=True)
         if not search.wanted:
@@ -94,7 +94,7 @@ def _calls(source: Source) -> dict[Location, ast.Call]:
     return {source.location(call): call for call in source.nodes_of(ast.Call)}
 
 
-def _owners(source: Source) -> dict[ast.expr, ast.stmt]:
+def owners(source: Source) -> dict[ast.expr, ast.stmt]:
     """The innermost statement around each expression."""
     found: dict[ast.expr, ast.stmt] = {}
     for statement in (node for node in source.nodes if isinstance(node, ast.stmt)):
@@ -103,10 +103,9 @@ def _owners(source: Source) -> dict[ast.expr, ast.stmt]:
     return found
 
 
-def _bound_names(source: Source) -> dict[ast.stmt, frozenset[str]]:
-    """The names that each statement binds, in its blocks too."""
-    statements = (node for node in source.nodes if isinstance(node, ast.stmt))
-    return {statement: frozenset(_stored(statement)) for statement in statements}
+def _bound_names(statement: ast.stmt) -> frozenset[str]:
+    """The names that a statement binds, in its blocks too."""
+    return frozenset(_stored(statement))
 
 
 def _own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
@@ -120,7 +119,7 @@ def _as_list(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
-def _blocks(source: Source) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:
+def blocks_of(source: Source) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:
     """The block of each statement, and what the block belongs to."""
     found: dict[ast.stmt, tuple[list[ast.stmt], ast.AST]] = {}
     for node in (source.tree, *source.nodes_of(*WITH_BLOCKS)):
@@ -134,7 +133,7 @@ def _blocks(source: Source) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:
 
 def _before(source: Source, statement: ast.stmt | None) -> Iterator[ast.stmt]:
     """The statements that run before one in its function, latest first; those around it without their blocks."""
-    blocks, seen = source.cached(_blocks), 0
+    blocks, seen = source.cached(blocks_of), 0
     current: ast.AST | None = statement
     while isinstance(current, ast.stmt) and current in blocks and seen < MOST_STATEMENTS:
         block, owner = blocks[current]
@@ -203,7 +202,8 @@ def names_bound_by(source: Source, location: Location) -> frozenset[str]:
 
 
 def _bound_at(source: Source) -> dict[Location, frozenset[str]]:
-    return {source.location(each): names for each, names in source.cached(_bound_names).items()}
+    statements = (node for node in source.nodes if isinstance(node, ast.stmt))
+    return {source.location(each): source.once(_bound_names, each) for each in statements}
 
 
 def names_in(expressions: Iterable[ast.expr]) -> Iterator[ast.Name | ast.Attribute]:

@@ -16,7 +16,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
 from lintrain.source import parsing
-from lintrain.source.nodes import children
+from lintrain.source.nodes import own_nodes, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -228,7 +228,7 @@ def iterators_used_again(source: Source) -> Iterator[UsedAgain]:
         return
     makers = source.cached(_iterator_makers)
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef), *source.nodes_of(ast.ClassDef)):
-        found = list(_assigned_iterators(scope, makers))
+        found = list(_assigned_iterators(source, scope, makers)) if makers or _names_parameters(source, scope) else []
         for target, value in found:
             uses = list(_uses_of(scope, target, value)) if _is_assigned_once(scope, target) else []
             first = next((use for use in uses if not use.leaves), None)
@@ -242,20 +242,16 @@ def iterators_used_again(source: Source) -> Iterator[UsedAgain]:
                 yield UsedAgain(target, ast.unparse(value), source.location(value), *locations)
 
 
-def _own_statements(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope without those of functions inside it."""
-    pending = children(scope)
-    while pending:
-        node = pending.pop()
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            pending.extend(children(node))
+def _names_parameters(source: Source, scope: ast.AST) -> bool:
+    if not isinstance(scope, ast.FunctionDef | ast.ClassDef):
+        return True  # the whole file
+    return "parameters(" in source.code(source.location(scope))
 
 
-def _assigned_iterators(scope: ast.AST, makers: Collection[str]) -> Iterator[tuple[str, ast.expr]]:
+def _assigned_iterators(source: Source, scope: ast.AST, makers: Collection[str]) -> Iterator[tuple[str, ast.expr]]:
     """The names that a scope gives iterators; of a class, the attributes that its methods give them."""
     is_class = isinstance(scope, ast.ClassDef)
-    for node in ast.walk(scope) if is_class else _own_statements(scope):
+    for node in walk(scope) if is_class else source.once(own_nodes, scope):
         match node:
             case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
                 # Methods of one object share its attributes, so those are looked at in the whole class.
@@ -279,11 +275,12 @@ def _gives_iterator(value: ast.expr, makers: Collection[str]) -> bool:
 
 def _iterator_makers(source: Source) -> frozenset[str]:
     """The functions of a file that return an iterator of parameters each time, or that yield them."""
-    return frozenset(name for name, node in source.cached(_own_functions).items() if _returns_iterator(node))
+    functions = source.cached(_own_functions).items()
+    return frozenset(name for name, node in functions if _names_parameters(source, node) and _returns_iterator(node))
 
 
 def _returns_iterator(function: ast.FunctionDef) -> bool:
-    nodes = list(_own_statements(function))
+    nodes = own_nodes(function)
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
         loops = [node for node in nodes if isinstance(node, ast.For) and "parameters(" in ast.unparse(node.iter)]
         given = [node.value for node in nodes if isinstance(node, ast.YieldFrom)]

@@ -79,6 +79,21 @@ def children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+def own_nodes(scope: ast.AST) -> list[ast.AST]:
+    """The nodes of a scope in the order of the code, without functions and classes inside it."""
+    found: list[ast.AST] = []
+    pending = children(scope)[::-1]
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, NESTED):
+            found.append(node)
+            pending.extend(reversed(children(node)))
+    return found
+
+
 def statements(body: Iterable[ast.AST]) -> Iterator[ast.stmt]:
     """Every statement of a block, however deep, in no certain order; expressions are not gone into."""
     pending = list(body)
