@@ -95,7 +95,7 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
         made = replace(here, name=before.made.name.removeprefix("log_"))
     if name in CUTS or (name in REBUILDS and call.path.startswith("torch.")):
         cut = cut or here
-    kind = kind_given(call) or ("" if _asks_for_unknown_kind(call, name) else KINDS.get(name, kind))
+    kind = kind_asked_for(call, "" if _asks_for_unknown_kind(call, name) else KINDS.get(name, kind))
     if name == "item":
         shape, kind = Shape((), False), "number"
     moved = before.is_reshaped or name in RESHAPES
@@ -178,6 +178,13 @@ def _given(call: Call, before: Tensor) -> str:
     if isinstance(call.receiver, Tensor):
         return call.receiver_text
     return call.positional[0].text if call.positional else ""
+
+
+def kind_asked_for(call: Call, kind: str) -> str:
+    """The kind of number that a call gives, which is `kind` without a `dtype=`; empty if its `dtype=` is not known."""
+    given = call.keywords.get("dtype")
+    is_open = given is not None and not (isinstance(given.value, Constant) and given.value.value is None)
+    return kind_given(call) or ("" if is_open else kind)
 
 
 def kind_given(call: Call) -> str:

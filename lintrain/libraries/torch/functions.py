@@ -10,7 +10,7 @@ from functools import reduce
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import METHODS, Transfer, family, function, method
 from lintrain.interpreter.shapes import ANY, broadcast, integer, multiplied, repeated, viewed, without_axes
-from lintrain.interpreter.tracing import is_data, kind_given
+from lintrain.interpreter.tracing import is_data, kind_asked_for
 from lintrain.libraries.torch.literals import data
 from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import Tensor
@@ -173,8 +173,8 @@ def _kind_after(call: Call, name: str, tensors: list[Tensor]) -> str:
     if name in TESTS:
         return "bool"
     kinds = {each.kind for each in tensors}
-    known = kind_given(call) or KINDS_MADE.get(name, "")
-    is_kept = name in ONE_BY_ONE | OTHERS and len(kinds) == 1 and not known
+    known = kind_asked_for(call, KINDS_MADE.get(name, ""))
+    is_kept = name in ONE_BY_ONE | OTHERS and len(kinds) == 1 and not known and "dtype" not in call.keywords
     return kinds.pop() if is_kept and name not in {"norm", "var", "std"} else known
 
 

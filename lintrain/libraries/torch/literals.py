@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.shapes import ANY
-from lintrain.interpreter.tracing import DATA, KINDS, kind_given
+from lintrain.interpreter.tracing import DATA, KINDS, kind_asked_for
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
@@ -17,9 +17,9 @@ def data(call: Call, shape: Shape, kind: str) -> Tensor:
     """A tensor of numbers that no model made; one that autograd shall follow is a leaf of its graph."""
     # A leaf that learns is a parameter rather than data, and its gradient is what matters.
     if is_true(call.value("requires_grad")):
-        return Tensor(text=call.text, shape=shape, kind=kind_given(call) or kind, origin=call.location)
+        return Tensor(text=call.text, shape=shape, kind=kind_asked_for(call, kind), origin=call.location)
     made = Operation(DATA, call.location, call.text)
-    return Tensor(text=call.text, made=made, shape=shape, kind=kind_given(call) or kind, origin=call.location)
+    return Tensor(text=call.text, made=made, shape=shape, kind=kind_asked_for(call, kind), origin=call.location)
 
 
 NUMERIC = "number"

@@ -20,7 +20,17 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.interpreter.shapes import ANY, RESHAPES, integer, product, unsqueezed, viewed
-from lintrain.interpreter.tracing import ACTIVATIONS, CUTS, DATA, KINDS, REBUILDS, kind_given, normalised, rest, traced
+from lintrain.interpreter.tracing import (
+    ACTIVATIONS,
+    CUTS,
+    DATA,
+    KINDS,
+    REBUILDS,
+    kind_asked_for,
+    normalised,
+    rest,
+    traced,
+)
 from lintrain.libraries.torch.literals import data, note_stacked_rows
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
@@ -327,7 +337,7 @@ def of_unknown(call: Call, given: Value) -> Tensor:
         text=call.text,
         made=Operation(DATA, call.location, call.text) if name in FROM_OUTSIDE else None if is_same else here,
         shape=shape,
-        kind=kind_given(call) or KINDS.get(name, ""),
+        kind=kind_asked_for(call, KINDS.get(name, "")),
         cut=here if name in CUTS | REBUILDS and name != "Variable" else None,
         of=given if is_same else UNKNOWN,
         origin=call.location,
