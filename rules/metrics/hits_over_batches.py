@@ -1,7 +1,7 @@
 """Hits are counted over all rows, but divided by the number of batches.
 
-`(predicted == labels).sum()` counts rows. Divided by `len(loader)`, the sum of all batches gives the hits of a mean
-batch and no share: with batches of 32, a perfect model has an accuracy of 32.
+`(predicted == labels).sum()` counts rows. Divided by `len(loader)`, their sum is the average number of hits per batch,
+not an accuracy: with batches of 32, a perfect model reaches 32.
 
 ## Bad
 

@@ -1,7 +1,7 @@
 """Each epoch creates a new optimizer for the same model.
 
-Adam and SGD with momentum keep averages of the gradients. A new optimizer starts without them, so the first steps of
-each epoch are those of an untrained average, and a schedule of the old optimizer has no effect. No error is raised.
+Adam and SGD with momentum keep averages of the gradients. A new optimizer starts without them, so each epoch begins
+like the first one, and a schedule of the old optimizer has no effect. No error is raised.
 
 ## Bad
 
