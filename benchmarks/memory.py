@@ -1,8 +1,10 @@
 """The projection of a training step's memory beside its measured peak: `python -m benchmarks.memory`.
 
-Six families of models at sizes whose step holds tens to hundreds of MiB on the CPU. Measured is the most that torch's
-own allocator held (its profiler is told of every allocation, those inside of kernels too), and how much the
-process's resident memory grew. The exit code is 1 when a projection is off by more than it says of itself.
+Families of models at sizes whose step holds tens to hundreds of MiB. Measured is the most that torch's own allocator
+held (its profiler is told of every allocation, those inside of kernels too), and how much the process's resident memory
+grew. With `--device cuda` the step runs on the GPU: the peak of its allocator without the workspaces that CUDA's
+libraries keep, and as resident what the allocator had taken from the GPU. The exit code is 1 when a projection is off
+by more than it says of itself.
 """
 
 from __future__ import annotations
@@ -44,9 +46,9 @@ class Comparison:
         return self.projected / self.resident - 1
 
 
-def compare(family: str, scale: float) -> Comparison:
+def compare(family: str, scale: float, device: str) -> Comparison:
     """One family in a process of its own, so that nothing lies in its memory from before."""
-    command = [sys.executable, "-m", "benchmarks.memory_step", family, str(scale)]
+    command = [sys.executable, "-m", "benchmarks.memory_step", family, str(scale), device]
     variables = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(LARGE)}
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -68,11 +70,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("families", nargs="*", help="only these")
     parser.add_argument("--scale", type=float, default=1.0, help="times the rows")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the measured step runs")
     options = parser.parse_args()
     print(f"{'':20}  {'projected':>9}  {'allocated':>9}  {'error':>6}  {'resident':>9}  {'error':>6}")
     compared: list[Comparison] = []
     for family in options.families or FAMILIES:
-        compared.append(compare(family, options.scale))
+        compared.append(compare(family, options.scale, options.device))
         print(line_of(compared[-1]), flush=True)
     off = [each for each in compared if abs(each.error) > PROJECTION_ERROR]
     for each in off:

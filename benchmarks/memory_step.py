@@ -1,4 +1,4 @@
-"""One family's training step, in a process of its own: `python -m benchmarks.memory_step FAMILY SCALE`.
+"""One family's training step, in a process of its own: `python -m benchmarks.memory_step FAMILY SCALE DEVICE`.
 
 Prints as JSON what `benchmarks.memory` compares. The step is taken twice: the first one makes the optimizer's state.
 """
@@ -168,10 +168,10 @@ FAMILIES = {
 class Step:
     """A model and its optimizer at work on one batch, again and again."""
 
-    def __init__(self, family: Family, rows: int) -> None:
+    def __init__(self, family: Family, rows: int, device: str = "cpu") -> None:
         torch.manual_seed(0)
-        self.model = family.model().train()
-        self.batch = family.batch(rows)
+        self.model = family.model().train().to(device)
+        self.batch = {name: values.to(device) for name, values in family.batch(rows).items()}
         self.optimizer = torch.optim.AdamW([each for each in self.model.parameters() if each.requires_grad], lr=1e-4)
 
     def passes(self, batch: Batch) -> None:
@@ -204,6 +204,17 @@ def measured(family: Family, rows: int) -> tuple[int, int]:
     return _most(profile), resident
 
 
+def measured_on_gpu(family: Family, rows: int) -> tuple[int, int]:
+    """The most that torch's allocator gave out on the GPU, and what it had taken from the GPU for it."""
+    Step(family, 1, "cuda").take()  # cuBLAS and cuDNN take their workspaces at the first use
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    Step(family, rows, "cuda").take()
+    return torch.cuda.max_memory_allocated() - before, torch.cuda.max_memory_reserved()
+
+
 def _most(profile: Any) -> int:
     """The highest sum of what was allocated and freed from the first event on."""
     events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
@@ -214,7 +225,7 @@ def _most(profile: Any) -> int:
     return most
 
 
-def projected(family: Family, rows: int) -> int:
+def projected(family: Family, rows: int, *, for_gpu: bool) -> int:
     """What lintrain projects for the same step, from a batch of half its rows."""
     step = Step(family, max(1, rows // 2))
     training = Training(
@@ -225,17 +236,19 @@ def projected(family: Family, rows: int) -> int:
         run_batch=step.passes,
         finish=lambda: None,
     )
-    projection = Projection(training, for_gpu=False)
+    projection = Projection(training, for_gpu=for_gpu)
     with projection.open():
         return projection.peak(rows).whole
 
 
 def main() -> None:
-    name, scale = sys.argv[1], float(sys.argv[2])
+    name, scale, device = sys.argv[1], float(sys.argv[2]), sys.argv[3]
     family = FAMILIES[name]
     rows = max(2, int(family.rows * scale))
-    allocated, resident = measured(family, rows)
-    found = {"family": name, "projected": projected(family, rows), "allocated": allocated, "resident": resident}
+    is_gpu = device != "cpu"
+    allocated, resident = measured_on_gpu(family, rows) if is_gpu else measured(family, rows)
+    peak = projected(family, rows, for_gpu=is_gpu)
+    found = {"family": name, "projected": peak, "allocated": allocated, "resident": resident}
     print(json.dumps(found))
 
 

@@ -27,6 +27,11 @@ PAGES = sorted(path.name for path in FOLDER.glob("*.md"))
 NOT_HERE = {
     "no-gpu-memory": "needs a GPU",
     "device-assert": "needs a GPU",
+    "argument-on-other-device": "needs a GPU: other devices than CUDA's do not name the argument",
+    "pinned-gpu-rows": "needs a GPU",
+    "recurrent-layer-in-eval-mode": "needs a GPU",
+    "bce-under-autocast": "needs a GPU: autocast on the CPU runs it in single precision",
+    "gpu-in-a-forked-process": "needs a GPU",
 }
 """Kinds that nothing raises on a CPU without a network."""
 

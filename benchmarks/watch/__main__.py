@@ -66,9 +66,10 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1, help="seeds of each sound run")
     parser.add_argument("--cost", action="store_true", help="measure time and memory instead")
     parser.add_argument("--pairs", type=int, default=5, help="pairs of runs for the cost")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where the run for the cost trains")
     given = parser.parse_args()
     if given.cost:
-        return show_cost(given.pairs)
+        return show_cost(given.pairs, given.device)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         found, failures = judge_failing(given.half, details=given.details)

@@ -108,8 +108,13 @@ class GivenValue:
     @property
     def summary(self) -> str:
         """What the value is, in a few words: `int64 [2, 5], from 0 to 7`."""
+        return self.summary_with(names_cpu=False)
+
+    def summary_with(self, *, names_cpu: bool) -> str:
+        """The same; `names_cpu` says it of a tensor on the CPU too, as beside one on a GPU."""
         if self.shape is not None:
-            on = f" on {self.device}" if self.device not in ("", "cpu") else ""
+            is_named = self.is_on_gpu or (names_cpu and self.device)
+            on = f" on {self.device}" if is_named else ""
             return f"{self.dtype} {list(self.shape)}{on}{self._range}"
         match self.kind:
             case "nothing":
@@ -124,6 +129,11 @@ class GivenValue:
                 return f"{self.type} of {self.length}{f': {self.text}' if self.text else ''}"
             case _:
                 return self.type
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether it is a tensor on another device than the CPU."""
+        return self.device not in ("", "cpu")
 
     @property
     def _range(self) -> str:

@@ -83,6 +83,7 @@ class TensorEvidence:
     minimum: float | None = None
     maximum: float | None = None
     non_finite: int = 0
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,13 +79,12 @@ def _causes_of_errors(
         if not cause.is_certain or cause.page not in rules.keys() - known:
             continue
         finding = rules[cause.page].finding(evidence.location_of_failure(), cause.causes[0], help=cause.fix)
-        if _guarded(rules[cause.page], finding, evidence).outcome is not Outcome.REFUTED:
-            yield (
-                finding,
-                Verdict.confirmed(
-                    f"the {stage.name} stage failed: {stage.failure.type}: {_said(cause, stage.failure)}"
-                ),
-            )
+        reason = f"the {stage.name} stage failed: {stage.failure.type}: {_said(cause, stage.failure)}"
+        verdict, rule = Verdict.confirmed(reason), rules[cause.page]
+        if any(rule.follows_from(finding, verdict, other) for other in confirmed):
+            continue
+        if _guarded(rule, finding, evidence).outcome is not Outcome.REFUTED:
+            yield finding, verdict
             return
 
 

@@ -59,7 +59,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import checkpoints
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
+
+RAISED = "to be on the same device"
 
 
 class OptimizerStateBeforeDevice(Rule):
@@ -77,3 +79,11 @@ class OptimizerStateBeforeDevice(Rule):
             related=[Related(found.moved, "only the weights are moved here", "move")],
             help="move the model first, then load the state",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        stage = evidence.failed_with(RAISED)
+        if stage is not None and stage.failure is not None and stage.failure.raised_in.startswith("torch.optim"):
+            return Verdict.confirmed(f"the optimizer's step fails: it expects all tensors {RAISED}")
+        if evidence.device == "cpu":
+            return Verdict.inconclusive("a run on the CPU cannot show it")
+        return Verdict.inconclusive(evidence.not_reached("step"))

@@ -84,7 +84,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import script_text, trainer_methods
 from lintrain.pipeline.values.python import Function, Instance, literal
-from lintrain.rule import Finding, Level, Pipeline, Rule, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, lazy_pattern
 
 NO_FORKS = lazy_pattern(r"spawn|forkserver|multiprocessing_context")
 ON_GPU = lazy_pattern(r"cuda|gpu|device", re.IGNORECASE)
@@ -108,6 +108,17 @@ class CudaInWorkers(Rule):
                     f"`{rows.cls.node.name}` has rows on the GPU, which workers cannot use",
                     help=f"leave out `{moved}` and move batches in the training loop, or set `num_workers=0`",
                 )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        batch = evidence.batch("train_dataset")
+        if evidence.device == "cpu" or batch is None or evidence.framework != "torch":
+            return Verdict.inconclusive("a run on the CPU cannot show it")
+        moved = [tensor for tensor in batch.tensors if tensor.device]
+        # The probe reads loaders in the script's own process, where the rows do come.
+        if moved:
+            of_batch = f"{len(moved)} of {len(batch.tensors)} tensors of a batch"
+            return Verdict.confirmed(f"{of_batch} are on {moved[0].device}")
+        return Verdict.refuted("the batches of the loader are on the CPU")
 
 
 def _moved_rows(pipeline: Pipeline, rows: Instance) -> Iterator[str]:

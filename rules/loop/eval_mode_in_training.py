@@ -108,6 +108,10 @@ class Claim:
     model: str | None
 
 
+RAISED = "cudnn RNN backward can only be called in training mode"
+"""On a GPU a recurrent layer keeps what its backward pass needs in train mode only."""
+
+
 class EvalModeInTraining(Rule[Claim]):
     level = Level.WARNING
     keywords = "backward"
@@ -196,8 +200,16 @@ class EvalModeInTraining(Rule[Claim]):
                 "the model is still in eval mode when it is trained again",
                 help="call `train()` on the model after each evaluation",
             )
+        if location := evidence.failed_place(RAISED):
+            yield self.finding(
+                location,
+                "a recurrent layer is trained in eval mode",
+                help="call `train()` on the model before the training loop, and after each evaluation",
+            )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if evidence.failed_with(RAISED):
+            return Verdict.confirmed(f"the backward pass raises `{RAISED}`")
         model = evidence.model
         if model is None:
             return Verdict.inconclusive(evidence.not_reached("forward"))

@@ -89,7 +89,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import cpu_tensors
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    one_per_location,
+)
+
+RAISED = ("to be on the same device", "are not at the same device", "is not on the expected device")
 
 
 class MixedDevices(Rule):
@@ -114,3 +127,31 @@ class MixedDevices(Rule):
             related=[Related(found.used, met, "use")],
             help="pass `device=x.device`, with the tensor that it is used with as `x`",
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        if location := evidence.failed_place(*RAISED):
+            yield self.finding(
+                location,
+                "tensors on two devices are used together",
+                help="move the one that stayed behind: `.to(x.device)`, with the tensor that it is used with as `x`",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        used = [finding.location, *(each.location for each in finding.with_role("use"))]
+        if any(evidence.failed_at(location, *RAISED) for location in used):
+            stage = evidence.failed_with(*RAISED)
+            assert stage is not None
+            assert stage.failure is not None
+            return Verdict.confirmed(f"`{stage.failure.message.splitlines()[0].partition(' (when')[0]}`")
+        if evidence.device == "cpu":
+            return Verdict.inconclusive("a run on the CPU cannot show it")
+        return Verdict.inconclusive(evidence.not_reached("forward"))
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule in LEAVE_BEHIND or super().follows_from(finding, verdict, cause)
+
+
+LEAVE_BEHIND = frozenset(
+    {"unregistered-tensor", "unregistered-modules", "unprepared-object", "optimizer-state-before-device"}
+)
+"""Rules about something that stays on the CPU when its owner moves: where it meets the GPU is their consequence."""

@@ -97,7 +97,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import plain_tensors
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Targets, Verdict
+
+RAISED = "to be on the same device"
 
 
 class UnregisteredTensor(Rule):
@@ -123,6 +125,13 @@ class UnregisteredTensor(Rule):
             advice = f'`self.register_buffer("{found.name}", …)`'
         related = [Related(found.used, "meets the inputs here", "use")] if found.used else []
         return self.finding(found.location, message, related=related, help=advice, level=_level(found))
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if any(evidence.failed_at(each.location, RAISED) for each in finding.with_role("use")):
+            return Verdict.confirmed(f"its use raises an error: all tensors have {RAISED}")
+        if evidence.device == "cpu":
+            return Verdict.inconclusive("a run on the CPU cannot show it")
+        return Verdict.inconclusive(evidence.not_reached("forward"))
 
 
 def _level(found: plain_tensors.PlainTensor) -> Level:

@@ -85,10 +85,11 @@ def questions() -> list[Question]:
 
 def diagnoses() -> list[Diagnosis]:
     """Every file of the folder, by its number."""
-    return [_read(path) for path in sorted(FOLDER.glob("[0-9]*.md"))]
+    return [read_diagnosis(path) for path in sorted(FOLDER.glob("[0-9]*.md"))]
 
 
-def _read(path: Path) -> Diagnosis:
+def read_diagnosis(path: Path) -> Diagnosis:
+    """One file; raises ValueError if it lacks a part."""
     text = path.read_text(encoding="utf-8")
     title, command = TITLE.search(text), COMMAND.search(text)
     parts = {match[1]: _part(match) for match in PART.finditer(text)}

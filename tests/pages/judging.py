@@ -27,6 +27,7 @@ from tests.pages.running import PageRun, PageRunner
 UNJUDGED = Path(__file__).with_name("unjudged.toml")
 NOT_RUN = "not run:"
 ON_REQUEST = "on request:"
+ON_GPU = "on a GPU:"
 
 
 @cache
@@ -37,7 +38,7 @@ def unjudged_reasons() -> dict[str, str]:
 
 def is_judged(rule: RuleFile, script: Script) -> bool:
     """Whether a probe can say something of an example: the rule listens, and there is a training to follow."""
-    if unjudged_reasons().get(rule.name, "").startswith((ON_REQUEST, NOT_RUN)):
+    if unjudged_reasons().get(rule.name, "").startswith((ON_REQUEST, ON_GPU, NOT_RUN)):
         return False
     is_keras = "keras." in script.example and re.search(r"^\w+\.fit\(", script.example, re.MULTILINE) is not None
     return rule.reads_evidence and (is_keras or has_trainer(script) or has_loop(script) or asks_for_probe(script))

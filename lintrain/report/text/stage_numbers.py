@@ -78,8 +78,14 @@ def _split(evidence: Evidence, split: SplitEvidence) -> str:
     is_alike = split is not first and split.column_names == first.column_names
     names = ", ".join(column.name for column in split.columns)
     columns = f" [{names}]" if names and not is_alike else ""
-    labels = f", {_labels(split.labels)}" if split.labels else ""
+    labels = f", {_labels(split.labels)}{_of_read_rows(split, split.labels)}" if split.labels else ""
     return f"{split.argument}{key} {rows}{columns}{labels}"
+
+
+def _of_read_rows(split: SplitEvidence, labels: ColumnEvidence) -> str:
+    """How many rows the labels are of, where some were not read: in a run on a GPU, or where time was short."""
+    is_part = split.rows is not None and 0 < labels.rows_read < split.rows
+    return f" (in {labels.rows_read} rows that were read)" if is_part else ""
 
 
 def _labels(column: ColumnEvidence) -> str:

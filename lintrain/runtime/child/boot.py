@@ -56,6 +56,10 @@ def start(request: dict[str, Any]) -> None:
         from lintrain.runtime.stand_ins.install import install as install_stand_ins
 
         install_stand_ins(session, hooks)
+    elif request.get("takes_gpu_to_cpu"):
+        from lintrain.runtime.stand_ins import devices, ledger
+
+        devices.install(ledger.Ledger(session), hooks)
     _run_eagerly(session, hooks)
     if request.get("is_second_try"):
         hooks.add("torch", _detect_anomalies)

@@ -1,6 +1,6 @@
 """The libraries of the probed script, read without types.
 
-Tests of values of the libraries that also narrow their types.
+Tests of values of the libraries that also narrow their types, and of the GPU that torch uses.
 
 A process of several whose steps were all measured.
 """
@@ -28,6 +28,27 @@ def version_of(package: str) -> str | None:
     """The version of an imported package, or None if the script did not import it."""
     version = getattr(loaded(package), "__version__", None)
     return str(version) if version else None
+
+
+def uses_gpu() -> bool:
+    """Whether the script has begun to use a GPU."""
+    torch = loaded("torch")
+    return torch is not None and bool(torch.cuda.is_available() and torch.cuda.is_initialized())
+
+
+def gpu_answers() -> bool:
+    """Whether the GPU still works for this process, or is not used by it.
+
+    A kernel that asserts (a label without an output, an id beyond the embedding) takes the GPU away from its process:
+    every later call raises the same error, whatever it asks for.
+    """
+    if not uses_gpu():
+        return True
+    try:
+        library("torch").cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
 
 
 PACKAGES = (

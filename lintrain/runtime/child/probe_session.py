@@ -17,7 +17,7 @@ from lintrain.runtime.child.channel import Channel
 from lintrain.runtime.child.following import Following, is_about_names, is_main_thread
 from lintrain.runtime.child.frames import failure_of, is_probes_own, own_files
 from lintrain.runtime.child.going_on import Questions, run_from_the_top
-from lintrain.runtime.child.library import versions, wait_for_the_others
+from lintrain.runtime.child.library import gpu_answers, versions, wait_for_the_others
 from lintrain.runtime.child.saved_batch import GivenBatch
 from lintrain.runtime.child.surroundings import Thresholds
 from lintrain.runtime.measure.objects.objects import Objects, Origins, can_be_judged_alone
@@ -303,6 +303,8 @@ class ProbeSession:
     def _measure_the_rest(self) -> None:
         if self.following.is_between:
             return  # the run is closed
+        if not gpu_answers():
+            return
         self._measure_device()
         self.measured(objects=self._objects(is_measured=True), stand_ins=tuple(self.stand_ins))
 

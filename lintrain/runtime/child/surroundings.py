@@ -20,7 +20,7 @@ from types import CodeType, FrameType, TracebackType
 
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, is_users, shown
-from lintrain.runtime.child.library import loaded
+from lintrain.runtime.child.library import gpu_answers, loaded, uses_gpu
 
 Line = tuple[CodeType, int]
 
@@ -112,8 +112,9 @@ def same_random_numbers() -> Generator[None]:
     torch, numpy = loaded("torch"), loaded("numpy.random")
     python = random.getstate()
     of_torch = torch.get_rng_state() if torch is not None else None
-    # Not before the script uses the GPU: asking would create a context there, with hundreds of megabytes.
-    of_devices = torch.cuda.get_rng_state_all() if torch is not None and torch.cuda.is_initialized() else None
+    # Not before the script uses the GPU: asking would create a context there, with hundreds of megabytes. Nor after an
+    # error in one of its kernels: each call then raises the same error again.
+    of_devices = torch.cuda.get_rng_state_all() if torch is not None and uses_gpu() and gpu_answers() else None
     of_numpy = numpy.get_state() if numpy is not None else None
     try:
         yield
@@ -121,7 +122,7 @@ def same_random_numbers() -> Generator[None]:
         random.setstate(python)
         if torch is not None:
             torch.set_rng_state(of_torch)
-        if torch is not None and of_devices is not None:
+        if torch is not None and of_devices is not None and gpu_answers():
             torch.cuda.set_rng_state_all(of_devices)
         if numpy is not None:
             numpy.set_state(of_numpy)

@@ -72,8 +72,9 @@ def entries(batch: Any) -> Mapping[str, Any]:
 def _tensor(name: str, value: Any) -> TensorEvidence:
     torch = library("torch")
     numbers = value.detach().float() if value.numel() and not value.is_complex() else None
+    device = "" if value.device.type == "cpu" else str(value.device)
     if numbers is None:
-        return TensorEvidence(name, tuple(value.shape), str(value.dtype).removeprefix("torch."))
+        return TensorEvidence(name, tuple(value.shape), str(value.dtype).removeprefix("torch."), device=device)
     finite = numbers[torch.isfinite(numbers)]
     return TensorEvidence(
         name,
@@ -82,6 +83,7 @@ def _tensor(name: str, value: Any) -> TensorEvidence:
         float(finite.min()) if finite.numel() else None,
         float(finite.max()) if finite.numel() else None,
         int(numbers.numel() - finite.numel()),
+        device,
     )
 
 

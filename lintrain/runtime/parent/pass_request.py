@@ -48,7 +48,7 @@ class PassRequest:
     folders that libraries keep downloads in, where a probe may add to them. `compiles` says whether lintrain's own
     modules may be kept compiled. `reproduces` asks to keep what a failing stage needs to fail again. `offline` asks to
     reach no other machine; with `stand_ins` what the machine lacks is replaced, data sets by the rows of the file
-    `stand_in_data` if there is one; `secret` marks to the kernel the
+    `stand_in_data` if there is one; with `takes_gpu_to_cpu` only the GPU is; `secret` marks to the kernel the
     connections that the guard watches. With a `timeline` nothing is measured but the first steps. `is_second_try` turns
     torch's anomaly detection on: the first pass ended in a backward pass. With `goes_on` the process asks after a
     failing stage what to repair, and runs the script again; with `tries_fixes` after every run.
@@ -75,6 +75,7 @@ class PassRequest:
     offline: bool = False
     stand_ins: bool = False
     stand_in_data: str = ""
+    takes_gpu_to_cpu: bool = False
     is_second_try: bool = False
     goes_on: bool = False
     tries_fixes: bool = False

@@ -41,6 +41,8 @@ KEPT = "kept"
 """In the temporary folder: what the child kept."""
 LEAST_SECONDS = 2.0
 """Of the time limit, for a second try to begin."""
+LOST_GPU = ("CUDA error", "CUBLAS_STATUS_", "device-side assert")
+"""Errors of a kernel, which name no value, and often the wrong line."""
 GPU_WORDS = ("cuda", "gpu", "flash", "nccl", "bitsandbytes")
 
 
@@ -62,6 +64,7 @@ class Wanted:
     full_data: bool = False
     offline: bool = False
     stand_ins: bool = False
+    takes_gpu_to_cpu: bool = False
     stand_in_data: str = ""
     kept: Path | None = None
     echo: IO[bytes] | None = None
@@ -118,11 +121,7 @@ def _probe(wanted: Wanted, temporary: Path, listen: Callable[[Event], None]) -> 
     # The GPU pass comes second, and only where the CPU pass leaves a question: it starts the script once more.
     if not wanted.is_on_cpu and has_gpu() and _gpu_can_say_more(evidence, ending):
         on_gpu = replace(_with_time_left(wanted, ending), choose_repairs=None)
-        found, gpu_ending = _pass(on_gpu, temporary, "gpu", wanted.full_data, listen)
-        # The script needs a GPU: the CPU pass failed for that reason, and its evidence is dropped.
-        if ending.kind is not EndingKind.MEASURED:
-            runs, ending = [], gpu_ending
-        runs += [each for each in found if each.device != "cpu"]
+        runs, ending = _with_gpu_pass(runs, ending, on_gpu, temporary, listen)
     text = read_plain(wanted.entry.script, LARGEST_FILE)
     return Record(
         schema=SCHEMA,
@@ -191,6 +190,35 @@ def _with_origin(evidence: Evidence, wanted: Wanted, temporary: Path, ends: floa
     if backward is not None and backward.non_finite is not None and found.backward is not None:
         backward = replace(backward, non_finite=found.backward.non_finite or backward.non_finite)
     return replace(evidence, origin=found.origin, backward=backward, notes=(*evidence.notes, note))
+
+
+def _with_gpu_pass(
+    runs: list[Evidence], ending: Ending, wanted: Wanted, temporary: Path, listen: Callable[[Event], None]
+) -> tuple[list[Evidence], Ending]:
+    """The runs of the CPU pass and those on the GPU, or these alone where the script needs one; and the ending."""
+    begins = time.monotonic()
+    found, gpu_ending = _pass(wanted, temporary, "gpu", wanted.full_data, listen)
+    if ending.kind is EndingKind.MEASURED:
+        return [*runs, *(each for each in found if each.device != "cpu")], ending
+    left = wanted.bounds.seconds - (time.monotonic() - begins)
+    return _shown_by_cpu(found, replace(wanted, bounds=replace(wanted.bounds, seconds=left)), temporary), gpu_ending
+
+
+def _shown_by_cpu(found: list[Evidence], wanted: Wanted, temporary: Path) -> list[Evidence]:
+    """The runs of a GPU pass; if a kernel ended the last, what the script shows on the CPU, which names the value."""
+    failure = found[-1].failure if found else None
+    if failure is None or not failure.contains(*LOST_GPU) or wanted.bounds.seconds < LEAST_SECONDS:
+        return found
+    shown, _ = _pass(replace(wanted, takes_gpu_to_cpu=True), temporary, "cpu", wanted.full_data, lambda _: None)
+    if not shown or shown[0].failure is None:
+        return found
+    where = f" at {failure.location.path}:{failure.location.line}" if failure.location else ""
+    note = (
+        f"on the GPU this ends in a kernel{where} ({failure.message.splitlines()[0]}), which names no value: "
+        "what is shown is a run with `cuda` taken to the CPU"
+    )
+    # No verdict rests on that: the script failed on its own device before.
+    return [replace(each, notes=(*each.notes, note), stand_ins=()) for each in shown]
 
 
 def _with_lines(stage: Stage, lines: tuple[str, ...]) -> Stage:
@@ -262,6 +290,7 @@ def _request(
         offline=wanted.offline,
         stand_ins=wanted.stand_ins,
         stand_in_data=wanted.stand_in_data,
+        takes_gpu_to_cpu=wanted.takes_gpu_to_cpu,
         is_second_try=is_second_try,
         goes_on=wanted.choose_repairs is not None,
         tries_fixes=wanted.tries_fixes,

@@ -121,9 +121,10 @@ def _facts(failure: Failure) -> Iterator[str]:
     """What the failing call was given: the values of the user's line, then the arguments of the library's function."""
     named = [value for value in failure.given if value.kind not in ("object", "kept") and value.function != "script"]
     shown = [value for value in named if not value.function] or named
+    is_mixed = any(value.is_on_gpu for value in shown)
     for value in shown[:MOST_FACTS]:
         made = f" (line {value.origin})" if value.origin else ""
-        yield f"`{value.name}` is {value.summary}{made}"
+        yield f"`{value.name}` is {value.summary_with(names_cpu=is_mixed)}{made}"
 
 
 def _bug(failure: Failure) -> str:

@@ -111,7 +111,8 @@ def none_from_a_call(raised: Raised) -> Answer:
 def written_values(raised: Raised) -> Answer:
     """True in any case, with the values of the user's line."""
     shown = [value for value in raised.written if value.kind not in ("object", "number", "module")][:3]
-    return ", ".join(f"`{value.name}` is {value.summary}" for value in shown) or True
+    is_mixed = any(value.is_on_gpu for value in shown)
+    return ", ".join(f"`{value.name}` is {value.summary_with(names_cpu=is_mixed)}" for value in shown) or True
 
 
 def chat_as_ids(raised: Raised) -> Answer:

@@ -11,6 +11,7 @@ from lintrain.evidence.run import LossTerm, NonFiniteRows, OptimizerGroup, Reach
 from lintrain.evidence.stages import AFTER_TRAINING, TRAINING_STAGES
 from lintrain.model.location import Location
 from lintrain.runtime.child.label_rows import of_training
+from lintrain.runtime.child.library import gpu_answers
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import statement_now
 from lintrain.runtime.frameworks.loop.loaders import LoaderRun
@@ -99,6 +100,10 @@ class LoopRun(LoaderRun):
         self._model = trained_module(iteration, self._state.optimizers, loss)
         self._first_batch = FirstBatch(self, self._state) if self.session.overfit else None
         self.begin(**self._facts())
+        if failed is not None and not gpu_answers():
+            before = [stage for stage in (StageName.DATASET, StageName.BATCH) if stage is not failed]
+            self.skip_missing(before, "the GPU of this process is lost to an error")
+            return
         self.attempt(StageName.DATASET, self._measure_dataset)
         if failed is StageName.BATCH:
             return
@@ -280,8 +285,9 @@ class LoopRun(LoaderRun):
 
     def close(self) -> None:
         """Nothing more will be seen."""
-        self._send()
-        self.measured(evaluation=self.evaluation.evidence())
+        if gpu_answers():
+            self._send()
+            self.measured(evaluation=self.evaluation.evidence())
         if StageName.EVALUATION not in self.statuses:
             if self.evaluation.is_seen:
                 self.record(Stage.passed(StageName.EVALUATION, time.perf_counter() - self._settled_at))

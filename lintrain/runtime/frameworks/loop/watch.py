@@ -10,6 +10,7 @@ from lintrain.evidence.run import StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.following import is_about_names
 from lintrain.runtime.child.frames import frame_location, users_frame
+from lintrain.runtime.child.library import gpu_answers
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
 from lintrain.runtime.frameworks.loop.loop_run import LoopRun
@@ -322,15 +323,20 @@ class Watch(LoopState):
         if self.run is None:
             return False
         self._ending.acquire()
-        self._settle(self.run)
-        self.is_over = True
-        self.close(self.run)
+        try:
+            self._settle(self.run)
+            self.is_over = True
+            self.close(self.run)
+        except BaseException:
+            self._ending.release()  # whoever catches it ends the process once more
+            raise
         return True
 
     def close(self, run: LoopRun) -> None:
         """Nothing more of a run will be seen."""
         self.ran_lines.stop()
-        self.passes.evaluate(self.optimizers)
+        if gpu_answers():
+            self.passes.evaluate(self.optimizers)
         with self.paused():
             run.close()
 
