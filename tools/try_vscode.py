@@ -183,7 +183,7 @@ def work(page: Any, pictures: Path) -> None:
     user.press("Control+.", "5-quick-fix")
     user.press("Escape")
     user.page.click(".codelens-decoration a")
-    user.sees(".notification-list-item:has-text('probe')", "6-probing")
+    user.sees(".notification-list-item:has-text('probing')", "6-probing")
     user.sees(".notification-list-item:has-text('confirmed')", "7-confirmed")
     user.page.click(".notification-list-item .monaco-button >> text=Show the Report")
     user.sees("iframe.webview.ready", "7-report")

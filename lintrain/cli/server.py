@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import click
 
 
@@ -15,6 +17,8 @@ def command(*, stdio: bool, verbose: bool) -> None:  # noqa: ARG001 - editors pa
     """
     from lintrain.cli._output import CommandError, how_to_install
 
+    # Imports make many objects and hardly any garbage: to look for it takes a fifth of the time in which a server starts.
+    gc.disable()
     try:
         from lintrain.server.features import serve
     except ModuleNotFoundError as error:

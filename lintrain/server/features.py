@@ -254,4 +254,5 @@ def serve(*, verbose: bool) -> None:
     # A collection during a check takes a fifth of its time: the worker collects when it is idle.
     gc.freeze()
     gc.set_threshold(1_000_000, 20, 100)
+    gc.enable()
     server.start_io(sys.stdin.buffer, talk)

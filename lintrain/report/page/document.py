@@ -52,10 +52,13 @@ def page(record: Record, judged: Sequence[Reported], conclusion: Conclusion, fin
 
 def _header(record: Record, conclusion: Conclusion) -> Markup:
     sign, kind = VERDICTS.get(conclusion.exit_code, ("?", "not-reached"))
-    words = " ".join([record.script, *record.arguments])
+    script = Path(record.script)
+    # Editors name scripts by their whole path, which would be the largest text of the page.
+    name, folder = (script.name, f" in {script.parent}") if script.is_absolute() else (record.script, "")
+    words = " ".join([name, *record.arguments])
     return tag(
         "header",
-        tag("p", "lintrain probe", class_="where"),
+        tag("p", f"lintrain probe{folder}", class_="where"),
         tag("h1", tag("code", words)),
         tag("p", tag("strong", f"{sign} "), with_code(conclusion.reason), class_=f"conclusion {kind}"),
     )
