@@ -50,6 +50,16 @@ per_device_train_batch_size: 4
 num_train_epochs: 1
 packing: true
 """
+GRPO = """\
+training:
+  output_dir: out
+  max_steps: 150
+  learning_rate: 5.0e-6
+  per_device_train_batch_size: 4
+  num_generations: 4
+  max_prompt_length: 512
+  max_completion_length: 384
+"""
 ARGUMENTS = """\
 output_dir: out
 learning_rate: 2.0e-5
@@ -420,6 +430,22 @@ def test_keys_that_a_script_reads_are_arguments(folder: Path, capsys: pytest.Cap
     first = 3 if "tree" in code else 2
     name = "tree" if "tree" in code else "cfg"
     assert reported == [f"{name}.yaml:{first} unknown-argument", f"{name}.yaml:{first + 1} removed-argument"]
+
+
+OWN_KEYS = {
+    "a text": 'limit = int(settings["training"].get("max_prompt_length", 512))',
+    "a field": "class Training:\n    max_prompt_length: int = 256",
+}
+
+
+@pytest.mark.parametrize("code", OWN_KEYS.values(), ids=OWN_KEYS)
+def test_a_key_that_a_script_takes_from_the_file_is_its_own(
+    folder: Path, capsys: pytest.CaptureFixture[str], code: str
+) -> None:
+    (folder / "cfg.yaml").write_text(GRPO)
+    assert found(capsys, "cfg.yaml") == ["cfg.yaml:7 removed-argument"]
+    (folder / "train.py").write_text(f"{code}\n")
+    assert found(capsys, "cfg.yaml") == []
 
 
 def test_sections_of_a_hydra_tree_are_arguments_of_the_class_that_their_group_names(

@@ -59,7 +59,7 @@ def local_tensors(source: Source) -> list[LocalTensor]:
 def _local_tensors(source: Source) -> list[LocalTensor]:
     if source.contains(MOVES_ALL) or (source.contains(TRAINS) and not source.contains(MAY_MOVE)):
         return []
-    layers = {node: _layers_with_weights(node) for node in networks_of(source)}
+    layers = {node: _layers_with_weights(node) for node in networks_of(source) if not _is_transform(source, node)}
     owners = {method: node for node in layers for method in node.body}
     found: list[LocalTensor] = []
     for function in source.nodes_of(ast.FunctionDef):
@@ -238,6 +238,15 @@ def _batch_names(function: ast.FunctionDef) -> set[str]:
 
 def _is_part_of_batch(node: ast.expr) -> bool:
     return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "batch"
+
+
+def _is_transform(source: Source, owner: ast.ClassDef) -> bool:
+    """Whether a class changes single rows, which are on the CPU: it replaces `__call__`, or is part of a `Compose`."""
+    methods = {each.name for each in owner.body if isinstance(each, ast.FunctionDef)}
+    if "__call__" in methods and "forward" not in methods:
+        return True
+    composed = (each for each in source.nodes_of(ast.Call) if ast.unparse(each.func).rpartition(".")[2] == "Compose")
+    return any(isinstance(part, ast.Name) and part.id == owner.name for each in composed for part in walk(each))
 
 
 def _layers_with_weights(owner: ast.ClassDef) -> frozenset[str]:

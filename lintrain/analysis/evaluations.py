@@ -74,13 +74,24 @@ ROWS = lazy_pattern(r"(?:(?:\w+\.)*Variable\()?([\w.]+?)(?:\.(?:cuda|float|to)\(
 
 def evaluates_rows(pipeline: Pipeline, forward: Event) -> bool:
     """Whether a pass gets all rows of an evaluation, `net(x_test)`, and nothing trains after it in its iteration."""
-    words = words_of(_rows_given(pipeline, forward))
-    if not words & EVALUATION_WORDS or words & TRAINING_WORDS:
+    name = _rows_given(pipeline, forward)
+    words = words_of(name)
+    if not words & EVALUATION_WORDS or words & TRAINING_WORDS or _is_made_up(pipeline, forward, name):
         return False
     depth = len(forward.loops)
     acts = (event for event in pipeline.acts(*TRAINING_ACTS) if event.function == forward.function)
     return not any(event.order > forward.order and event.loops[:depth] == forward.loops for event in acts)
 
+
+def _is_made_up(pipeline: Pipeline, forward: Event, name: str) -> bool:
+    """Whether a name was last bound to random or constant numbers, as who tries out a network does."""
+    source = pipeline.source_of(forward.location)
+    before = "\n".join(source.lines[: forward.location.line])
+    bound = re.findall(rf"(?m)^[ \t]*{re.escape(name)}[ \t]*=[ \t]*(.*)", before)
+    return bool(bound) and MADE_UP.match(bound[-1]) is not None
+
+
+MADE_UP = lazy_pattern(r"(?:torch|np|numpy|np\.random|tf\.random)\.(?:rand\w*|zeros|ones|empty|full|normal|uniform)\(")
 
 TAKES_BATCH = lazy_pattern(r"\bnext\(\s*(?:(?:iter|enumerate)\()?\s*(?P<rows>[\w.]+)")
 """One batch of a loader: `next(iter(test_loader))`."""

@@ -21,7 +21,7 @@ from lintrain.pipeline.record import LibraryCall, Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import is_missing
 from lintrain.source.configuration import Configuration
-from lintrain.source.project import scripts_mention
+from lintrain.source.project import scripts_mention, scripts_read
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -118,7 +118,10 @@ def _judged_by(keys: list[KeywordArgument], pipeline: Pipeline) -> KeywordArgume
     misspelt = [key for key in never if not takes_others(key.call) or is_misspelt(key, pipeline)]
     misspelt += [key for key in never if not misspelt and has_no_reader(key, pipeline)]
     later = [key for key, state in states if state == "not_yet"]
-    return next(iter([*gone, *later, *misspelt]), None)
+    judged = next(iter([*gone, *later, *misspelt]), None)
+    # A script that names the key takes it from the file, and decides itself what it passes on.
+    is_taken = judged is not None and not owners and scripts_read(pipeline.source.path, judged.name)
+    return None if is_taken else judged
 
 
 def _is_gone(key: KeywordArgument, pipeline: Pipeline) -> bool:

@@ -202,6 +202,8 @@ class _Follower:
 
     def _built(self, call: ast.Call, given: State, *, learns: bool, is_copy: bool) -> State:
         """A tensor of its own: it has no history, and gradients of its own at most."""
+        if learns and not given.is_computed and given.cut is None:
+            return LIVE  # numbers that are to be trained themselves
         if given.is_live or given.cut is not None:
             if given.is_computed and learns:
                 self.leaves.append(call)

@@ -82,6 +82,30 @@ def origins(source: Source, expression: ast.expr, follows: Follows = _always) ->
             return
 
 
+def has_one_axis(source: Source, expression: ast.expr) -> bool:
+    """Whether a tensor certainly has one axis: `torch.arange(8)`, `torch.linspace(0, 1, 9)[1:]` by any name."""
+    match expression:
+        case ast.Subscript(value=owner, slice=ast.Slice()):
+            return has_one_axis(source, owner)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=made)):
+            return made in {"arange", "linspace", "logspace", "randperm"}
+        case ast.Name():
+            made_of = next(
+                (each.expression for each in origins(source, expression) if each.expression is not expression), None
+            )
+            return made_of is not None and has_one_axis(source, made_of)
+        case _:
+            return False
+
+
+def read_by_number(scope: ast.AST) -> set[ast.expr]:
+    """What single items of are read with a number or the counter of a loop: `x` in `x[0]` and `x[i]`."""
+    loops = (each for each in walk(scope) if isinstance(each, ast.For) and ast.unparse(each.iter).startswith("range("))
+    counters = {ast.unparse(each.target) for each in loops}
+    parts = [each for each in walk(scope) if isinstance(each, ast.Subscript)]
+    return {each.value for each in parts if isinstance(each.slice, ast.Constant) or ast.unparse(each.slice) in counters}
+
+
 def loss_of(pipeline: Pipeline, backward: Event) -> ast.expr | None:
     """The loss of a backward call: what it is called on, or what an engine or a launcher is passed."""
     call = pipeline.source_of(backward.location).cached(_calls).get(backward.location)

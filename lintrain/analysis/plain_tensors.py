@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from lintrain.analysis import origins
 from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
 from lintrain.source.nodes import walk
@@ -121,6 +122,9 @@ def _judged(
         return None
     if any(isinstance(each, ast.Constant) and each.value == name for each in walk(owner)):
         return None
+    read = {each for each in inside if each.attr == name and isinstance(each.ctx, ast.Load)}
+    if read <= origins.read_by_number(owner) and origins.has_one_axis(source, statement.value):
+        return None  # a single number moves by itself
     used = next((use for method in methods for use in _met(source, owner, method, name)), None)
     if used is None or any(_handles_device(method, name) for method in methods):
         return None

@@ -311,7 +311,9 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
     unharmed = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in HARMLESS}
     unharmed |= {id(arg) for each in nodes if isinstance(each, ast.Call) and _is_even(each) for arg in each.args}
     for node, squeezed in squeezes:
-        if id(node) not in unharmed and isinstance(node, ast.Call) and _has_rows(squeezed, rows):
+        if id(node) in unharmed or not isinstance(node, ast.Call) or not _has_rows(squeezed, rows):
+            continue
+        if not _is_one_row(squeezed, _names_with_one_row(nodes, node.lineno)):
             yield source.location(node), ast.unparse(squeezed)
 
 
@@ -338,6 +340,31 @@ def _names_with_rows(method: ast.FunctionDef, is_part: bool) -> set[str]:
         if isinstance(node, ast.Assign) and _has_rows(node.value, known):
             known |= {part.id for target in node.targets for part in walk(target) if isinstance(part, ast.Name)}
     return known
+
+
+def _names_with_one_row(nodes: Sequence[ast.AST], line: int) -> set[str]:
+    """The names that were last given a tensor whose first axis was just added, or what a layer makes of one."""
+    found: set[str] = set()
+    before = [each for each in nodes if isinstance(each, ast.Assign) and each.lineno < line]
+    for each in sorted(before, key=lambda node: node.lineno):
+        names = {part.id for target in each.targets for part in walk(target) if isinstance(part, ast.Name)}
+        found = found | names if _is_one_row(each.value, found) else found - names
+    return found
+
+
+def _is_one_row(node: ast.expr, single: set[str]) -> bool:
+    """Whether the first axis of a tensor was added by `unsqueeze(0)` or `[None]`, so that it is no batch."""
+    match node:
+        case ast.Name(id=name):
+            return name in single
+        case ast.Call(func=ast.Attribute(attr="unsqueeze"), args=[*_, ast.Constant(value=0)]):
+            return True
+        case ast.Subscript(slice=ast.Constant(value=None) | ast.Tuple(elts=[ast.Constant(value=None), *_])):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self")), args=[first, *_]):
+            return _is_one_row(first, single)
+        case _:
+            return False
 
 
 def _has_rows(node: ast.expr, rows: set[str]) -> bool:

@@ -121,6 +121,29 @@ def expects_error(source: Source, location: Location) -> bool:
     return any(source.location(node).holds(location) for node in (*source.nodes_of(ast.Try), *raises))
 
 
+def shows_error(source: Source, location: Location) -> bool:
+    """Whether code is there to fail: a statement of a short `try` without loops that only prints what it catches."""
+    return any(
+        len(node.body) <= MOST_SHOWN
+        and any(source.location(each).holds(location) for each in node.body if isinstance(each, ast.Assign | ast.Expr))
+        and all(_is_printed(each) for handler in node.handlers for each in handler.body)
+        for node in source.nodes_of(ast.Try)
+        if node.handlers and source.location(node).holds(location)
+    )
+
+
+MOST_SHOWN = 3
+"""Statements of a `try` that shows an error: what it needs, what fails, and what says that it did not."""
+
+
+def _is_printed(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print"))) | ast.Pass():
+            return True
+        case _:
+            return False
+
+
 def may_move(pipeline: Pipeline, moved: Location, target: Location) -> bool:
     """Whether a plain statement can change its place: nothing that it passes uses what it binds, or binds what it uses.
 

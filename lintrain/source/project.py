@@ -274,9 +274,19 @@ MOST_SCRIPTS = 1_000
 
 def scripts_mention(path: str, word: str) -> bool:
     """Whether a script or notebook of the project around a file contains a word, or there are too many to know."""
+    return _any_script(path, rf"\b{re.escape(word)}\b")
+
+
+def scripts_read(path: str, key: str) -> bool:
+    """Whether a script around a settings file names one of its keys, as a text or as a field of a class."""
+    name = re.escape(key)
+    return _any_script(path, rf"[\"']{name}\\?[\"']|(?m:^|\")[ \t]+{name}[ \t]*:")
+
+
+def _any_script(path: str, pattern: str) -> bool:
     folder = os.path.dirname(os.path.abspath(path))
     around = project_around(folder) or (os.getcwd() if is_within(folder, os.getcwd()) else folder)
-    sought = re.compile(rf"\b{re.escape(word)}\b".encode())
+    sought = re.compile(pattern.encode())
     return any(number >= MOST_SCRIPTS or _mentions(file, sought) for number, file in enumerate(_scripts_in(around)))
 
 

@@ -74,7 +74,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import loop_names, script_text, statements
-from lintrain.pipeline import modules
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.model import Module, Tensor
 from lintrain.pipeline.values.python import Instance, options_of
@@ -110,7 +110,7 @@ class DiscardedTensor(Rule[Claim]):
     keywords = "torch"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        lost = [each for each in pipeline.lost_tensors if not each.is_displayed]
+        lost = [each for each in pipeline.lost_tensors if not each.is_displayed and not _is_shown(pipeline, each)]
         changed = [each for each in lost if each.method in CHANGING and _is_tensor(pipeline, each)]
         yield from one_per_location(self._report(pipeline, each) for each in changed)
         yield from one_per_location(
@@ -154,6 +154,11 @@ class DiscardedTensor(Rule[Claim]):
         if finding.claim is None:
             return None
         return fixes.Fix.of("keep the result", fixes.Replace(finding.location, finding.claim.assignment), safe=False)
+
+
+def _is_shown(pipeline: Pipeline, lost: Discard) -> bool:
+    """Whether a statement shows the error that it raises."""
+    return blocks.shows_error(pipeline.source_of(lost.location), lost.location)
 
 
 FUNCTIONS = frozenset({"dropout", "relu", "leaky_relu", "elu", "gelu", "softmax", "log_softmax", "sigmoid", "tanh"})

@@ -47,6 +47,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import training_loops
+from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import Value
@@ -65,6 +66,7 @@ class NonScalarLoss(Rule):
             for backward in pipeline.acts(Act.BACKWARD)
             if (loss := backward.subject) is backward.details.get("loss") and _has_axes(loss)
             if not _is_one_score(backward, loss)
+            if not blocks.shows_error(pipeline.source_of(backward.location), backward.location)
             if pipeline.code(backward.location).endswith((".backward()", "retain_graph=True)"))
         )
 

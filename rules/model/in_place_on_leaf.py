@@ -83,6 +83,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text
+from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import overlap, weight_of
 from lintrain.pipeline.record import Misuse
@@ -108,7 +109,10 @@ class InPlaceOnLeaf(Rule):
             return
         changed = [misuse for misuse in pipeline.misuses if misuse.use == CHANGED_IN_PLACE]
         yield from one_per_location(
-            self._report(each.location, each.text) for each in changed if not _may_be_frozen(pipeline, each)
+            self._report(each.location, each.text)
+            for each in changed
+            if not _may_be_frozen(pipeline, each)
+            if not blocks.shows_error(pipeline.source_of(each.location), each.location)
         )
 
     def _report(self, location: Location, text: str) -> Finding:

@@ -159,6 +159,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import built_layers, loop_verdicts
+from lintrain.pipeline import blocks
 from lintrain.pipeline.record import ShapeMisfit
 from lintrain.pipeline.values.tensors import Shape
 from lintrain.pipeline.values.training import LossCall
@@ -217,7 +218,8 @@ class ShapeMismatch(Rule):
         for loss in loop_verdicts.losses_called(pipeline, "cross_entropy", "nll_loss"):
             if _lacks_rows(loss):
                 found.setdefault(loss.location, self._report_number(loss))
-        yield from found.values()
+        source = pipeline.source_of
+        yield from (each for at, each in found.items() if not blocks.shows_error(source(at), at))
 
     def _report_number(self, loss: LossCall) -> Finding:
         target = loss.target.text if loss.target else ""
