@@ -90,6 +90,28 @@ def test_a_module_under_another_spelling_of_its_path_is_the_same_file(files: Pat
     assert len(outcome.files) == 2
 
 
+SCHEDULED = """\
+import torch
+from tools import fit
+
+def main():
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+    fit(model, optimizer, [1, 2], schedule=scheduler)
+
+main()
+"""
+
+
+@pytest.mark.parametrize(("stepped", "said"), [("", ["main.py:7:17"]), ("        schedule.step()\n", [])])
+def test_a_schedule_that_a_module_gets_and_does_not_step(stepped: str, said: list[str]) -> None:
+    Path("main.py").write_text(SCHEDULED, encoding="utf-8")
+    Path("tools.py").write_text(FIT.replace("batches):", "batches, schedule=None):") + stepped, encoding="utf-8")
+    outcome = CheckRun(request_of("main.py", select="unstepped-scheduler")).check()
+    assert found(outcome) == [f"{place} unstepped-scheduler" for place in said]
+
+
 def test_comments_in_the_module_silence_it() -> None:
     Path("tools.py").write_text(FIT.replace("backward()", "backward()  # lintrain: ignore"), encoding="utf-8")
     outcome = CheckRun(request_of("main.py")).check()

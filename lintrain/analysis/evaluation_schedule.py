@@ -1,6 +1,10 @@
-"""When a run certainly evaluates and saves, according to its training arguments."""
+"""When a run certainly evaluates and saves, and what counts as the best: by training arguments, or in a loop."""
 
 from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator
 
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
@@ -8,7 +12,9 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Absent, Constant, Library, Value, is_missing, is_true, literal
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 EVALUATION_NAMES = ("eval_strategy", "evaluation_strategy")
 """The argument that sets when to evaluate: its name since transformers 4.41, and its former name."""
@@ -88,3 +94,94 @@ def is_given_in_call(settings: TrainingArguments, name: str) -> bool:
 def is_left_out(settings: TrainingArguments, name: str) -> bool:
     """Whether an argument is certainly not set."""
     return is_missing(settings.value(name))
+
+
+HIGHER = lazy_pattern(r"(?:^|_)(?:acc|accuracy|f1|auc|auroc|iou|miou|dice|recall|precision|bleu|psnr|ssim)(?:$|_|\d)")
+LOWER = lazy_pattern(r"(?:^|_)(?:loss|mae|mse|rmse|perplexity|ppl|wer|cer)(?:$|_|\d)")
+TURNED = lazy_pattern(r"neg|minus|inv|worst|gap|diff|drop")
+"""Words for values that are turned around, or for the worst one."""
+
+KEEPS = lazy_pattern(r"save|copy|state_dict|checkpoint|best_(?:model|weights|epoch)")
+"""What is done with the best model."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptWorst:
+    """A comparison that keeps the model with the worst value: where it is, and the names of the value and the best."""
+
+    location: Location
+    value: str
+    best: str
+    lower_is_better: bool
+
+
+def kept_worst(source: Source) -> Iterator[KeptWorst]:
+    """The comparisons `if accuracy < best_accuracy:` below which that value becomes the best, and a model is kept."""
+    for node in source.nodes_of(ast.If):
+        code = "\n".join(ast.unparse(each) for each in node.body)
+        for test in _comparisons(node.test):
+            value, best, is_less = test
+            is_set = any(
+                isinstance(each, ast.Assign)
+                and best in map(ast.unparse, each.targets)
+                and ast.unparse(each.value) == value
+                for each in node.body
+            )
+            if not is_set or "best" not in best.lower() or KEEPS.search(code.replace(f"{best} =", "")) is None:
+                continue
+            kinds = [kind.search(_word(name)) is not None for name in (value, best) for kind in (HIGHER, LOWER)]
+            is_lower = kinds == [False, True, False, True]
+            is_known = is_lower or kinds == [True, False, True, False]
+            if is_known and is_less is not is_lower and not _is_turned(source, value, best, is_lower=is_lower):
+                yield KeptWorst(source.location(node.test), value, best, is_lower)
+
+
+def _comparisons(test: ast.expr) -> Iterator[tuple[str, str, bool]]:
+    """The value, the best one so far, and whether a smaller value is better."""
+    for part in test.values if isinstance(test, ast.BoolOp) else [test]:
+        match part:
+            case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE()], comparators=[right]):
+                pairs = [(left, right, True), (right, left, False)]
+            case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE()], comparators=[right]):
+                pairs = [(left, right, False), (right, left, True)]
+            case _:
+                pairs = []
+        yield from ((ast.unparse(one), ast.unparse(other), is_less) for one, other, is_less in pairs)
+
+
+def _word(code: str) -> str:
+    return code.rpartition(".")[2].lower()
+
+
+def _is_turned(source: Source, value: str, best: str, *, is_lower: bool) -> bool:
+    """Whether the names, or the start of the best value, show that the order is meant."""
+    if TURNED.search(f"{value} {best}".lower()):
+        return True
+    starts = [each for name, each in _bindings(source) if name == best and each != value]
+    is_meant = any(_contradicts(each, is_lower=is_lower) for each in starts)
+    return not starts or is_meant or any(each.startswith("-") for name, each in _bindings(source) if name == value)
+
+
+def _contradicts(start: str, *, is_lower: bool) -> bool:
+    """Whether the first best value is the worst one for the comparison as it is written: infinity, a large number."""
+    sign = -1 if start.startswith("-") else 1
+    try:
+        number = sign * math.inf if "inf" in start.lower() else float(start)
+    except ValueError:
+        return start != "None"
+    return number > 0 if is_lower else number > LARGEST_SCORE
+
+
+LARGEST_SCORE = 100
+"""No accuracy in percent is larger."""
+
+
+def _bindings(source: Source) -> Iterator[tuple[str, str]]:
+    """The code of what is assigned, by that of its target."""
+    for node in source.nodes_of(ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts, strict=False))
+            else:
+                pairs = [(target, node.value)]
+            yield from ((ast.unparse(one), ast.unparse(other)) for one, other in pairs)

@@ -176,6 +176,22 @@ def is_loaded(pipeline: Pipeline, model: Value) -> bool:
     return any(source.contains(pattern) for pattern in loads for source in pipeline.sources.values())
 
 
+def only_teaches(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether a training loop only takes targets from a model that was trained before: its weights come from a file."""
+    passes = [event for event in pipeline.acts(Act.FORWARD) if event.subject is forward.subject]
+    if not forward.loops or not all(event.without_grad for event in passes) or not is_loaded(pipeline, forward.subject):
+        return False
+    inside = training_loops.events_in(pipeline, forward.loops[-1])
+    return any(event.act is Act.BACKWARD for event in inside) and not _is_copied(pipeline, forward.subject)
+
+
+def _is_copied(pipeline: Pipeline, model: Value) -> bool:
+    """Whether a model gets the weights of another one of the script, as a target network or an average does."""
+    names = {binding.name for binding in pipeline.names_of(model)}
+    copies = (rf"\b{re.escape(name)}(?:\.module)?\.load_state_dict\([^)\n]*\.state_dict\(" for name in names)
+    return any(source.contains(pattern) for pattern in copies for source in pipeline.sources.values())
+
+
 def _training_passes(pipeline: Pipeline, _: Pipeline) -> list[Event]:
     """The forward passes that a backward call follows in the innermost loop around it, one for each model."""
     found: dict[int, Event] = {}

@@ -49,15 +49,28 @@ def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, sc
 
 
 def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
-    """Note `total = total + added`."""
+    """Note `total = total + added` and `total = torch.cat([total, added])`."""
     match node:
         case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.BinOp(ast.Name(id=same), ast.Add(), added)):
             if name == same and reader.loops:
                 # The addition is evaluated here and again by the assignment: the value alone would not tell
                 # what was added.
                 note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
+        case ast.Assign(
+            targets=[ast.Name(id=name) as target], value=ast.Call(func=ast.Attribute(attr=joins), args=[parts, *_])
+        ):
+            if reader.loops and joins in JOINS and isinstance(parts, ast.Tuple | ast.List):
+                first, *others = parts.elts or [target]
+                for added in others if isinstance(first, ast.Name) and first.id == name else ():
+                    note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
         case _:
             pass
+
+
+JOINS = frozenset({"cat", "concat", "concatenate", "hstack", "vstack"})
+"""Functions of torch that put tensors behind each other."""
+
+JOIN = lazy_pattern(rf"torch\.(?:{'|'.join(sorted(JOINS))})\(\s*[\[(]\s*")
 
 
 def note_append(reader: Reader, node: ast.Call | None, value: Value, scope: Scope) -> None:
@@ -107,8 +120,11 @@ def _is_emptied(code: str, target: str) -> bool:
 
 
 def _adds_to_itself(code: str, start: int, target: str) -> bool:
-    """Whether what follows an `=` begins with `target +`."""
+    """Whether what follows an `=` begins with `target +`, or puts something behind the target: `cat([target, …])`."""
     location = _after_blanks(code, start)
+    if (joined := JOIN.match(code, location)) is not None:
+        location = joined.end()
+        return code.startswith(target, location) and code.startswith(",", _after_blanks(code, location + len(target)))
     return code.startswith(target, location) and code.startswith("+", _after_blanks(code, location + len(target)))
 
 
@@ -199,6 +215,13 @@ def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
             case ast.AugAssign(target=ast.Name()):
                 continue
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=same))) if name == same:
+                continue
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(
+                    args=[ast.Tuple(elts=[ast.Name(id=same), *_]) | ast.List(elts=[ast.Name(id=same), *_]), *_]
+                ),
+            ) if name == same:
                 continue
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 yield name

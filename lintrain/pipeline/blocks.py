@@ -308,6 +308,26 @@ def spread_names(source: Source, names: set[str]) -> tuple[set[str], set[ast.Nam
     return known, {node for node in table if node.id in known}
 
 
+def handed_to_files(pipeline: Pipeline, names: set[str]) -> tuple[set[str], set[ast.Name]]:
+    """The names that these have in functions imported from other files of the script, and where they are handed on."""
+    sources = pipeline.sources.values()
+    functions: dict[str, list[ast.FunctionDef]] = {}
+    for source in sources:
+        for node in source.tree.body:
+            if isinstance(node, ast.FunctionDef):
+                functions.setdefault(node.name, []).append(node)
+    further, handed = set[str](), set[ast.Name]()
+    for source in sources:
+        imported = {each.asname or each.name for node in source.nodes_of(ast.ImportFrom) for each in node.names}
+        for call in source.nodes_of(ast.Call):
+            called = functions.get(call.func.id, []) if isinstance(call.func, ast.Name) else []
+            if len(called) == 1 and called[0].name in imported:
+                given = {name: each for name, each in given_names(called[0].args, call).items() if each.id in names}
+                further |= given.keys()
+                handed |= set(given.values())
+    return further, handed
+
+
 def way_out(pipeline: Pipeline, location: Location) -> list[tuple[ast.AST, Location]]:
     """The function around it; the function around the only call of it, with that call; and so on to the module."""
     source = pipeline.source_of(location)

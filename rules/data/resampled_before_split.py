@@ -85,11 +85,26 @@ class ResampledBeforeSplit(Rule):
 def _splits_of(source: Source) -> Iterator[Split]:
     """The splits of oversampled rows, in each function and at module level."""
     scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
+    kept = _kept_by_objects(source)
     for scope in scopes:
-        sampled: dict[str, Location] = {}
+        sampled: dict[str, Location] = dict(kept.get(scope, {}))
         for statement in _statements_of(scope.body):
             yield from _splits_in(source, statement, sampled)
             _follow(source, statement, sampled)
+
+
+def _kept_by_objects(source: Source) -> dict[ast.Module | ast.FunctionDef, dict[str, Location]]:
+    """The attributes that a method of a class gives oversampled rows, for its later methods; no other one sets them."""
+    found: dict[ast.Module | ast.FunctionDef, dict[str, Location]] = {}
+    for owner in source.nodes_of(ast.ClassDef):
+        known: dict[str, Location] = {}
+        for method in (each for each in owner.body if isinstance(each, ast.FunctionDef)):
+            found[method] = dict(known)
+            sampled: dict[str, Location] = dict(known)
+            for statement in _statements_of(method.body):
+                _follow(source, statement, sampled)
+            known = {name: at for name, at in sampled.items() if name.startswith("self.")}
+    return found
 
 
 def _statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -121,7 +136,7 @@ def _follow(source: Source, statement: ast.stmt, sampled: dict[str, Location]) -
     is_split = isinstance(statement.value, ast.Call) and _called(statement.value) in SPLITS
     made = source.location(statement) if repeats else None if is_split else next(parts, None)
     for target in statement.targets:
-        for name in _names_in(target) if not isinstance(target, ast.Subscript | ast.Attribute) else ():
+        for name in _bound_names(target):
             if made is None:
                 sampled.pop(name, None)
             else:
@@ -155,5 +170,15 @@ def _called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
+def _bound_names(target: ast.expr) -> set[str]:
+    """What a target binds: names, and `self.rows`; an entry of something else is none."""
+    if isinstance(target, ast.Attribute):
+        return _names_in(target) - {"self"} if ast.unparse(target.value) == "self" else set()
+    return _names_in(target) if not isinstance(target, ast.Subscript) else set()
+
+
 def _names_in(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    """The names in an expression, and the attributes of `self`."""
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    attributes = (each for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    return names | {f"self.{each.attr}" for each in attributes if ast.unparse(each.value) == "self"}

@@ -196,7 +196,18 @@ def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
         loss = backward.details.get("loss", backward.subject)
         if not is_kept and any(id(part) in holds for part in _with_graph(pipeline, loss)):
             return backward
+        if not is_kept and _is_judged(pipeline, kept):
+            return backward
     return None
+
+
+def _is_judged(pipeline: Pipeline, kept: Event) -> bool:
+    """Whether a tensor that is put behind others is the output that a loss of the same iteration is computed from."""
+    if "cat" not in pipeline.source_of(kept.location).lines[kept.location.line - 1] or kept.subject is UNKNOWN:
+        return False
+    loop = kept.loops[-1].location
+    judged = (loss for loss in pipeline.losses if loop.holds(loss.location))
+    return any(loss.prediction is not None and loss.prediction.value is kept.subject for loss in judged)
 
 
 def _with_graph(pipeline: Pipeline, loss: Value) -> Iterator[Value]:

@@ -1,7 +1,8 @@
 """Evaluation runs in train mode.
 
 Without `eval()`, dropout stays active, and batch normalization uses the statistics of each batch and updates its
-running statistics. The metrics are lower and differ from run to run, and validation data leaks into the model.
+running statistics. The metrics are lower and differ from run to run, and validation data leaks into the model. A
+teacher that is loaded to give targets, and was never put into eval mode, gives noisy ones.
 
 ## Bad
 
@@ -97,13 +98,27 @@ class TrainModeInEval(Rule[Claim]):
         for forward in pipeline.acts(Act.FORWARD):
             is_evaluation = evaluations.evaluates(pipeline, forward) or _evaluates_rows(pipeline, forward)
             is_evaluation = is_evaluation or (pipeline.source.is_partial and _runs_loaded_weights(pipeline, forward))
-            if not is_evaluation or not _may_differ(forward.subject):
+            is_teacher = (
+                not is_evaluation and _certainly_differs(forward) and evaluations.only_teaches(pipeline, forward)
+            )
+            if not (is_evaluation and _may_differ(forward.subject)) and not is_teacher:
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             if reason is not None:
-                finding = self._report(pipeline, forward, reason)
+                report = self._report_teacher if is_teacher else self._report
+                finding = report(pipeline, forward, reason)
                 found.setdefault(finding.location, finding)
         yield from found.values()
+
+    def _report_teacher(self, pipeline: Pipeline, forward: Event, reason: Related) -> Finding[Claim]:
+        shown = training_loops.callee_text(pipeline, forward) or "the model"
+        return self.finding(
+            forward.location,
+            f"`{shown}` gives targets in train mode, so they are noisy",
+            related=[reason],
+            help=f"call `{shown}.eval()` before the training",
+            claim=Claim(None),
+        )
 
     def _report(self, pipeline: Pipeline, forward: Event, reason: Related) -> Finding[Claim]:
         loop = evaluations.evaluation_loop(pipeline, forward)
@@ -147,6 +162,10 @@ class TrainModeInEval(Rule[Claim]):
             fixes.InsertBefore(locations[0].location, statement),
             safe=True,
         )
+
+
+def _certainly_differs(forward: Event) -> bool:
+    return forward.without_grad and modules.differs_by_mode(forward.subject)
 
 
 def _may_differ(model: Value) -> bool:

@@ -1,7 +1,8 @@
 """The best checkpoint is selected by an error metric, but the largest value counts as the best.
 
 By default, lower is better only for names that end in `loss`. For every other name, including an error rate or a
-perplexity, the Trainer keeps the checkpoint with the largest value, which is the worst one.
+perplexity, the Trainer keeps the checkpoint with the largest value, which is the worst one. A loop that keeps the
+best model by hand does the same with the comparison turned around: `if accuracy < best_accuracy:`.
 
 ## Bad
 
@@ -97,7 +98,19 @@ class Claim:
 class WrongMetricDirection(ArgumentsRule[Claim]):
     level = Level.ERROR
     judges_configurations = True
-    keywords = "Arguments|Config"
+    keywords = "Arguments|Config|best"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from super().check(pipeline)
+        for kept in schedule.kept_worst(pipeline.source):
+            which, order = ("largest", "lower") if kept.lower_is_better else ("smallest", "higher")
+            shown = f"`{kept.value}`" if len(kept.value) <= 24 else "value"
+            yield self.finding(
+                kept.location,
+                f"the model with the {which} {shown} is kept, but {order} is better",
+                help=f"turn the comparison with `{kept.best}` around",
+                subject=kept.best,
+            )
 
     def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         name = schedule.best_metric(arguments)

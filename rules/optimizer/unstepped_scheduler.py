@@ -261,6 +261,9 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
         return None
     (name,) = names
     spread, handed = blocks.spread_names(pipeline.source, names)
+    if len(pipeline.sources) > 1:
+        further, across = blocks.handed_to_files(pipeline, spread)
+        spread, handed = spread | further, handed | across
     named = pipeline.cached(_names_by_text, None)
     if not spread.isdisjoint(pipeline.cached(_imported_names, None)) or not ALL_NAMES.isdisjoint(named):
         return None
