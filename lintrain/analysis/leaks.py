@@ -1,13 +1,12 @@
-"""Preprocessors that see test rows: fitted on all rows before the split, or fitted again on the test rows."""
+"""Preprocessors that see test rows: they are fitted on all rows before the split."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import field, replace
 
-from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
+from lintrain.analysis.evaluations import EVALUATION_WORDS
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.pipeline.blocks import PlainFunction, given_back, given_names, plain_functions
@@ -132,6 +131,8 @@ def _copiers(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
 
 def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _Names) -> Iterator[Leak]:
     for statement in body:
+        if isinstance(statement, ast.For):
+            _note_windows(statement, names)
         value = statement.value if isinstance(statement, ast.Assign | ast.Expr | ast.Return) else None
         if value is None:
             continue
@@ -141,8 +142,68 @@ def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _N
         if isinstance(value, ast.Call) and pipeline.source.location(value) in known.splits:
             yield from _leaks(pipeline, value, names)
             names.parts |= set(targets)
+        passed = dict(_passed_on(pipeline, statement, names))
         _forget(names, targets)
+        names.learned |= passed
         _learn(pipeline, value, targets, known, names)
+
+
+WRAPS = frozenset(
+    {"array", "asarray", "moveaxis", "reshape", "stack", "tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy"}
+    | {"astype", "float", "DataFrame", "expand_dims", "transpose"}
+)
+"""What makes other arrays of the same rows."""
+
+
+def _note_windows(loop: ast.For, names: _Names) -> None:
+    """Record the lists that a loop fills with pieces of fitted rows: `x.append(rows[i - 30 : i])`."""
+    for node in ast.walk(loop):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=filled, attr="append"), args=[ast.Subscript(value=ast.Name(id=rows))]
+            ):
+                while isinstance(filled, ast.Subscript):
+                    filled = filled.value
+                if rows in names.learned and isinstance(filled, ast.Name):
+                    names.learned[filled.id] = names.learned[rows]
+            case _:
+                pass
+
+
+def _passed_on(pipeline: Pipeline, statement: ast.stmt, names: _Names) -> Iterator[tuple[str, _Learned]]:
+    """The names that a statement gives the same fitted rows in another form, or windows of them."""
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            pairs = list(zip(targets, values, strict=False))
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call(func=ast.Name(id=called)) as call):
+            pairs = [(target, call) for target in targets] if called in _windowing(pipeline) else []
+        case ast.Assign(targets=[target], value=value):
+            pairs = [(target, value)]
+        case _:
+            pairs = []
+    for target, value in pairs:
+        if not isinstance(value, ast.Call):
+            continue
+        name = value.func.attr if isinstance(value.func, ast.Attribute) else ast.unparse(value.func)
+        given = [*value.args[:1], *([value.func.value] if isinstance(value.func, ast.Attribute) else [])]
+        found = next((names.learned[code] for each in given if (code := _code(each)) in names.learned), None)
+        if found is not None and _code(target) and (name in WRAPS or name in _windowing(pipeline)):
+            yield _code(target), found
+
+
+def _windowing(pipeline: Pipeline) -> frozenset[str]:
+    """The functions of a file that cut their first parameter into windows."""
+    return pipeline.source.cached(_windowing_functions)
+
+
+def _windowing_functions(source: Source) -> frozenset[str]:
+    found: set[str] = set()
+    for function in source.nodes_of(ast.FunctionDef):
+        first = function.args.args[0].arg if function.args.args else ""
+        code = source.code(source.location(function))
+        if first and f".append({first}[" in code and isinstance(function.body[-1], ast.Return):
+            found.add(function.name)
+    return frozenset(found)
 
 
 def _leaks(pipeline: Pipeline, split: ast.Call, names: _Names) -> Iterator[Leak]:
@@ -245,153 +306,3 @@ def _fitted_by(pipeline: Pipeline, call: ast.Call, known: _Known, names: _Names)
 
 def _made_in_place(pipeline: Pipeline, owner: ast.expr, known: _Known) -> str | None:
     return known.classes.get(pipeline.source.location(owner)) if isinstance(owner, ast.Call) else None
-
-
-PREPROCESSORS = LEARNERS | {"CountVectorizer", "OneHotEncoder", "OrdinalEncoder"}
-
-
-SCALES = frozenset({"scale", "minmax_scale", "maxabs_scale", "robust_scale", "quantile_transform", "power_transform"})
-"""Functions of scikit-learn that fit a preprocessor on what they are given."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refit:
-    """A second fit of a preprocessor: its code, where, and where it was fitted on training rows.
-
-    `callee` is None if another object of the same class, or a function, is fitted.
-    """
-
-    learner: str
-    location: Location
-    callee: Location | None
-    first: Location
-
-
-@dataclass(slots=True)
-class _Fits:
-    """What the statements of one block fit: preprocessors by name, rows that were split off, and rows of training.
-
-    `classes` are those of names and calls; `held_out` are test rows with the training rows of the same split.
-    """
-
-    source: Source
-    made: dict[Location, str]
-    helpers: dict[str, PlainFunction]
-    learners: dict[str, Location | None]
-    classes: dict[str, str]
-    held_out: dict[str, str]
-    trained: list[tuple[str, ast.expr, Location]]
-
-
-def refitted(pipeline: Pipeline) -> Iterator[Refit]:
-    """Each second fit on rows that were split off for testing, or have a name for it; names of one block."""
-    source = pipeline.source
-    names = ((call.location, call.path) for call in pipeline.calls if call.path.startswith("sklearn."))
-    made = {at: name for at, path in names if (name := path.rpartition(".")[2]) in PREPROCESSORS | SCALES}
-    splits = {call.location for call in pipeline.calls if call.path == SPLIT}
-    if not made:
-        return
-    helpers = {name: each for name, each in source.cached(plain_functions).items() if _fits_itself(source, each, made)}
-    bodies = [source.tree.body, *(function.body for function in source.nodes_of(ast.FunctionDef))]
-    for body in bodies:
-        yield from _refits_in_block(body, splits, _Fits(source, made, helpers, {}, {}, {}, []))
-
-
-def _fits_itself(source: Source, function: PlainFunction, made: dict[Location, str]) -> bool:
-    """Whether each call of a function certainly fits a preprocessor of its own on its first parameter."""
-    first = function.node.args.args[0].arg if function.node.args.args else ""
-    fits = _Fits(source, made, {}, {}, {}, {}, [])
-    for statement in function.node.body:
-        call = statement.value if isinstance(statement, ast.Assign | ast.Expr | ast.Return) else None
-        if not isinstance(call, ast.Call):
-            continue
-        found = _fitted(call, fits)
-        if found is not None and first and ast.unparse(found[1]) == first:
-            return True
-        _bind(statement, call, fits, set())
-    return False
-
-
-def _refits_in_block(body: list[ast.stmt], splits: set[Location], fits: _Fits) -> Iterator[Refit]:
-    for statement in body:
-        value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
-        # `pd.DataFrame(scaler.fit_transform(rows))` fits as well.
-        for call in ast.walk(value) if value is not None else ():
-            if isinstance(call, ast.Call):
-                yield from _fit(call, fits)
-        _bind(statement, value, fits, splits)
-
-
-def _bind(statement: ast.stmt, call: ast.expr | None, fits: _Fits, splits: set[Location]) -> None:
-    """Record which names a statement gives preprocessors, and parts of a split."""
-    here = fits.source.location(call) if isinstance(call, ast.Call) else None
-    for target in statement.targets if isinstance(statement, ast.Assign) else []:
-        if isinstance(target, ast.Name):
-            fits.learners.pop(target.id, None)
-            if here in fits.made:
-                fits.learners[target.id], fits.classes[target.id] = None, fits.made[here]
-        elif isinstance(target, ast.Tuple) and here in splits:
-            pairs = zip(target.elts[1::2], target.elts[::2], strict=False)
-            fits.held_out |= {ast.unparse(test): ast.unparse(train) for test, train in pairs}
-
-
-def _fit(call: ast.Call, fits: _Fits) -> Iterator[Refit]:
-    """The refit that a call is; a first fit is noted."""
-    found = _fitted(call, fits)
-    if found is None:
-        return
-    (name, rows, kind), here = found, fits.source.location(call)
-    is_test, transforms = _is_test(rows, fits), isinstance(call.func, ast.Attribute) and call.func.attr != "fit"
-    first = fits.learners.get(name)
-    if first is not None and is_test and transforms:
-        yield Refit(name, here, fits.source.location(call.func), first)
-        return
-    if name in fits.learners and first is None and not is_test:
-        fits.learners[name] = here
-    if not is_test:
-        fits.trained.append((kind, rows, here))
-    elif transforms or not name:
-        same = (at for each, train, at in fits.trained if each == kind and _are_halves(train, rows, fits))
-        if (at := next(same, None)) is not None:
-            yield Refit(name or ast.unparse(call.func).removesuffix(".fit_transform"), here, None, at)
-
-
-def _fitted(call: ast.Call, fits: _Fits) -> tuple[str, ast.expr, str] | None:
-    """The name of the preprocessor that a call fits, if it has one, the rows, and its class or function."""
-    match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="fit" | "fit_transform"), args=[rows, *_]) if (
-            name in fits.learners
-        ):
-            return name, rows, fits.classes[name]
-        case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr="fit_transform"), args=[rows, *_]):
-            kind = fits.made.get(fits.source.location(made))
-            return ("", rows, kind) if kind is not None else None
-        case ast.Call(args=[rows, *_]) if fits.made.get(fits.source.location(call)) in SCALES:
-            return "", rows, fits.made[fits.source.location(call)]
-        case ast.Call(func=ast.Name(id=name), args=[rows]) if name in fits.helpers:
-            return "", rows, name
-        case _:
-            return None
-
-
-def _root(rows: ast.expr) -> str:
-    """The name behind `x_test`, `x_test.values` and `x_test[columns]`; empty for other code."""
-    while isinstance(rows, ast.Subscript | ast.Attribute | ast.Call):
-        rows = rows.func if isinstance(rows, ast.Call) else rows.value
-    return rows.id if isinstance(rows, ast.Name) else ""
-
-
-def _is_test(rows: ast.expr, fits: _Fits) -> bool:
-    """Whether rows were split off, or are named for an evaluation and not for training."""
-    name = _root(rows)
-    words = words_of(name)
-    return name in fits.held_out or (bool(words & EVALUATION_WORDS) and not words & TRAINING_WORDS)
-
-
-def _are_halves(train: ast.expr, test: ast.expr, fits: _Fits) -> bool:
-    """Whether two expressions are the same columns of training and of test rows, by their split or their names."""
-    one, other = _root(train), _root(test)
-    codes = [re.sub(rf"\b{name}\b", "rows", ast.unparse(rows)) for name, rows in ((one, train), (other, test))]
-    ones, others = words_of(one), words_of(other)
-    are_named = bool(ones & TRAINING_WORDS) and ones - TRAINING_WORDS == others - EVALUATION_WORDS
-    return codes[0] == codes[1] and (fits.held_out.get(other) == one or are_named)

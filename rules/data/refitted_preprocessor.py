@@ -59,7 +59,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import leaks
+from lintrain.analysis import refits
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes
 
 
@@ -76,7 +76,7 @@ class RefittedPreprocessor(Rule[Claim]):
     keywords = "fit_transform|scale("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        for refit in leaks.refitted(pipeline):
+        for refit in refits.refitted(pipeline):
             shown = f"`{refit.learner}`" if len(refit.learner) <= 30 else "this preprocessor"
             yield self.finding(
                 refit.location,
