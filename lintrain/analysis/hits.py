@@ -22,7 +22,7 @@ SAME_NUMBER = frozenset({"item", "cpu", "detach", "numpy", "tolist", "data", "fl
 WRAPS = frozenset({"enumerate", "tqdm", "track", "iter"})
 """Functions that give the batches of a loader."""
 
-LOADER = lazy_pattern(r"loader|_dl$|^dl$|batches$", re.IGNORECASE)
+LOADER = lazy_pattern(r"loader|_dl$|^dl$|(^|\.)[tv]l$|batches$", re.IGNORECASE)
 """Names of what gives batches."""
 
 
@@ -79,6 +79,111 @@ def of_last_batch(pipeline: Pipeline) -> Iterator[Hits]:
                 rows = ast.parse(divisor, mode="eval").body
                 if total == name and is_after and counts_rows(source, scope, loop, rows):
                     yield Hits(source.location(division), name, source.location(statement), divisor)
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritten:
+    """A result that each batch sets: where it is read after the loop, its name, and where a batch sets it.
+
+    `is_left` if the loop is left after its first batch instead, `is_count` if the batch starts a count again.
+    """
+
+    location: Location
+    name: str
+    set_at: Location
+    is_left: bool = False
+    is_count: bool = False
+
+
+def may_evaluate(source: Source) -> bool:
+    """Whether a file that trains nothing may evaluate: it goes through batches, and names eval mode or `no_grad`."""
+    return MODES.search(source.text) is not None and bool(source.cached(_loops_over_loaders))
+
+
+MODES = lazy_pattern(r"\.eval\(\)|no_grad|inference_mode")
+
+
+def overwritten(pipeline: Pipeline) -> Iterator[Overwritten]:
+    """The scores of one batch that stand for all: each batch sets them, or the first returns them."""
+    source = pipeline.source
+    if mentions(pipeline, WHOLE):
+        return
+    for loop, _ in source.cached(_loops_over_loaders):
+        if any(_trains(node) for node in walk(loop)):
+            continue
+        yield from _returned_early(source, loop)
+        if not _leaves(loop):
+            # Hits and rows that start from 0 with each batch make one wrong share.
+            repeated = _set_again(source, blocks.scope_of(pipeline, source.location(loop)), loop)
+            yield from {each.location.line: each for each in reversed(list(repeated))}.values()
+
+
+def _trains(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in {"backward", "step", "zero_grad"}
+
+
+def _returned_early(source: Source, loop: ast.For) -> Iterator[Overwritten]:
+    """A `return` that ends the body of the loop, of what the loop adds up."""
+    *_, last = _plain_statements(loop)
+    sums = {total: each for each, total in additions_in(loop)}
+    if isinstance(last, ast.Return) and last.value is not None:
+        read = [total for total in sums if total in _names(last.value)]
+        if read:
+            yield Overwritten(source.location(last), read[0], source.location(sums[read[0]]), is_left=True)
+
+
+def _set_again(source: Source, scope: ast.AST, loop: ast.For) -> Iterator[Overwritten]:
+    for statement in _plain_statements(loop):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float())):
+                is_count = any(total == name for _, total in additions_in(loop))
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_score(value, loop):
+                is_count = False
+            case _:
+                continue
+        reads = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == name]
+        inside = {id(each) for each in walk(loop)}
+        stores = [each for each in reads if isinstance(each.ctx, ast.Store)]
+        read_inside = [each for each in reads if id(each) in inside and isinstance(each.ctx, ast.Load)]
+        after = [each for each in reads if each.lineno > (loop.end_lineno or 0) and isinstance(each.ctx, ast.Load)]
+        is_single = sum(id(each) in inside for each in stores) == 1 + is_count
+        is_kept = any(each.lineno > (loop.end_lineno or 0) for each in stores)
+        if is_count and isinstance(statement, ast.Assign):
+            is_single = is_single and not _nested(loop)
+        if after and is_single and not is_kept and not read_inside:
+            yield Overwritten(source.location(after[0]), name, source.location(statement), is_count=is_count)
+
+
+def _nested(loop: ast.For) -> bool:
+    return any(isinstance(node, ast.For | ast.While) for node in walk(loop) if node is not loop)
+
+
+def _plain_statements(loop: ast.For) -> list[ast.stmt]:
+    """The statements that every iteration of a loop runs, also those in its `with` blocks."""
+    found: list[ast.stmt] = []
+    pending = list(reversed(loop.body))
+    while pending:
+        statement = pending.pop()
+        pending.extend(reversed(statement.body) if isinstance(statement, ast.With) else [])
+        found.append(statement)
+    return found
+
+
+def _is_score(node: ast.expr, loop: ast.For) -> bool:
+    """Whether an expression is a score or a loss of one batch: a mean of comparisons, hits, or a loss."""
+    match _number(node):
+        case ast.Call(func=ast.Attribute(value=inner, attr="mean"), args=[]):
+            return _is_comparison(inner)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "np"), attr="mean"), args=[inner]):
+            return _is_comparison(inner)
+        case ast.Call(func=ast.Name() | ast.Attribute() as callee, args=[_, _, *_]):
+            return LOSS_NAME.search(ast.unparse(callee)) is not None
+        case inner:
+            return _is_hits(inner, loop)
+
+
+LOSS_NAME = lazy_pattern(r"(^|[._])(crit\w*|loss\w*|\w*_loss|cross_entropy|loss_fn|ce)$", re.IGNORECASE)
+"""Names of what computes a loss from outputs and targets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
+from itertools import combinations
 
 from lintrain.analysis import expressions
 from lintrain.analysis.loaders import loaders_in
@@ -50,6 +52,10 @@ OF_LOADER = lazy_pattern(r"DataLoader\(\s*(?:dataset\s*=\s*)?(?P<rows>[A-Za-z_][
 """The code of a loader, with the name of its data set."""
 
 LOADER = lazy_pattern(r"(loader|_dl|batches)\b", re.IGNORECASE)
+
+
+MOST_STEPS = 32
+"""Calls of `step` of schedules that are compared with each other."""
 
 
 class Unit(StrEnum):
@@ -129,6 +135,24 @@ def double_pace(pipeline: Pipeline, scheduler: Scheduler) -> tuple[Pace, Pace] |
     if by_batch is None or by_epoch is None or by_batch.training.loop is not by_epoch.training.loop:
         return None
     return by_batch, by_epoch
+
+
+def steps_in_two_places(pipeline: Pipeline) -> Iterator[tuple[Event, Event, bool]]:
+    """Two steps of one schedule in every iteration of a loop that trains, the later one last.
+
+    With whether the first is on every batch and the second once per epoch.
+    """
+    steps = [step for step in pipeline.acts(Act.SCHEDULER_STEP) if step.loops and takes_no_argument(step)]
+    for first, second in combinations(steps[:MOST_STEPS], 2):
+        is_same = first.subject is second.subject and first.location != second.location
+        if not is_same or first.reading != second.reading or first.conditions or second.conditions:
+            continue
+        updates = [each for each in pipeline.acts(Act.STEP) if each.loops[: len(second.loops)] == second.loops]
+        between = [each for each in updates if first.order < each.order < second.order]
+        if first.loops == second.loops and updates and not between:
+            yield first, second, False
+        elif first.loops[:-1] == second.loops and any(each.loops == first.loops for each in updates):
+            yield first, second, True
 
 
 def pace_of_updates(pipeline: Pipeline, scheduler: Scheduler) -> tuple[Pace, int] | None:

@@ -11,6 +11,7 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import expression
 from lintrain.interpreter.core.scope import Scope
+from lintrain.interpreter.grad_modes import SWITCHES, modes_set
 from lintrain.interpreter.imports import library
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Arithmetic, Discard
@@ -24,6 +25,7 @@ from lintrain.pipeline.values.python import (
     Constant,
     Instance,
     Library,
+    LibraryObject,
     Literal,
     Mapping,
     OneOf,
@@ -58,6 +60,9 @@ def evaluate_discarded(reader: Reader, node: ast.Expr, scope: Scope) -> None:
     """Evaluate a statement's expression whose value is thrown away."""
     value = dispatch.evaluate(reader, node.value, scope)
     call = node.value
+    if isinstance(value, LibraryObject) and value.path in SWITCHES:
+        # `torch.set_grad_enabled(False)` as a statement holds until the function ends, or another one.
+        reader.grad_modes.extend((None,) if reader.conditions else modes_set(value))
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return
     record, options = reader.record, options_of(value)

@@ -66,6 +66,22 @@ def turns_grad_off(manager: Value) -> bool:
             return False
 
 
+GRAD = frozenset({"torch.enable_grad", "torch.autograd.enable_grad", "torch.autograd.grad_mode.enable_grad"})
+
+
+def modes_set(manager: Value) -> tuple[bool | None, ...]:
+    """What a manager, or a decorator, sets autograd to: nothing, or one of on, off and not known."""
+    match manager:
+        case LibraryObject() | Library() if manager.path in NO_GRAD:
+            return (False,)
+        case LibraryObject() | Library() if manager.path in GRAD:
+            return (True,)
+        case LibraryObject() if manager.path in SWITCHES:
+            return (_switched_on(manager),)
+        case _:
+            return (None,) if turns_grad_off(manager) else ()
+
+
 def switches_grad(manager: Value) -> bool:
     """Whether autograd inside `with manager` depends on a value of the script: `phase == "train"`."""
     return isinstance(manager, LibraryObject) and manager.path in SWITCHES and _switched_on(manager) is None

@@ -18,7 +18,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.core.scope import Scope
 from lintrain.interpreter.functions import sole_base, transfer_of
-from lintrain.interpreter.grad_modes import CHANGES, is_without_grad, note_change
+from lintrain.interpreter.grad_modes import CHANGES, is_without_grad, modes_set, note_change
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall
@@ -233,7 +233,11 @@ def _run_in(reader: Reader, frame: Frame, function: Function) -> Value:
     # ends only its own.
     turns_off = is_without_grad(function.decorators)
     reader.without_grad += turns_off
+    known = len(reader.grad_modes)
+    for mark in function.decorators:
+        reader.grad_modes.extend(modes_set(mark) or ((None,) if turns_off else ()))
     result = _run_body(reader, function, frame.scope)
+    del reader.grad_modes[known:]
     reader.without_grad -= turns_off
     reader.frames.pop()
     return UNKNOWN if function.is_wrapped else result

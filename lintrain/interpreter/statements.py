@@ -14,7 +14,7 @@ from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import derived_transfer, statement
 from lintrain.interpreter.core.scope import Scope
 from lintrain.interpreter.core.storing import assign
-from lintrain.interpreter.grad_modes import note_change, switches_grad, turns_grad_off
+from lintrain.interpreter.grad_modes import modes_set, note_change, switches_grad, turns_grad_off
 from lintrain.interpreter.invocation import ContextCall
 from lintrain.interpreter.layer_shapes import OPEN
 from lintrain.pipeline.events import Act
@@ -205,8 +205,11 @@ def _enter(reader: Reader, items: Sequence[ast.withitem], body: Sequence[ast.stm
     # one.
     reader.without_grad += turns_off
     reader.grad_switches.extend(switch)
+    known = len(reader.grad_modes)
+    reader.grad_modes.extend(modes_set(manager))
     flow = inside(_entered(reader, manager, item))
     _leave_context(reader, manager, item)
+    del reader.grad_modes[known:]
     reader.without_grad -= turns_off
     del reader.grad_switches[len(reader.grad_switches) - len(switch) :]
     return flow

@@ -109,8 +109,8 @@ class Condition:
 class Event:
     """One effect: what was done, where, to which value, and inside which loops and conditions.
 
-    `without_grad` if autograd was off; `switches` are the conditions, as code, on which it was on;
-    `function` names the script's function it happened in;
+    `without_grad` if autograd was off or may have been, `is_off` if it certainly was; `switches` are the conditions,
+    as code, on which it was on; `function` names the script's function it happened in;
     `uncalled` if the file does not call that function, so that its surroundings are not known;
     `reading` numbers the unused function that is read with what it calls, 0 for the script itself.
     """
@@ -127,6 +127,7 @@ class Event:
     details: Mapping[str, Value] = field(default_factory=lambda: {})
     switches: tuple[str, ...] = ()
     reading: int = 0
+    is_off: bool = False
 
     def records_for(self, backward: Event) -> bool:
         """Whether autograd is certainly on here whenever a backward call runs."""

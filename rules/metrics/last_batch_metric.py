@@ -62,16 +62,42 @@ from collections.abc import Iterator
 from itertools import chain
 
 from lintrain.analysis import hits
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 
 class LastBatchMetric(Rule):
     level = Level.WARNING
-    keywords = "_score|_report|_matrix|_error|sum( & for"
+    keywords = "_score|_report|_matrix|_error|sum(|mean(|loss|crit & for"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return hits.may_evaluate(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         metrics = (self._report_metric(found) for found in hits.metrics_of_last_batch(pipeline))
-        yield from one_per_location(chain(metrics, map(self._report, hits.of_last_batch(pipeline))))
+        counts = map(self._report, hits.of_last_batch(pipeline))
+        others = map(self._report_overwritten, hits.overwritten(pipeline))
+        lines: dict[int, Finding] = {}
+        for found in one_per_location(chain(metrics, counts, others)):
+            lines.setdefault(found.location.line, found)
+        yield from lines.values()
+
+    def _report_overwritten(self, found: hits.Overwritten) -> Finding:
+        name = f"`{found.name}`" if len(found.name) <= 40 else "this"
+        if found.is_left:
+            return self.finding(
+                found.location,
+                f"returns {name} after the first batch",
+                related=[Related(found.set_at, "adds up what is never more than one batch", "count")],
+                help="return after the loop",
+            )
+        return self.finding(
+            found.location,
+            f"{name} is that of the last batch only",
+            related=[Related(found.set_at, "set again by each batch", "count")],
+            help="set it to 0 before the loop" if found.is_count else "add up what all batches give, or collect it",
+        )
 
     def _report(self, found: hits.Hits) -> Finding:
         return self.finding(

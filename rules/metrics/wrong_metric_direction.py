@@ -21,6 +21,19 @@ best model by hand does the same with the comparison turned around: `if accuracy
         compute_metrics=judge,
     )
 
+The same of a schedule that watches the accuracy, and lowers the rate when it stops to fall:
+
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=2)
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        with torch.no_grad():
+            hits = sum((net(x).argmax(1) == y).sum().item() for x, y in train_loader)
+        accuracy = hits / len(train_loader.dataset)
+        plateau.step(accuracy)  # <- wrong-metric-direction
+
 ## Good
 
     def judge(prediction):
@@ -78,12 +91,27 @@ Transformers documentation, `TrainingArguments.greater_is_better`; `TrainingArgu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule as schedule
-from lintrain.analysis import expressions, trainer_methods
+from lintrain.analysis import expressions, trainer_methods, training_loops
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Scheduler
+from lintrain.pipeline.values.python import text_of
 from lintrain.pipeline.values.training import TrainingArguments
-from lintrain.rule import ArgumentsRule, Evidence, Finding, Level, Pipeline, Related, Verdict, dataclass, fixes
+from lintrain.rule import (
+    ArgumentsRule,
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Verdict,
+    dataclass,
+    fixes,
+)
 
 LOWER_IS_BETTER = frozenset({"cer", "error", "eval_error", "mae", "mse", "perplexity", "ppl", "rmse", "wer"})
 
@@ -98,19 +126,38 @@ class Claim:
 class WrongMetricDirection(ArgumentsRule[Claim]):
     level = Level.ERROR
     judges_configurations = True
-    keywords = "Arguments|Config|best"
+    keywords = "Arguments|Config|best|Plateau"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from super().check(pipeline)
-        for kept in schedule.kept_worst(pipeline.source):
-            which, order = ("largest", "lower") if kept.lower_is_better else ("smallest", "higher")
-            shown = f"`{kept.value}`" if len(kept.value) <= 24 else "value"
-            yield self.finding(
-                kept.location,
-                f"the model with the {which} {shown} is kept, but {order} is better",
-                help=f"turn the comparison with `{kept.best}` around",
-                subject=kept.best,
-            )
+        yield from map(self._report_kept, schedule.kept_worst(pipeline.source))
+        found: dict[Location, Finding[Claim]] = {}
+        for step in pipeline.acts(Act.SCHEDULER_STEP):
+            watched, wanted = training_loops.text_of_event(step, "watched"), _direction_of(step)
+            actual = _wanted(watched)
+            if actual and wanted and actual != wanted:
+                found.setdefault(step.location, self._report_plateau(step, watched, wanted))
+        yield from found.values()
+
+    def _report_kept(self, kept: schedule.KeptWorst) -> Finding[Claim]:
+        which, order = ("largest", "lower") if kept.lower_is_better else ("smallest", "higher")
+        shown = f"`{kept.value}`" if len(kept.value) <= 24 else "value"
+        return self.finding(
+            kept.location,
+            f"the model with the {which} {shown} is kept, but {order} is better",
+            help=f"turn the comparison with `{kept.best}` around",
+            subject=kept.best,
+        )
+
+    def _report_plateau(self, step: Event, watched: str, wanted: str) -> Finding[Claim]:
+        way = "rise" if wanted == "min" else "fall"
+        made = step.subject.origin
+        return self.finding(
+            step.location,
+            f"`{watched}` should {way}, but the schedule waits for the opposite",
+            related=[Related(made, f"mode `{wanted}`", "schedule")] if made else [],
+            help="set `mode` to " + ("`max`" if wanted == "min" else "`min`"),
+        )
 
     def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         name = schedule.best_metric(arguments)
@@ -158,6 +205,28 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
             return None
         title = f"keep the smallest `{finding.claim.metric}`"
         return fixes.Fix.of(title, fixes.AddArgument(finding.location, "greater_is_better", "False"), safe=True)
+
+
+FALLS = frozenset({"loss", "losses", "error", "err", "perplexity", "ppl", "mae", "mse", "rmse", "wer", "cer"})
+RISES = frozenset({"acc", "accuracy", "f1", "auc", "auroc", "iou", "miou", "dice", "precision", "recall", "bleu"})
+
+
+def _wanted(watched: str) -> str:
+    """`min` or `max` for a metric, by its name; empty for others, and where code computes something of it."""
+    name = re.sub(r"\.item\(\)$|\[-1\]$", "", watched)
+    words = training_loops.words_of(name.rpartition(".")[2])
+    if not re.fullmatch(r"[\w.]+", name) or bool(words & FALLS) == bool(words & RISES):
+        return ""
+    return "min" if words & FALLS else "max"
+
+
+def _direction_of(step: Event) -> str:
+    """The `mode` of the schedule that a step certainly belongs to; empty if it watches nothing, or is not known."""
+    schedule = step.subject
+    if not isinstance(schedule, Scheduler) or schedule.name != "ReduceLROnPlateau" or not schedule.is_complete:
+        return ""
+    mode = schedule.given.get("mode")
+    return "min" if mode is None else text_of(mode.value) or ""
 
 
 def _is_negated(pipeline: Pipeline, settings: TrainingArguments) -> bool:

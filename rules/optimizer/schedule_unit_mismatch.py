@@ -170,6 +170,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lintrain.analysis import lightning_modules, lr_schedules
+from lintrain.pipeline.events import Event
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import Sequence, literal
@@ -203,6 +204,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
     keywords = "sched|Sched|LR"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found_twice: dict[Location, Finding[Claim]] = {}
         for scheduler in pipeline.schedulers:
             length, pace = lr_schedules.length_of(scheduler), lr_schedules.pace_of(pipeline, scheduler)
             found: list[Finding[Claim]] = []
@@ -217,7 +219,11 @@ class ScheduleUnitMismatch(Rule[Claim]):
             if (rows := lr_schedules.rows_in(pipeline, scheduler)) is not None:
                 yield self._by_rows(rows)
             if pace is None and (both := lr_schedules.double_pace(pipeline, scheduler)) is not None:
-                yield self._twice(pipeline, *both)
+                twice = self._twice(pipeline, both[0].step, both[1].step, by_batch=True)
+                found_twice[twice.location] = twice
+        for first, second, by_batch in lr_schedules.steps_in_two_places(pipeline):
+            found_twice.setdefault(second.location, self._twice(pipeline, first, second, by_batch=by_batch))
+        yield from found_twice.values()
         for configured in lightning_modules.configured_schedules(pipeline):
             yield from self._in_lightning(pipeline, configured)
 
@@ -268,12 +274,13 @@ class ScheduleUnitMismatch(Rule[Claim]):
             help="count batches: `len(loader) * epochs`, divided by the batches that are accumulated",
         )
 
-    def _twice(self, pipeline: Pipeline, by_batch: lr_schedules.Pace, by_epoch: lr_schedules.Pace) -> Finding[Claim]:
-        step = pipeline.code(by_epoch.step.location)
+    def _twice(self, pipeline: Pipeline, first: Event, second: Event, *, by_batch: bool) -> Finding[Claim]:
+        step = pipeline.code(second.location)
+        often = "runs once per epoch, and on every batch as well" if by_batch else "is the second step in each round"
         return self.finding(
-            by_epoch.step.location,
-            f"`{step}` runs once per epoch, and on every batch as well",
-            related=[Related(by_batch.step.location, "stepped here on every batch", "step")],
+            second.location,
+            f"`{step}` {often}",
+            related=[Related(first.location, "stepped here" + (" on every batch" if by_batch else ""), "step")],
             help="step the schedule at one of the two places",
             level=Level.WARNING,
         )

@@ -211,6 +211,9 @@ class DetachedLoss(Rule[Claim]):
                 continue
             found.setdefault(new.location, self._report_new(new))
         for event in pipeline.acts(events.Act.BACKWARD):
+            off = _computed_off(pipeline, event)
+            if off is not None and not any(off.holds(location) for location in found):
+                found.setdefault(event.location, self._report_switched(event, off))
             useless = _useless_pass(pipeline, event)
             if useless is not None and event.location not in found:
                 found[event.location] = self._report_term(pipeline, event, useless)
@@ -232,6 +235,16 @@ class DetachedLoss(Rule[Claim]):
             related=[Related(cut.sink, "`backward` reaches no parameter from here", "backward")],
             help="compute the loss from the output of the network, with operations of torch",
             claim=Claim(None, is_part=not cut.is_whole),
+        )
+
+    def _report_switched(self, event: events.Event, off: Location) -> Finding[Claim]:
+        text = training_loops.text_of_event(event)
+        return self.finding(
+            event.location,
+            f"`{text}` has no gradient: autograd is off where it is computed",
+            related=[Related(off, "computed here", "pass")],
+            help="switch autograd on for what `backward` is called on",
+            claim=Claim(None),
         )
 
     def _report_term(self, pipeline: Pipeline, event: events.Event, useless: events.Event) -> Finding[Claim]:
@@ -358,6 +371,30 @@ def _useless_pass(pipeline: Pipeline, backward: events.Event) -> events.Event | 
     parts = {key: expressions.parts_shared(pipeline, [each.subject for each in some]) for key, some in passes.items()}
     useless = [key for key, some in parts.items() if some.isdisjoint(trained)]
     return passes[useless[0]][-1] if useless and len(useless) < len(parts) else None
+
+
+def _computed_off(pipeline: Pipeline, backward: events.Event) -> Location | None:
+    """The statement that computes the loss of a backward call, if autograd is certainly off around all of it."""
+    name = training_loops.text_of_event(backward)
+    known = [each for each in options_of(backward.details["loss"]) if not isinstance(each, Unknown)]
+    if not name.isidentifier() or known:
+        return None
+    around = blocks.scope_of(pipeline, backward.location)
+    for each in reversed([*expressions.assignments_in_file(pipeline.source_of(backward.location))]):
+        is_before = each.location < backward.location and blocks.scope_of(pipeline, each.location) is around
+        if is_before and any(target.code == name for target in each.targets):
+            inside = [event for event in pipeline.events if each.location.holds(event.location)]
+            seen = [event for event in inside if event.order < backward.order and event.reading == backward.reading]
+            return each.location if seen and _last_reading_is_off(seen) else None
+    return None
+
+
+def _last_reading_is_off(seen: list[events.Event]) -> bool:
+    """Whether autograd was off when a statement was read last: a loop over phases reads it once for each."""
+    first = seen[-1].location
+    orders = [event.order for event in seen if event.location == first]
+    last = [event for event in seen if len(orders) < 2 or event.order > orders[-2]]
+    return all(event.is_off for event in last)
 
 
 def _stepping_after(pipeline: Pipeline, backward: events.Event) -> list[Optimizer]:

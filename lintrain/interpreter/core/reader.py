@@ -99,6 +99,8 @@ class Reader:
     without_grad: int = 0
     grad_switches: list[str] = field(default_factory=list[str])
     """The code of the conditions on which autograd is on here: `phase == "train"`."""
+    grad_modes: list[bool | None] = field(default_factory=list[bool | None])
+    """What managers and decorators around the code set autograd to, the innermost last; None if that is not known."""
     uncalled: bool = False
     reading: int = 0
     """The number of the unused function that is being read, 0 for the script itself."""
@@ -196,8 +198,14 @@ class Reader:
                 details,
                 tuple(self.grad_switches),
                 self.reading,
+                self.grad_is_off,
             )
         )
+
+    @property
+    def grad_is_off(self) -> bool:
+        """Whether autograd is certainly off here: `without_grad` also counts managers that may do anything."""
+        return bool(self.grad_modes) and self.grad_modes[-1] is False
 
     @contextmanager
     def condition(self, location: Location, condition: Condition | None = None) -> Generator[None]:
@@ -212,11 +220,13 @@ class Reader:
     def aside(self) -> Generator[None]:
         """Code that a library calls when it chooses and any number of times, such as a collate function."""
         before = (self.loops, self.guards, self.without_grad, self.grad_switches, self.uncalled)
+        modes, self.grad_modes = self.grad_modes, []
         self.loops, self.guards, self.without_grad, self.grad_switches, self.uncalled = [], 0, 0, [], True
         try:
             yield
         finally:
             self.loops, self.guards, self.without_grad, self.grad_switches, self.uncalled = before
+            self.grad_modes = modes
 
     @contextmanager
     def guard(self) -> Generator[None]:

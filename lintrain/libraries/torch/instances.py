@@ -133,7 +133,10 @@ def _step(call: Call) -> Value:
         scaled_step(call)
     # By name, in this order: `lr_scheduler.step()` must not count as a step of an optimizer called `lr...`.
     elif SCHEDULE.search(name):
-        call.reader.act(Act.SCHEDULER_STEP, call.location, call.receiver)
+        has_argument = Constant(bool(call.positional or call.keywords or call.is_open))
+        call.reader.act(
+            Act.SCHEDULER_STEP, call.location, call.receiver, text=Constant(name), has_argument=has_argument
+        )
     elif not OTHER_STEPS.search(name):
         is_optimizer = Constant(OPTIMIZER.search(name) is not None)
         call.reader.act(Act.STEP, call.location, call.receiver, text=Constant(name), named=is_optimizer)

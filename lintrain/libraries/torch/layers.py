@@ -212,6 +212,7 @@ def loss_of(call: Call, name: str, options: dict[str, Value]) -> Value:
     made = Operation(name, call.location, call.text)
     shape = Shape((), False) if _averages(options) else _unreduced(name, options, prediction)
     cut = _cut_of(prediction.value if prediction else Unknown(), target.value if target else Unknown())
+    cut = cut or without_graph(call)
     passes = graph_of(given.value for given in (prediction, target) if given)
     return Tensor(
         Role.LOSS, text=call.text, made=made, shape=shape, kind="float", cut=cut, origin=call.location, passes=passes
@@ -249,6 +250,11 @@ def _unreduced(name: str, options: dict[str, Value], prediction: Argument | None
 def _averages(options: dict[str, Value]) -> bool:
     reduction = options.get("reduction")
     return reduction is None or text_of(reduction) in {"mean", "sum"}
+
+
+def without_graph(call: Call) -> Operation | None:
+    """What keeps the result of a call off the graph, if autograd is certainly off around it."""
+    return Operation("no_grad", call.location, call.text) if call.reader.grad_is_off else None
 
 
 def _cut_of(prediction: Value, target: Value) -> Operation | None:

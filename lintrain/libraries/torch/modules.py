@@ -24,7 +24,7 @@ from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES, graph_of
 from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import cast, mode_of, note_module_attribute
-from lintrain.libraries.torch.layers import function_loss, module_loss, through
+from lintrain.libraries.torch.layers import function_loss, module_loss, through, without_graph
 from lintrain.libraries.torch.tensors import activated
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
@@ -168,6 +168,7 @@ def _call_module(call: Call) -> Value:
     result = through(call, module, given)
     if isinstance(result, Tensor):
         result.passes = frozenset() if call.reader.without_grad else graph_of([given]) | own
+        result.cut = without_graph(call) or result.cut
     return result
 
 

@@ -273,6 +273,7 @@ OF_TORCH = {
     "MultiStepLR": ("optimizer", "milestones", "gamma"),
     "OneCycleLR": ("optimizer", "max_lr", "total_steps", "epochs", "steps_per_epoch"),
     "PolynomialLR": ("optimizer", "total_iters"),
+    "ReduceLROnPlateau": ("optimizer", "mode"),
     "SequentialLR": ("optimizer", "schedulers", "milestones"),
     "StepLR": ("optimizer", "step_size", "gamma"),
 }
@@ -313,9 +314,12 @@ def _made(call: Call, parameters: tuple[str, ...]) -> Value:
 def _step_schedule(call: Call) -> Value:
     """A step of the schedule; one that gets an epoch or a loss (`has_argument`) depends on that."""
     has_argument = Constant(bool(call.positional or call.keywords or call.is_open))
+    given = [*call.positional, *call.keywords.values()]
+    watched = Constant(given[0].text if len(given) == 1 else "")
     call.reader.act(
-        Act.SCHEDULER_STEP, call.location, call.receiver, text=Constant(call.receiver_text), has_argument=has_argument
-    )
+        Act.SCHEDULER_STEP, call.location, call.receiver,
+        text=Constant(call.receiver_text), has_argument=has_argument, watched=watched,
+    )  # fmt: skip
     return UNKNOWN
 
 

@@ -1,0 +1,87 @@
+"""`ReduceLROnPlateau` is stepped without the metric that it watches.
+
+It lowers the rate when a metric stops to improve, so `step` needs the value of that metric. Without it, the first call
+raises a `TypeError`, after a whole epoch of training.
+
+## Bad
+
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=3)
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        scheduler.step()  # <- plateau-without-metric
+
+## Good
+
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=3)
+    for epoch in range(epochs):
+        total = 0.0
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            loss = criterion(net(x), y)
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        scheduler.step(total / len(train_loader))
+
+## When it is fine
+
+The schedule is one of several, and a condition tells them apart:
+
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2)
+    if patience:
+        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=patience)
+    for epoch in range(epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        if patience:
+            scheduler.step(0.5)
+        else:
+            scheduler.step()
+
+## Fix
+
+None: which metric is watched is your choice.
+
+## References
+
+PyTorch documentation, `torch.optim.lr_scheduler.ReduceLROnPlateau`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import lr_schedules
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Scheduler
+from lintrain.pipeline.values.python import options_of
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
+
+
+class PlateauWithoutMetric(Rule):
+    level = Level.ERROR
+    keywords = "Plateau"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Location, Finding] = {}
+        for event in pipeline.acts(Act.SCHEDULER_STEP):
+            schedules = [each for each in options_of(event.subject) if isinstance(each, Scheduler)]
+            is_certain = len(schedules) == len(options_of(event.subject)) and not event.conditions
+            plateaus = [each for each in schedules if each.name == "ReduceLROnPlateau"]
+            if plateaus and len(plateaus) == len(schedules) and is_certain and lr_schedules.takes_no_argument(event):
+                found.setdefault(event.location, self._report(event, plateaus[0]))
+        yield from found.values()
+
+    def _report(self, event: Event, schedule: Scheduler) -> Finding:
+        made = schedule.origin
+        return self.finding(
+            event.location,
+            "`ReduceLROnPlateau.step` needs the metric that it watches",
+            related=[Related(made, "made here", "origin")] if made else [],
+            help="pass the loss of the validation: `scheduler.step(val_loss)`",
+        )
