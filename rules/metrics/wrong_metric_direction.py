@@ -21,19 +21,6 @@ best model by hand does the same with the comparison turned around: `if accuracy
         compute_metrics=judge,
     )
 
-The same of a schedule that watches the accuracy, and lowers the rate when it stops to fall:
-
-    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=2)
-    for epoch in range(epochs):
-        for x, y in train_loader:
-            optimizer.zero_grad()
-            criterion(net(x), y).backward()
-            optimizer.step()
-        with torch.no_grad():
-            hits = sum((net(x).argmax(1) == y).sum().item() for x, y in train_loader)
-        accuracy = hits / len(train_loader.dataset)
-        plateau.step(accuracy)  # <- wrong-metric-direction
-
 ## Good
 
     def judge(prediction):

@@ -5,6 +5,7 @@ raises a `TypeError`, after a whole epoch of training.
 
 ## Bad
 
+    # raises TypeError: ReduceLROnPlateau.step() missing 1 required positional argument: 'metrics'
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=3)
     for epoch in range(epochs):
         for x, y in train_loader:
@@ -30,6 +31,7 @@ raises a `TypeError`, after a whole epoch of training.
 
 The schedule is one of several, and a condition tells them apart:
 
+    patience = len(loader) // 100
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2)
     if patience:
         scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=patience)
