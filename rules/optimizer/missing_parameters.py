@@ -142,6 +142,7 @@ PyTorch documentation, `torch.optim`, "Constructing it".
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 
@@ -183,7 +184,7 @@ class MissingParameters(Rule):
             return
         trained = expressions.parts_shared(pipeline, _trained(pipeline))
         found: dict[Location, Finding] = {}
-        for training in training_loops.training_loops(pipeline) if trained else ():
+        for training in _trainings(pipeline) if trained else ():
             forwards = list(_forwards(training))
             ran = expressions.parts_shared(pipeline, (forward.subject for forward in forwards))
             if trained.isdisjoint(ran) and _may_run_otherwise(pipeline, training):
@@ -232,7 +233,7 @@ class MissingParameters(Rule):
                 )
 
     def _report(self, pipeline: Pipeline, forward: events.Event, training: training_loops.TrainingLoop) -> Finding:
-        name = pipeline.names_of(forward.subject)[0].name
+        name = _names_of(pipeline, forward.subject)[0]
         created = forward.subject.origin
         given = _only_parameters(pipeline, forward)
         code = f"[*{pipeline.code(given)}, *{name}.parameters()]" if given else ""
@@ -266,6 +267,47 @@ class MissingParameters(Rule):
         return fixes.Fix.of("pass these parameters to the optimizer", *edits, safe=False) if edits else None
 
 
+def _trainings(pipeline: Pipeline) -> Iterator[training_loops.TrainingLoop]:
+    """The training loops, and the functions that train one step and that the file itself does not call."""
+    yield from training_loops.training_loops(pipeline)
+    for backward in pipeline.acts(events.Act.BACKWARD):
+        if backward.loops or not backward.uncalled:
+            continue
+        inside = [each for each in pipeline.events if each.reading == backward.reading and not each.loops]
+        steps = tuple(each for each in inside if each.act is events.Act.STEP and each.order > backward.order)
+        around = blocks.scope_of(pipeline, backward.location)
+        if steps and isinstance(around, ast.FunctionDef):
+            loop = events.Loop(pipeline.source_of(backward.location).location(around))
+            yield training_loops.TrainingLoop(loop, backward, steps, inside)
+
+
+def _names_of(pipeline: Pipeline, module: python.Value) -> list[str]:
+    """The name of a module and those of parameters that get it, or the attribute of `self` that it was made for.
+
+    None of a module with two names where it was made.
+    """
+    bindings = pipeline.names_of(module)
+    names = list(dict.fromkeys(binding.name for binding in bindings))
+    if bindings:
+        first = blocks.scope_of(pipeline, bindings[0].location)
+        own = {each.name for each in bindings if blocks.scope_of(pipeline, each.location) is first}
+        names = names if len(own) == 1 else []
+    if bindings or module.origin is None:
+        return names
+    made = expressions.assignment_at(pipeline, module.origin)
+    targets = [target.code for target in made.targets] if made else []
+    return targets if all(target.startswith("self.") for target in targets) else []
+
+
+def _is_of_the_class(pipeline: Pipeline, training: training_loops.TrainingLoop, module: python.Value) -> bool:
+    """Whether a function that the file does not call trains what was made together with its optimizers."""
+    optimizers = [step.subject for step in training.steps]
+    if module.origin is None or any(each.origin is None for each in optimizers):
+        return False
+    made = blocks.scope_of(pipeline, module.origin)
+    return all(blocks.scope_of(pipeline, each.origin) is made for each in optimizers if each.origin)
+
+
 def _trained(pipeline: Pipeline) -> list[python.Value]:
     """The modules in all optimizers; empty unless they are known for every optimizer."""
     known = [optimizer for optimizer in pipeline.optimizers if optimizer.trains and not optimizer.is_extended]
@@ -291,15 +333,11 @@ def _is_left_out(
 ) -> bool:
     """Whether a custom module with new weights certainly contributes to the loss and is never trained."""
     module = forward.subject
-    names = {binding.name for binding in pipeline.names_of(module)}
-    if (
-        not isinstance(module, model.Module | python.Instance)
-        or not modules.has_parameters(module)
-        or len(names) != 1
-        or forward.uncalled
-    ):
+    if not isinstance(module, model.Module | python.Instance) or not modules.has_parameters(module):
         return False
-    (name,) = names
+    names = _names_of(pipeline, module)
+    if not names or (forward.uncalled and not _is_of_the_class(pipeline, training, module)):
+        return False
     if not trained.isdisjoint(expressions.parts_shared(pipeline, [module])) or not training_loops.runs_whenever(
         forward, training.backward
     ):
@@ -307,12 +345,12 @@ def _is_left_out(
     fate = pipeline.acts(events.Act.FREEZE, events.Act.ESCAPE, events.Act.NEW_PART)
     if (
         _may_be_detached(pipeline, training)
-        or _is_held(pipeline, name)
+        or any(_is_held(pipeline, name) for name in names)
         or _stays_in_eval_mode(pipeline, module)
         or any(training_loops.touches(event, module) and not _initialises(pipeline, event) for event in fate)
     ):
         return False
-    is_fixed = _is_fixed(module) or training_loops.words_of(name) & NOT_TRAINED
+    is_fixed = _is_fixed(module) or any(training_loops.words_of(name) & NOT_TRAINED for name in names)
     return not is_fixed and not script_text.mentions(pipeline, r"\b(globals|locals)\(\)")
 
 
@@ -347,6 +385,9 @@ def _may_run_otherwise(pipeline: Pipeline, training: training_loops.TrainingLoop
     modules_of = [module for each in own if isinstance(each, model.Optimizer) for module in each.trains]
     names = dict.fromkeys(binding.name for module in modules_of for binding in pipeline.names_of(module))
     code = pipeline.code(training.loop.location)
+    for forward in training.inside:
+        if forward.act is events.Act.FORWARD and forward.without_grad:
+            code = code.replace(pipeline.code(forward.location), "")
     uses = (re.search(rf"\b{re.escape(name)}\b(?!\.({MODES})\()", code) for name in names)
     return not names or any(uses)
 

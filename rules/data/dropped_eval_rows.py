@@ -1,0 +1,108 @@
+"""An evaluation drops the rows of its last batch.
+
+With `drop_last=True` a loader leaves out the rows that do not fill a batch. For training that is harmless, since they
+come again in another order. Here the metric leaves out the same rows each time, and a sum that is divided by the number
+of all rows is too small.
+
+## Bad
+
+    train_loader = DataLoader(TensorDataset(features, targets), batch_size=32, shuffle=True, drop_last=True)
+    val_loader = DataLoader(TensorDataset(features, targets), batch_size=32, drop_last=True)  # <- dropped-eval-rows
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+    net.eval()
+    hits = 0
+    with torch.no_grad():
+        for x, y in val_loader:
+            hits += (net(x).argmax(dim=1) == y).sum().item()
+    print(hits / len(val_loader.dataset))
+
+## Good
+
+    train_loader = DataLoader(TensorDataset(features, targets), batch_size=32, shuffle=True, drop_last=True)
+    val_loader = DataLoader(TensorDataset(features, targets), batch_size=32)
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+    net.eval()
+    hits = 0
+    with torch.no_grad():
+        for x, y in val_loader:
+            hits += (net(x).argmax(dim=1) == y).sum().item()
+    print(hits / len(val_loader.dataset))
+
+## When it is fine
+
+Training drops rows that come again in the next epoch:
+
+    train_loader = DataLoader(TensorDataset(features, targets), batch_size=32, shuffle=True, drop_last=True)
+    for epoch in range(2):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+
+## Fix
+
+None: a network may need full batches.
+
+## References
+
+PyTorch documentation, `torch.utils.data.DataLoader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import evaluations, training_loops
+from lintrain.pipeline.events import Act, Loop
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.python import is_true, options_of
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
+
+
+class DroppedEvalRows(Rule):
+    level = Level.WARNING
+    keywords = "drop_last"
+    needs_training = False
+    judges_networks = True
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Location, Finding] = {}
+        trained = {id(each) for loop in pipeline.loops if _trains(pipeline, loop) for each in options_of(loop.over)}
+        for forward in pipeline.acts(Act.FORWARD):
+            loop = forward.loops[-1] if forward.loops else None
+            if loop is None or not forward.without_grad or not evaluations.is_in_eval_mode(pipeline, forward):
+                continue
+            for loader in options_of(loop.over):
+                if isinstance(loader, Loader) and loader.origin and id(loader) not in trained and _drops(loader):
+                    found.setdefault(loader.origin, self._report(loader, loader.origin, loop.location))
+        yield from found.values()
+
+    def _report(self, loader: Loader, made: Location, loop: Location) -> Finding:
+        given = loader.locations.get("drop_last")
+        return self.finding(
+            made,
+            "this loader is evaluated on, and drops the rows that do not fill a batch",
+            related=[
+                Related(
+                    Location(loop.path, loop.line, loop.column, loop.line, loop.column + 3), "evaluated here", "loop"
+                ),
+                *([Related(given, "drops them", "given")] if given and made.holds(given) else []),
+            ],
+            help="leave out `drop_last=True` here",
+        )
+
+
+def _trains(pipeline: Pipeline, loop: Loop) -> bool:
+    return any(each.act is Act.BACKWARD for each in training_loops.events_in(pipeline, loop))
+
+
+def _drops(loader: Loader) -> bool:
+    """Whether a loader certainly drops rows: of a sampler the number may be chosen to fill its batches."""
+    own = {"sampler", "batch_sampler", "**"}
+    return loader.is_complete and is_true(loader.value("drop_last")) and not own & loader.arguments.keys()
