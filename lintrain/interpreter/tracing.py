@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.certainty import is_certain
+from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.shapes import ANY, RESHAPES, Key, broadcast, integer, multiplied, undivided, without_axes
 from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse, ShapeMisfit
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.model import Role, Tensor
+from lintrain.pipeline.values.model import Module, Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -297,6 +298,21 @@ def subscripted(tensor: Tensor, keys: Sequence[Value]) -> Tensor:
     shape = TABLE if sum(kind != "new" for kind in kinds) == 2 and _is_table(tensor) else tensor.shape
     is_sliced = tensor.is_sliced or any(kind != "new" for kind in kinds)
     return replace(tensor, shape=shape_of_subscript(shape, kinds), is_sliced=is_sliced)
+
+
+LAST_ROW = "last row of a sequence"
+"""The use of what a recurrent layer gives when its last row is taken in place of its last token."""
+
+
+def note_last_row(reader: Reader, tensor: Tensor, keys: Sequence[Value], location: Location) -> None:
+    """Record `states[:, -1]` of a layer that has time on its first axis, so that this is the last row of the batch."""
+    made, layer = tensor.made, tensor.model
+    is_whole = not tensor.is_sliced and not tensor.is_reshaped and tensor.shape.rank != 2
+    if made is None or made.name not in {"lstm", "gru", "rnn"} or not isinstance(layer, Module) or not is_whole:
+        return
+    first = layer.arguments.get("batch_first", layer.arguments.get("4", Constant(False)))
+    if len(keys) > 1 and _key_kind(keys[0]) == "all" and literal(keys[1]) == -1 and literal(first) is False:
+        reader.record.misuses.append(Misuse(location, tensor, LAST_ROW, layer.name))
 
 
 TABLE = Shape((None, None), False)

@@ -22,6 +22,7 @@ from lintrain.interpreter.tracing import (
     MOVES,
     combined,
     normalised,
+    note_last_row,
     rest,
     subscripted,
     traced,
@@ -290,6 +291,7 @@ def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value
         return UNKNOWN
     keys = key.items if isinstance(key, Sequence) and key.kind == "tuple" else [key]
     text = reader.code(location)
+    note_last_row(reader, value, keys, location)
     if value.shape.rank == 0 and value.role is Role.LOSS and integer(key) == 0:
         reader.record.misuses.append(Misuse(location, value, "scalar index", text))
     elif text.endswith(".data[0]") and not value.shape.rank:

@@ -13,7 +13,7 @@ from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.layer_shapes import OPEN, argument_of, misfit_of, output_of
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import graph_of, is_data
-from lintrain.pipeline.record import ShapeMisfit
+from lintrain.pipeline.record import Misuse, ShapeMisfit
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Module, Role, Tensor
 from lintrain.pipeline.values.python import (
@@ -126,8 +126,24 @@ def _through_all(call: Call, module: Module, tensor: Tensor) -> Value:
     return _renamed(current, call, module) if isinstance(current, Tensor) else _plain(call, module)
 
 
+LINEAR_OF_LINEAR = "linear of linear"
+"""The use of a tensor that a linear layer gets from another one, with nothing between them that is not linear."""
+
+
+def _note_linear(call: Call, module: Module, before: Tensor) -> None:
+    """Record a linear layer that gets what another one gives, unless the first one narrows it on purpose."""
+    inner, outer = integer(argument_of(module, "in_features", 0)), integer(argument_of(module, "out_features", 1))
+    is_plain = module.name == "Linear" and "bias" not in module.arguments and not before.is_sliced
+    if not is_plain or before.is_reshaped or inner is None or outer is None or inner < max(outer, 2):
+        return
+    if before.made is not None and before.made.name == "linear" and before.cut is None:
+        here = call.location if call.receiver is module else module.origin or call.location
+        call.reader.record.misuses.append(Misuse(here, before, LINEAR_OF_LINEAR, module.name))
+
+
 def _after(module: Module, before: Tensor, call: Call) -> Tensor:
     name = module.name
+    _note_linear(call, module, before)
     made = _operation(module, NAMES.get(name, name.lower()), call)
     if name in QUIET:
         made_before = before.made

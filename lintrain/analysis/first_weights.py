@@ -1,0 +1,113 @@
+"""What code gives the weights of networks as their first numbers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.model.location import Location
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+FILLS = frozenset({"zeros_", "ones_", "constant_"})
+"""Functions of `torch.nn.init` that give every weight one number."""
+
+FILLS_ITSELF = frozenset({"fill_", "zero_"})
+"""Methods of a weight that do the same."""
+
+LAYERS = lazy_pattern(r"\b(Linear|Conv[123]d|ConvTranspose[123]d|LSTM|GRU|RNN)\b")
+OTHERS = lazy_pattern(r"Norm|Embedding|bias|last|final|out_proj|zero_init|residual")
+"""Words of what may start from a constant: scales, and layers that end a branch."""
+
+OF_LAYERS = lazy_pattern(r"\.(modules|children|named_modules|named_children)\(\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A statement that fills the weights of layers with one number, and what does so to every layer."""
+
+    location: Location
+    spread: Location
+
+
+def constants(source: Source) -> Iterator[Constant]:
+    """The statements of a file that give all layers of a network constant weights."""
+    yield from source.cached(_constants)
+
+
+def _constants(source: Source) -> list[Constant]:
+    found: list[Constant] = []
+    applied = _applied(source)
+    for function in source.nodes_of(ast.FunctionDef):
+        given = [each.arg for each in function.args.args if each.arg != "self"]
+        if function.name in applied and len(given) == 1:
+            found.extend(_in(source, function.body, given[0], applied[function.name]))
+    for loop in source.nodes_of(ast.For):
+        name = _layer_of(source, loop)
+        if name:
+            found.extend(_in(source, loop.body, name, source.location(loop)))
+    return found
+
+
+def _applied(source: Source) -> dict[str, Location]:
+    """The functions that `network.apply` runs on every module, by their names."""
+    found: dict[str, Location] = {}
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="apply"), args=[ast.Name(id=name) | ast.Attribute(attr=name)]):
+                found.setdefault(name, source.location(call))
+            case _:
+                pass
+    return found
+
+
+def _layer_of(source: Source, loop: ast.For) -> str:
+    """The name of the layers that a loop goes through; empty for other loops."""
+    over, target = ast.unparse(loop.iter), loop.target
+    if isinstance(target, ast.Tuple) and target.elts:
+        target = target.elts[-1]
+    if not isinstance(target, ast.Name):
+        return ""
+    is_network = OF_LAYERS.search(over) is not None or over in _sequences(source)
+    return target.id if is_network else ""
+
+
+def _sequences(source: Source) -> frozenset[str]:
+    """The code of what a file makes as a sequence of layers."""
+    return frozenset(
+        ast.unparse(node.targets[0])
+        for node in source.nodes_of(ast.Assign)
+        if isinstance(node.value, ast.Call) and ast.unparse(node.value.func).endswith("Sequential")
+    )
+
+
+def _in(source: Source, body: list[ast.stmt], name: str, spread: Location) -> Iterator[Constant]:
+    """The fills of a layer's weights in some statements, where a test asks for layers with weights."""
+    for statement in body:
+        if not isinstance(statement, ast.If) or not _asks_for_layers(statement.test, name):
+            continue
+        for node in [each for part in statement.body for each in walk(part)]:
+            if isinstance(node, ast.Call) and _filled(node) in {f"{name}.weight", f"{name}.weight.data"}:
+                yield Constant(source.location(node), spread)
+        rest = statement.orelse
+        yield from _in(source, rest, name, spread) if len(rest) == 1 else ()
+
+
+def _asks_for_layers(test: ast.expr, name: str) -> bool:
+    """`isinstance(m, nn.Linear)`, `type(m) == nn.Linear`; a second condition picks some of them."""
+    code = ast.unparse(test)
+    is_plain = isinstance(test, ast.Call | ast.Compare)
+    return is_plain and name in code and LAYERS.search(code) is not None and OTHERS.search(code) is None
+
+
+def _filled(call: ast.Call) -> str:
+    """The code of what a call fills with one number; empty for other calls."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[weight, *_]) if name in FILLS:
+            return ast.unparse(weight)
+        case ast.Call(func=ast.Attribute(value=weight, attr=name)) if name in FILLS_ITSELF:
+            return ast.unparse(weight)
+        case _:
+            return ""

@@ -1,0 +1,104 @@
+"""A recurrent layer has time on its first axis, and the code takes it for the batch.
+
+`nn.LSTM`, `nn.GRU` and `nn.RNN` expect `(time, batch, features)` unless they get `batch_first=True`. With rows on the
+first axis they run across the rows of a batch, and `states[:, -1]` is the last row in place of the last token. The
+sizes fit, so no error is raised.
+
+## Bad
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(8, 32)
+            self.head = nn.Linear(32, 3)
+
+        def forward(self, x):
+            states, _ = self.lstm(x)
+            return self.head(states[:, -1])  # <- batch-first-mismatch
+
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x.unsqueeze(1).repeat(1, 5, 1)), y).backward()
+        optimizer.step()
+
+## Good
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(8, 32, batch_first=True)
+            self.head = nn.Linear(32, 3)
+
+        def forward(self, x):
+            states, _ = self.lstm(x)
+            return self.head(states[:, -1])
+
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x.unsqueeze(1).repeat(1, 5, 1)), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+The axes are swapped before, and the last token is on the first axis:
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(8, 32)
+            self.head = nn.Linear(32, 3)
+
+        def forward(self, x):
+            states, _ = self.lstm(x.transpose(0, 1))
+            return self.head(states[-1])
+
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x.unsqueeze(1).repeat(1, 5, 1)), y).backward()
+        optimizer.step()
+
+## Fix
+
+None: either the layer or the order of the axes is wrong.
+
+## References
+
+PyTorch documentation, `torch.nn.LSTM`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Tensor
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
+
+
+class BatchFirstMismatch(Rule):
+    level = Level.ERROR
+    keywords = "LSTM|GRU|RNN"
+    needs_training = False
+    judges_networks = True
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Location, Finding] = {}
+        for misuse in pipeline.misuses:
+            if misuse.use == "last row of a sequence":
+                found.setdefault(misuse.location, self._report(misuse))
+        yield from found.values()
+
+    def _report(self, misuse: Misuse) -> Finding:
+        layer = misuse.value.model.origin if isinstance(misuse.value, Tensor) else None
+        return self.finding(
+            misuse.location,
+            f"`{misuse.text}` has time on its first axis, so this is the last row of the batch",
+            related=[Related(layer, "made without `batch_first=True`", "origin")] if layer else [],
+            help="make the layer with `batch_first=True`, or swap the axes and take `[-1]`",
+        )

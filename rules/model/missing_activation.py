@@ -1,0 +1,148 @@
+"""Two linear layers follow each other without an activation.
+
+A linear function of a linear function is a linear function: the second layer adds weights, but nothing that the first
+one could not compute with the second's outputs. The network trains, and learns much less than its size suggests.
+
+## Bad
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.hidden = nn.Linear(8, 64)
+            self.output = nn.Linear(64, 3)
+
+        def forward(self, x):
+            x = self.hidden(x)
+            return self.output(x)  # <- missing-activation
+
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+In a sequence, where dropout is no activation:
+
+    model = nn.Sequential(
+        nn.Linear(8, 64),
+        nn.Dropout(0.2),
+        nn.Linear(64, 3),  # <- missing-activation
+    )
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+## Good
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.hidden = nn.Linear(8, 64)
+            self.output = nn.Linear(64, 3)
+
+        def forward(self, x):
+            x = F.relu(self.hidden(x))
+            return self.output(x)
+
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+and
+
+    model = nn.Sequential(
+        nn.Linear(8, 64),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Linear(64, 3),
+    )
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+A narrow layer between two wider ones makes a matrix of low rank on purpose:
+
+    model = nn.Sequential(nn.Linear(8, 2), nn.Linear(2, 3))
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+## Fix
+
+None: which activation is right depends on the network.
+
+## References
+
+Goodfellow, Bengio and Courville, "Deep Learning", chapter 6.
+"""
+
+from __future__ import annotations
+
+import ast  # asks whether the output of the first layer is used elsewhere
+from collections.abc import Iterator
+
+from lintrain.pipeline import blocks
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Tensor
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, lazy_pattern
+
+ON_PURPOSE = lazy_pattern(r"(?i)lora|low_?rank|factor|svd|adapter|linear_?(regress|model|net|probe)|embed")
+"""Names of networks that are linear on purpose."""
+
+
+class MissingActivation(Rule):
+    level = Level.WARNING
+    keywords = "Linear("
+    needs_training = False
+    judges_networks = True
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found: dict[Location, Finding] = {}
+        for misuse in pipeline.misuses:
+            if misuse.use == "linear of linear" and not _is_on_purpose(pipeline, misuse.location):
+                found.setdefault(misuse.location, self._report(misuse))
+        yield from found.values()
+
+    def _report(self, misuse: Misuse) -> Finding:
+        made = misuse.value.made if isinstance(misuse.value, Tensor) else None
+        before = made.location if made else None
+        return self.finding(
+            misuse.location,
+            "a linear layer gets the output of another one, with no activation between them",
+            related=[Related(before, "the layer before it", "layer")] if before else [],
+            help="put an activation between them, such as `nn.ReLU()`",
+        )
+
+
+def _is_on_purpose(pipeline: Pipeline, location: Location) -> bool:
+    """Whether names say that the network is linear, or the output of the first layer is used elsewhere too."""
+    source = pipeline.source_of(location)
+    around = [node for node in source.nodes_of(ast.ClassDef) if source.location(node).holds(location)]
+    statement = blocks.statement_at(pipeline, location)
+    if statement is None or any(ON_PURPOSE.search(node.name) for node in around):
+        return True
+    function = blocks.scope_of(pipeline, location)
+    call = next((node for node in source.nodes_of(ast.Call) if source.location(node) == location), None)
+    if ON_PURPOSE.search(getattr(function, "name", "")) or ON_PURPOSE.search(ast.unparse(statement)):
+        return True
+    given = call.args[0] if call is not None and call.args else None
+    if not isinstance(given, ast.Name):
+        return False
+    stored = [node for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    if any(node.id == given.id for node in stored):
+        return False
+    reads = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == given.id]
+    later = [node for node in reads if isinstance(node.ctx, ast.Load) and node.lineno >= statement.lineno]
+    return len(later) > 1
