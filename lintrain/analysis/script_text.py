@@ -359,6 +359,16 @@ def calls_in_method(pipeline: Pipeline, cls: Class, method: str) -> Iterator[Exp
                 yield Expression(source, node)
 
 
+def named_results(source: Source) -> Iterator[tuple[Expression, str]]:
+    """The calls of a file whose result is assigned to one name, with that name."""
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                yield Expression(source, call), name
+            case _:
+                pass
+
+
 def only_argument_in(code: str, name: str) -> str | None:
     """The code of the only argument of a call, if it is passed by position or by this name; None for other code."""
     call = parsed(code)

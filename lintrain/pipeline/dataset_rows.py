@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import TorchDataset
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Instance, Sequence, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Instance, Sequence, Unknown, Value
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -75,15 +75,28 @@ def sharing(train: Value, evaluation: Value) -> Sharing | None:
     """What two data sets certainly share of their rows, or None if that is nothing or not known."""
     if isinstance(train, Dataset) and isinstance(evaluation, Dataset):
         return _of_datasets(train, evaluation)
-    if train is evaluation and isinstance(train, TorchDataset | Instance | Sequence):
+    if train is evaluation and (isinstance(train, TorchDataset | Instance | Sequence) or _is_named(train)):
         return Sharing("same")
     if isinstance(train, TorchDataset) and isinstance(evaluation, TorchDataset):
         return Sharing("same") if _are_made_alike(train, evaluation) else None
     return None
 
 
+def _is_named(value: Value) -> bool:
+    """Whether a value that is not known is one thing: what a parameter holds, or an attribute."""
+    return isinstance(value, Unknown) and bool(value.name)
+
+
 def _are_made_alike(one: TorchDataset, other: TorchDataset) -> bool:
-    """Whether two data sets of torchvision read the same files: the same class and the same `train` or `split`."""
+    """Whether two data sets have the same rows: those of torchvision the same class and the same `train` or `split`.
+
+    Those of tensors have the same tensors.
+    """
+    if one.path == other.path and one.name == "TensorDataset" and one.is_complete and other.is_complete:
+        pairs = [
+            (each.value, other.arguments[name].value) for name, each in one.arguments.items() if name in other.arguments
+        ]
+        return bool(pairs) and len(pairs) == len(one.arguments) and all(a is b and a is not UNKNOWN for a, b in pairs)
     if one.path != other.path or not one.path.startswith("torchvision.") or not (one.is_complete and other.is_complete):
         return False
     given = [

@@ -120,14 +120,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loaders, training_loops
+from lintrain.analysis import expressions, loaders, script_text, training_loops
 from lintrain.pipeline import dataset_rows
+from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Sequence, Value, options_of
 from lintrain.pipeline.values.training import KerasRun, TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
 
 TRAINING = frozenset({"train", "training", "trn", "tr"})
 EVALUATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
@@ -137,6 +138,9 @@ SHARED, REPEATED = 0.3, 0.15
 MOST = 0.9
 FEW = 32
 """Evaluation rows, below which they may be there to be overfitted."""
+
+EVALUATES = EVALUATION | {"evaluate", "validate"}
+LOADER = lazy_pattern(r"^[\w.]*(loader|_dl|_data|_set|dataset)$")
 
 MESSAGES = {
     "same": "{} contains the rows that the model trains on",
@@ -148,7 +152,7 @@ MESSAGES = {
 class TrainDataInEval(Rule):
     level = Level.WARNING
     judges_configurations = True
-    keywords = "Trainer|DataLoader|fit"
+    keywords = "Trainer|DataLoader|fit|loader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -156,6 +160,8 @@ class TrainDataInEval(Rule):
         for keras in pipeline.keras_runs:
             yield from self._keras(pipeline, keras)
         yield from self._loaders(pipeline)
+        if training_loops.trains_by_hand(pipeline):
+            yield from self._named_as_held_out(pipeline)
 
     def _trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
         train, evaluation = run.arguments.get("train_dataset"), run.arguments.get("eval_dataset")
@@ -182,8 +188,11 @@ class TrainDataInEval(Rule):
 
     def _loaders(self, pipeline: Pipeline) -> Iterator[Finding]:
         named = [(loader, _words_for(pipeline, loader)) for loader in pipeline.loaders]
-        training = [loader for loader, words in named if words & TRAINING and not words & EVALUATION]
-        evaluating = [loader for loader, words in named if words & EVALUATION and not words & TRAINING]
+        used = _used_by_loops(pipeline)
+        training = [loader for loader, words in named if _is_for(loader, words, TRAINING, EVALUATION, used, "train")]
+        evaluating = [
+            loader for loader, words in named if _is_for(loader, words, EVALUATION, TRAINING, used, "evaluate")
+        ]
         for loader in evaluating:
             for other in training:
                 shared = _certainly_shared(other.dataset, loader.dataset)
@@ -191,6 +200,22 @@ class TrainDataInEval(Rule):
                     text = pipeline.code(loader.dataset_location)
                     yield from self._report(pipeline, loader.dataset_location, text, shared, other.dataset)
                     break
+
+    def _named_as_held_out(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """`val_acc = evaluate(model, train_loader)`, although the function has a loader of other rows."""
+        for call, target in script_text.named_results(pipeline.source):
+            words = training_loops.words_of(target)
+            if not words & EVALUATION or words & TRAINING or not training_loops.words_of(call.called_name) & EVALUATES:
+                continue
+            given = [each for each in call.arguments if training_loops.words_of(each.code) & TRAINING]
+            others = [each for each in call.arguments if training_loops.words_of(each.code) & EVALUATION]
+            if len(given) == 1 and not others and LOADER.search(given[0].code):
+                yield self.finding(
+                    given[0].location,
+                    f"`{target}` is measured on `{given[0].code}`, the rows that the model trains on",
+                    help="pass the loader of the held-out rows",
+                    subject="eval_dataset",
+                )
 
     def _report(
         self, pipeline: Pipeline, location: Location, text: str, shared: dataset_rows.Sharing, train: Value
@@ -272,7 +297,35 @@ def _is_named_as_training(pipeline: Pipeline, evaluation: Argument) -> bool:
 
 
 def _words_for(pipeline: Pipeline, loader: Loader) -> set[str]:
-    return {word for binding in pipeline.names_of(loader) for word in training_loops.words_of(binding.name)}
+    """The words of a loader's names, the attribute that it was made for, or of the names of its data set."""
+    made = expressions.assignment_at(pipeline, loader.origin) if loader.origin else None
+    attributes = [target.code.rpartition(".")[2] for target in made.targets if "self." in target.code] if made else []
+    names = [*(binding.name for binding in pipeline.names_of(loader)), *attributes]
+    words = {word for name in names for word in training_loops.words_of(name)}
+    rows = [binding.name for binding in pipeline.names_of(loader.dataset)]
+    return words if words & (TRAINING | EVALUATION) else {each for row in rows for each in training_loops.words_of(row)}
+
+
+def _used_by_loops(pipeline: Pipeline) -> dict[int, set[str]]:
+    """What loops do with the batches of each loader: `train`, or `evaluate` without gradients."""
+    found: dict[int, set[str]] = {}
+    for event in pipeline.acts(Act.BACKWARD, Act.FORWARD):
+        for loop in event.loops[-1:]:
+            use = "train" if event.act is Act.BACKWARD else "evaluate" if event.without_grad else ""
+            for loader in options_of(loop.over) if use else ():
+                found.setdefault(id(loader), set()).add(use)
+    return found
+
+
+def _is_for(
+    loader: Loader, words: set[str], own: frozenset[str], others: frozenset[str], used: dict[int, set[str]], use: str
+) -> bool:
+    """Whether a loader is for one purpose only, by its names or by the loops that train on it."""
+    uses = used.get(id(loader), {use})
+    is_named = bool(words & own) and not words & others
+    # What runs without gradients need not be an evaluation: features and labels are computed like that as well.
+    is_trained_on = use == "train" and not words & (own | others) and uses == {use} and id(loader) in used
+    return (is_named and use in uses) or is_trained_on
 
 
 def _reads_all(loader: Loader) -> bool:

@@ -87,8 +87,9 @@ PyTorch documentation, "CUDA semantics"; the fixes in `thuml/Time-Series-Library
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
-from lintrain.analysis import cpu_tensors
+from lintrain.analysis import cpu_tensors, device_moves
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -115,7 +116,20 @@ class MixedDevices(Rule):
         return bool(cpu_tensors.local_tensors(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_per_location(map(self._report, cpu_tensors.local_tensors(pipeline.source)))
+        tensors = map(self._report, cpu_tensors.local_tensors(pipeline.source))
+        yield from one_per_location(chain(tensors, map(self._report_apart, device_moves.apart(pipeline))))
+
+    def _report_apart(self, found: device_moves.Apart) -> Finding:
+        name = f"`{found.name}`" if len(found.name) <= 30 else "the network"
+        if found.is_network_moved:
+            message, remedy = (
+                f"{name} is on the GPU, and its batch stays on the CPU",
+                "move the batch: `x = x.to(device)`",
+            )
+        else:
+            message, remedy = f"the batch is on the GPU, and {name} stays on the CPU", "move the network: `.to(device)`"
+        made = [Related(found.other, "made here", "origin")] if found.other else []
+        return self.finding(found.location, message, related=made, help=remedy)
 
     def _report(self, found: cpu_tensors.LocalTensor) -> Finding:
         made = found.code.partition("(")[0]

@@ -1,0 +1,198 @@
+"""Networks and batches of which only one is moved to the GPU."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain.analysis.expressions import assignment_at, escapes_of
+from lintrain.analysis.script_text import mentions
+from lintrain.model.location import Location
+from lintrain.pipeline import blocks
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.modules import has_parameters
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.loading import Loader, TorchDataset
+from lintrain.pipeline.values.model import Module
+from lintrain.pipeline.values.python import Absent, Instance, Value
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+MOVES = frozenset({"to", "cuda"})
+ON_GPU = lazy_pattern(r"cuda|gpu", re.IGNORECASE)
+MOVES_OTHERWISE = (
+    r"set_default_(tensor_type|device)|with torch\.device|accelerat|DataParallel|DistributedDataParallel|deepspeed|"
+    r"[Ff]abric|lightning|\bxla|hpu|map_location|torch\.load\(|jit\.load"
+)
+"""Code after which a network or a batch may be anywhere."""
+
+LOADER = lazy_pattern(r"load|batch|_dl\b|^dl$|enumerate|tqdm|data", re.IGNORECASE)
+MADE_BY_TORCH = lazy_pattern(r"^torch\.|^F\.|^np\.")
+SHAPES = frozenset({"view", "reshape", "flatten", "float", "long", "unsqueeze", "squeeze", "permute", "contiguous"})
+"""Methods that leave a tensor where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A call of a network with a batch on another device: where, and whether the network is the one that was moved."""
+
+    location: Location
+    name: str
+    is_network_moved: bool
+    other: Location | None
+
+
+def apart(pipeline: Pipeline) -> Iterator[Apart]:
+    """The forward passes of a training in which only the network, or only the batch, was moved."""
+    if mentions(pipeline, MOVES_OTHERWISE):
+        return
+    for event in pipeline.acts(Act.FORWARD):
+        module = event.subject
+        if not isinstance(module, Module | Instance) or not event.loops or not has_parameters(module):
+            continue
+        names = _names_of(pipeline, module)
+        batch = _batch_moved(pipeline, event) if names else None
+        if batch is None:
+            continue
+        network = _network_moved(pipeline, module, names)
+        if network is not None and network != batch:
+            yield Apart(event.location, names[0], network, module.origin)
+
+
+def _names_of(pipeline: Pipeline, module: Value) -> list[str]:
+    names = [binding.name for binding in pipeline.names_of(module)]
+    made = assignment_at(pipeline, module.origin) if module.origin else None
+    return list(dict.fromkeys([*names, *([target.code for target in made.targets] if made else [])]))
+
+
+def _network_moved(pipeline: Pipeline, module: Value, names: list[str]) -> bool | None:
+    """Whether a network is moved to a GPU somewhere; None if that is not known."""
+    made = assignment_at(pipeline, module.origin) if module.origin else None
+    if made is None or escapes_of(pipeline, module):
+        return None
+    source = pipeline.source_of(made.location)
+    if re.search(r"\.(to|cuda)\(|device", made.value.code):
+        return True if ON_GPU.search(_devices_in(source, made.value.code)) else None
+    for each in pipeline.sources.values():
+        for call in each.nodes_of(ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in MOVES:
+                owner = ast.unparse(call.func.value)
+                if owner in names:
+                    return True if _goes_to_gpu(each, call) else None
+                if not _is_tensor(each, call.func.value):
+                    return None
+    return False
+
+
+def _is_tensor(source: Source, owner: ast.expr) -> bool:
+    """Whether what is moved is certainly a tensor: made by torch, or part of what a loop gets from a loader."""
+    while isinstance(owner, ast.Subscript) or (isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute)):
+        if isinstance(owner, ast.Call) and MADE_BY_TORCH.search(ast.unparse(owner.func)):
+            return True
+        owner = owner.value if isinstance(owner, ast.Subscript) else owner.func.value  # type: ignore[attr-defined]
+    return isinstance(owner, ast.Name) and owner.id in source.cached(_batch_names)
+
+
+def _batch_names(source: Source) -> frozenset[str]:
+    """The names that loops over loaders bind, and those that calls of torch are assigned to."""
+    found: set[str] = set()
+    for node in source.nodes_of(ast.For, ast.comprehension, ast.Assign):
+        match node:
+            case ast.For(target=target, iter=over) | ast.comprehension(target=target, iter=over):
+                if LOADER.search(ast.unparse(over)):
+                    found |= {each.id for each in walk(target) if isinstance(each, ast.Name)}
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=callee)):
+                found |= {name} if MADE_BY_TORCH.search(ast.unparse(callee)) else set()
+            case _:
+                pass
+    return frozenset(found)
+
+
+def _goes_to_gpu(source: Source, call: ast.Call) -> bool:
+    """Whether a move goes to a GPU, at least on a machine that has one."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+        return True
+    given = [*call.args, *(each.value for each in call.keywords if each.arg == "device")]
+    return bool(given) and ON_GPU.search(_devices_in(source, ast.unparse(given[0]))) is not None
+
+
+def _devices_in(source: Source, code: str) -> str:
+    """Some code, with that of the values of its names that are about devices."""
+    values = source.cached(_device_values)
+    return " ".join([code, *(values.get(name, "") for name in re.findall(r"[\w.]+", code))])
+
+
+def _device_values(source: Source) -> dict[str, str]:
+    return {
+        ast.unparse(target): ast.unparse(node.value)
+        for node in source.nodes_of(ast.Assign)
+        for target in node.targets
+        if "device" in ast.unparse(target)
+    }
+
+
+def _batch_moved(pipeline: Pipeline, event: Event) -> bool | None:
+    """Whether the batch of a forward pass was moved to a GPU; None if that is not known."""
+    source = pipeline.source_of(event.location)
+    call = next((node for node in source.nodes_of(ast.Call) if source.location(node) == event.location), None)
+    if call is None or len(call.args) != 1 or call.keywords:
+        return None
+    given = call.args[0]
+    while isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute):
+        if given.func.attr in MOVES:
+            return True if _goes_to_gpu(source, given) else None
+        if given.func.attr not in SHAPES:
+            return None
+        given = given.func.value
+    return _name_moved(pipeline, source, event, given.id) if isinstance(given, ast.Name) else None
+
+
+def _name_moved(pipeline: Pipeline, source: Source, event: Event, name: str) -> bool | None:
+    loop = event.loops[-1]
+    scope = blocks.scope_of(pipeline, event.location)
+    located = [node for node in walk(scope) if isinstance(node, ast.expr | ast.stmt)]
+    inside = [node for node in located if loop.location.holds(source.location(node))]
+    for node in inside:
+        if isinstance(node, ast.Assign) and node.lineno <= event.location.line:
+            moved = _assigned_move(node, name)
+            if moved is not None:
+                return True if _goes_to_gpu(source, moved) else None
+    stored = [node for node in inside if isinstance(node, ast.Name) and node.id == name]
+    is_plain = sum(isinstance(node.ctx, ast.Store) for node in stored) == 1
+    is_given = any(
+        isinstance(node, ast.For)
+        and source.location(node) == loop.location
+        and any(isinstance(each, ast.Name) and each.id == name for each in walk(node.target))
+        for node in walk(scope)
+    )
+    return False if is_plain and is_given and _gives_cpu_rows(pipeline, loop.over) else None
+
+
+def _assigned_move(node: ast.Assign, name: str) -> ast.Call | None:
+    """The move whose result a statement assigns to a name: `x, y = x.to(device), y.to(device)`."""
+    for target in node.targets:
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=False))
+        for left, right in pairs:
+            while isinstance(right, ast.Call) and isinstance(right.func, ast.Attribute):
+                if right.func.attr in MOVES and isinstance(left, ast.Name) and left.id == name:
+                    return right
+                right = right.func.value
+    return None
+
+
+def _gives_cpu_rows(pipeline: Pipeline, over: Value) -> bool:
+    """Whether a loop goes through a loader whose rows are certainly on the CPU."""
+    if not isinstance(over, Loader) or not isinstance(over.collate, Absent):
+        return False
+    rows = over.dataset
+    if isinstance(rows, TorchDataset) and rows.path.startswith("torchvision."):
+        return True
+    code = pipeline.code(rows.origin) if rows.origin else "device"
+    names = [name for name in re.findall(r"\b[A-Za-z_]\w*", code) if not name.startswith(("Tensor", "torch"))]
+    is_moved = any(mentions(pipeline, rf"\b{name}\b[^\n]*(device|cuda)") for name in names)
+    return isinstance(rows, TorchDataset) and not re.search(r"device|cuda", code) and not is_moved
