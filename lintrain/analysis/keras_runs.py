@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from lintrain.model.location import Location
 from lintrain.pipeline.modules import MOST_PARTS
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.data import Slices
 from lintrain.pipeline.values.model import Layer, Model, ModelOutput, ModelPart, Network, Tensor
 from lintrain.pipeline.values.python import (
     Constant,
@@ -23,6 +24,7 @@ from lintrain.pipeline.values.python import (
     literal,
     text_of,
 )
+from lintrain.pipeline.values.tensors import Shape
 from lintrain.pipeline.values.training import KerasLabels, KerasRun, LabelledBatches
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -164,10 +166,24 @@ def labels_of(run: KerasRun) -> KerasLabels | LabelledBatches | None:
     found: list[KerasLabels | LabelledBatches] = []
     for _, arguments in run.fits:
         given = arguments.get("y") or arguments.get("x")
-        if given is None or not isinstance(given.value, KerasLabels | LabelledBatches):
+        labels = _labels_in(given.value) if given is not None else None
+        if labels is None:
             return None
-        found.append(given.value)
+        found.append(labels)
     return found[0] if found and len({(labels.is_one_hot, labels.classes) for labels in found}) == 1 else None
+
+
+def _labels_in(value: Value) -> KerasLabels | LabelledBatches | None:
+    """Labels as such, the second part of each row of a data set, and whole numbers of which each row has one."""
+    match value:
+        case KerasLabels() | LabelledBatches():
+            return value
+        case Slices(structure=Sequence(items=[_, labels])):
+            return _labels_in(labels)
+        case Tensor(kind="int", shape=Shape(sizes=(_,), is_open=False)):
+            return KerasLabels(False, origin=value.origin)
+        case _:
+            return None
 
 
 def backbones(model: Value) -> list[Model]:

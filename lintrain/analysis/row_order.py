@@ -2,8 +2,6 @@
 
 What a data set is made of is followed by names: its class and what that calls, what its arguments are bound to, and
 what is passed to the functions around them. Code that is merely in the same file says nothing about its rows.
-
-Data sets of TensorFlow that are cached in the order of one shuffle.
 """
 
 from __future__ import annotations
@@ -11,8 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import field, replace
-from itertools import takewhile
+from dataclasses import field
 
 from lintrain.analysis import origins
 from lintrain.interpreter.core import storing
@@ -278,62 +275,3 @@ def _last_name(func: ast.expr) -> str:
     if isinstance(func, ast.Attribute):
         return func.attr
     return func.id if isinstance(func, ast.Name) else ""
-
-
-def cached_shuffles(source: Source) -> Iterator[tuple[Location, Location]]:
-    """The `cache` calls of data sets that were shuffled before, and are not again: where, and the shuffle."""
-    calls = source.cached(_chains)
-    shuffled_later = {id(call) for last, chain in calls if _called(last) == "shuffle" for call in chain}
-    for last, chain in calls:
-        before = list(takewhile(lambda call: _called(call) not in PARTS, chain))
-        shuffles = [call for call in before if _called(call) == "shuffle"]
-        is_open = _called(last) == "cache" and id(last) not in shuffled_later and len(last.args) < 2
-        if is_open and shuffles and not any(_keeps_order(call) for call in shuffles):
-            yield _name_at(source, last), _name_at(source, shuffles[0])
-
-
-def _name_at(source: Source, call: ast.Call) -> Location:
-    """Where the name of a method is: a chain of calls over many lines starts at the first of them."""
-    whole = source.location(call.func)
-    return replace(whole, line=whole.end_line, column=whole.end_column - len(_called(call)))
-
-
-PARTS = frozenset({"take", "skip", "shard"})
-"""Methods that divide rows: what they give is kept as it was divided."""
-
-
-def _keeps_order(shuffle: ast.Call) -> bool:
-    """Whether a `shuffle` is asked for one order in all epochs, or is none of a data set."""
-    return not (shuffle.args or shuffle.keywords) or any(
-        each.arg == "reshuffle_each_iteration" for each in shuffle.keywords
-    )
-
-
-def _called(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
-
-
-def _chains(source: Source) -> list[tuple[ast.Call, list[ast.Call]]]:
-    """Each call of `shuffle` and `cache`, with the calls of methods that gave what it is called on, latest first."""
-    calls = [call for call in source.nodes_of(ast.Call) if _called(call) in {"shuffle", "cache"}]
-    return [(call, list(_chain_before(source, call))) for call in calls]
-
-
-def _chain_before(source: Source, call: ast.Call) -> Iterator[ast.Call]:
-    """The calls of methods behind what a method is called on, through names that are certainly given to it."""
-    node: ast.expr = call.func.value if isinstance(call.func, ast.Attribute) else call
-    for _ in range(MOST_CALLS):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            yield node
-            node = node.func.value
-        elif isinstance(node, ast.Name):
-            given = [each for each in origins.origins(source, node) if each.is_certain][1:2]
-            if not given:
-                return
-            node = given[0].expression
-        else:
-            return
-
-
-MOST_CALLS = 32
-"""Calls in a row that are followed."""

@@ -93,7 +93,28 @@ def returns_one_number(function: Function) -> bool:
     """Whether all that a function returns are single numbers by their code."""
     body = function.node.body
     returned = [body] if isinstance(body, ast.expr) else list(_returned(body))
-    return bool(returned) and all(value is not None and _is_one_number(value) for value in returned)
+    sums = _sums_in(function)
+    return bool(returned) and all(
+        value is not None and (_is_one_number(value) or (isinstance(value, ast.Name) and value.id in sums))
+        for value in returned
+    )
+
+
+def _sums_in(function: Function) -> set[str]:
+    """The names that start as a number and are only ever increased or decreased by numbers."""
+    started, counted = set[str](), set[int]()
+    nodes = list(nodes_of(function))
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.Constant(value=int() | float())):
+                started.add(name)
+                counted.add(id(target))
+            case ast.AugAssign(target=target, op=ast.Add() | ast.Sub(), value=value) if _is_one_number(value):
+                counted.add(id(target))
+            case _:
+                pass
+    stored = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return started - {node.id for node in stored if id(node) not in counted}
 
 
 def _returned(body: list[ast.stmt]) -> Iterator[ast.expr | None]:

@@ -81,6 +81,7 @@ LIBRARIES = frozenset(
         "string",
         "sys",
         "tensorflow",
+        "tensorflow_datasets",
         "tf_keras",
         "time",
         "tokenizers",

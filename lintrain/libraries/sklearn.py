@@ -18,7 +18,7 @@ from lintrain.pipeline.values.loading import Settings
 from lintrain.pipeline.values.model import Tensor, one_tensor
 from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Sequence, Value, is_true
 from lintrain.pipeline.values.tensors import Shape
-from lintrain.pipeline.values.training import Metric
+from lintrain.pipeline.values.training import KerasLabels, Metric
 from lintrain.startup.lazy_dataclass import dataclass
 
 SCALERS = ("StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler", "QuantileTransformer", "PowerTransformer")
@@ -39,12 +39,14 @@ def _split(call: Call) -> Value:
     escape(call)
     arrays = [argument.value for argument in call.positional]
     # Lists of file names and the like are split too, but nothing that rules ask about depends on those.
-    if call.is_open or not any(isinstance(array, Tensor | DataFrame | Series | ColumnValues) for array in arrays):
+    if call.is_open or not any(isinstance(array, Tensor | DataFrame | Series | ColumnValues | KerasLabels) for array in arrays):
         return LibraryObject(call.path, call.values(), origin=call.location)
     return Sequence([_some_rows(call, array) for array in arrays for _ in range(2)], origin=call.location)
 
 
 def _some_rows(call: Call, array: Value) -> Value:
+    if isinstance(array, KerasLabels):
+        return array
     if not isinstance(array, Tensor):
         return part_of(call, array) or UNKNOWN
     if array.shape.is_open or not array.shape.sizes:
@@ -93,6 +95,30 @@ def _number(call: Call) -> Value:
 
 @method(Numbering, "fit")
 def _fit_numbers(call: Call) -> Value:
+    escape(call)
+    return call.receiver
+
+
+@dataclass(eq=False, slots=True)
+class Unfolding(LibraryObject):
+    """A transformer that gives a class a row of zeros with a one."""
+
+
+@function("sklearn.preprocessing.OneHotEncoder", "sklearn.preprocessing.LabelBinarizer")
+def _unfolding(call: Call) -> Value:
+    return Unfolding(call.path, call.values(), origin=call.location)
+
+
+@method(Unfolding, "fit_transform", "transform")
+def _unfold(call: Call) -> Value:
+    """One-hot rows; `LabelBinarizer` gives two classes one column, so nothing is known of its rows."""
+    escape(call)
+    is_one_hot = call.receiver.path.endswith("OneHotEncoder") if isinstance(call.receiver, Unfolding) else False
+    return KerasLabels(True, origin=call.location) if is_one_hot else UNKNOWN
+
+
+@method(Unfolding, "fit")
+def _fit_unfolding(call: Call) -> Value:
     escape(call)
     return call.receiver
 

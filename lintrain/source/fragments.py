@@ -77,6 +77,7 @@ MODULES: Mapping[str, str] = {
     "plt": "matplotlib.pyplot",
     "sns": "seaborn",
     "tf": "tensorflow",
+    "tfds": "tensorflow_datasets",
     "dist": "torch.distributed",
     "transforms": "torchvision.transforms",
     **{

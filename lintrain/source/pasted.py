@@ -22,7 +22,9 @@ ACT = (
     r"|\.(?:compile|fit)\([^()]*\b(?:batch_size|callbacks|epochs|loss|metrics|optimizer|validation_\w+) *="
     r"|\b(?:opt|optim|optimi[sz]er|scheduler)\w*\.step\("
     r"|\brequires_grad\b"
-    r"|\b(?:Conv2D|Dense|MinMaxScaler|StandardScaler|train_test_split)\("
+    r"|\.compile\( *[\"']\w+[\"'] *,|\btfds\.load\("
+    r"|\b(?:Conv2D|Dense|(?:Count|Tfidf)Vectorizer|(?:Label|OneHot)Encoder|(?:MinMax|Robust|Standard)Scaler)\("
+    r"|\b(?:train_test_split|fit_resample)\("
 )
 """What only code that trains says."""
 

@@ -50,13 +50,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import row_order
+from lintrain.analysis import tf_datasets
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 
 class CachedShuffle(Rule):
     level = Level.WARNING
-    keywords = "tensorflow & .shuffle( & .cache("
+    keywords = "tensorflow|tf. & .shuffle( & .cache("
     needs_training = False
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
@@ -67,5 +67,5 @@ class CachedShuffle(Rule):
                 related=[Related(shuffled, "shuffled before, and not again", "shuffle")],
                 help="call `shuffle` after `cache`",
             )
-            for cached, shuffled in row_order.cached_shuffles(pipeline.source)
+            for cached, shuffled in tf_datasets.cached_shuffles(pipeline.source)
         )

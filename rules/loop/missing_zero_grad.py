@@ -84,7 +84,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluations, gradients, iterations, script_text, training_loops
+from lintrain.analysis import (
+    evaluations,
+    gradients,
+    iterations,
+    lightning_updates,
+    script_text,
+    training_loops,
+)
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.python import Value
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -102,6 +109,8 @@ class MissingZeroGrad(Rule[Claim]):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for update in lightning_updates.uncleared_updates(pipeline):
+            yield self._report_manual(update)
         if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
@@ -154,6 +163,15 @@ class MissingZeroGrad(Rule[Claim]):
             f"gradients of `{_short(loss)}` are never cleared in this loop",
             related=[Related(update, "updates with the sum of all gradients so far", "step")],
             help="set each gradient to zero after the update: `grad.zero_()`",
+            claim=Claim(""),
+        )
+
+    def _report_manual(self, update: lightning_updates.Uncleared) -> Finding[Claim]:
+        return self.finding(
+            update.backward,
+            f"gradients of `{_short(update.optimizer)}` are never cleared: this module updates by itself",
+            related=[Related(update.step, "steps with the sum of all gradients so far", "step")],
+            help=f"call `{update.optimizer}.zero_grad()` before each new update",
             claim=Claim(""),
         )
 

@@ -65,6 +65,9 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_locat
 PASSED = ("prompts", "completions", "completion_ids")
 """What every version of the trainer passes by name since TRL 0.16; newer ones pass more."""
 
+NEVER_PASSED = {"prompt": "prompts", "completion": "completions"}
+"""Names that the trainer does not pass on, not even where the data set has such a column, with those that it passes."""
+
 
 class RewardSignature(Rule):
     level = Level.ERROR
@@ -84,7 +87,23 @@ class RewardSignature(Rule):
             for function in (_functions(argument.value) if argument else ())
             if (missing := _missing(function))
         )
+        yield from self._of_other_names(pipeline)
         yield from self._of_one_number(pipeline)
+
+    def _of_other_names(self, pipeline: Pipeline) -> Iterator[Finding]:
+        runs = (run for run in pipeline.runs if run.path.endswith(".GRPOTrainer"))
+        given = ((run.arguments.get("reward_funcs"), run.construction) for run in runs)
+        yield from one_per_location(
+            self.finding(
+                trainer_methods.head_of(pipeline, function),
+                f"this reward function needs `{name}`, which the trainer never passes",
+                related=[Related(construction, "passed to the trainer here", "trainer")],
+                help=f"name the parameter `{NEVER_PASSED[name]}`, which has all of a batch",
+            )
+            for argument, construction in given
+            for function in (_functions(argument.value) if argument else ())
+            if not _missing(function) and (name := _never_passed(function))
+        )
 
     def _of_one_number(self, pipeline: Pipeline) -> Iterator[Finding]:
         runs = (run for run in pipeline.runs if run.path.endswith(".GRPOTrainer"))
@@ -104,7 +123,15 @@ class RewardSignature(Rule):
 
 def _functions(value: Value) -> list[Function]:
     items = value.items if isinstance(value, Sequence) else [value]
-    return [item for item in items if isinstance(item, Function) and not item.is_wrapped and not item.decorators]
+    functions = [own for item in items if (own := trainer_methods.own_function(item)) is not None]
+    return [each for each in functions if not each.is_wrapped and not each.decorators]
+
+
+def _never_passed(function: Function) -> str:
+    """A parameter without a default that the trainer never passes: its name for several is another; empty if none."""
+    given = function.node.args
+    required = given.args[: len(given.args) - len(given.defaults)]
+    return next((each.arg for each in required if each.arg in NEVER_PASSED), "")
 
 
 def _missing(function: Function) -> str:

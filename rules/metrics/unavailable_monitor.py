@@ -122,7 +122,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, lightning_modules
+from lintrain.analysis import evaluation_schedule, lightning_modules, lightning_updates
 from lintrain.pipeline.values import python
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
@@ -171,7 +171,7 @@ class Claim:
 
 class UnavailableMonitor(Rule[Claim]):
     level = Level.ERROR
-    keywords = "Trainer|fit"
+    keywords = "Trainer|fit|ReduceLROnPlateau"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
@@ -185,6 +185,14 @@ class UnavailableMonitor(Rule[Claim]):
         yield from self._of_lightning(pipeline)
 
     def _of_lightning(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for location, schedule in lightning_updates.unmonitored_plateaus(pipeline):
+            yield self.finding(
+                location,
+                f"`{schedule}` is returned without `monitor`, which raises an error",
+                help='name the value that it waits for: `{"scheduler": ..., "monitor": "val_loss"}`',
+                subject="lr_scheduler",
+                claim=Claim("monitor"),
+            )
         trainers = [call for call in pipeline.calls if call.path == "lightning.Trainer"]
         if not trainers or any(call.is_open or "fast_dev_run" in call.arguments for call in trainers):
             return

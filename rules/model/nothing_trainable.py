@@ -146,7 +146,7 @@ class Claim:
 
 class NothingTrainable(Rule[Claim]):
     level = Level.ERROR
-    keywords = "Trainer|backward"
+    keywords = "Trainer|backward|trainable"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for training in tuning.trainings(pipeline):
@@ -159,6 +159,16 @@ class NothingTrainable(Rule[Claim]):
             event = _last_freeze(pipeline, training)
             if event is not None:
                 yield self._report(pipeline, training, event)
+        for run in pipeline.keras_runs:
+            if run.frozen is not None and run.fits:
+                yield self.finding(
+                    run.frozen,
+                    "every weight is frozen here, but then trained",
+                    related=[Related(run.fits[0][0], "trained here")],
+                    help="freeze the pretrained part alone, before `compile`",
+                    subject="model",
+                    claim=Claim(False),
+                )
 
     def _report(self, pipeline: Pipeline, training: tuning.Training, event: Event) -> Finding[Claim]:
         how = python.text_of(event.details.get("how", python.Constant(None))) or ""

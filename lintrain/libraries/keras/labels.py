@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import Transfer, family, function, method, subscript_of
@@ -13,6 +14,7 @@ from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
     Constant,
+    Function,
     LibraryObject,
     Literal,
     Mapping,
@@ -21,6 +23,7 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
     is_missing,
+    is_true,
     literal,
     number_of,
 )
@@ -61,7 +64,7 @@ def _pair(call: Call, count: int | None) -> Value:
     return Sequence([Unknown(name="images"), KerasLabels(False, count, origin=call.location)], "tuple")
 
 
-@method(KerasLabels, "astype", "reshape", "squeeze", "flatten", "ravel", "copy")
+@method(KerasLabels, "astype", "reshape", "squeeze", "flatten", "ravel", "copy", "toarray", "todense", "to_numpy")
 def _same_labels(call: Call) -> Value:
     # A reshape to `(-1,)` or `(-1, 1)` keeps what the labels are: numbers of classes.
     return call.receiver
@@ -137,9 +140,37 @@ def _same_rows(call: Call) -> Value:
     return call.receiver
 
 
-@method(Slices, "map", "filter", "padded_batch", "apply", "interleave")
+@method(Slices, "map")
+def _mapped_rows(call: Call) -> Value:
+    """What the function returns for the parts of a row, which are passed one by one."""
+    parts = call.receiver.structure if isinstance(call.receiver, Slices) else UNKNOWN
+    given = parts.items if isinstance(parts, Sequence) and parts.is_complete else [parts]
+    mapping = call.value("map_func", 0)
+    count = len(mapping.node.args.args) if isinstance(mapping, Function) else 0
+    rows = given if count == len(given) else [Unknown(name="part") for _ in range(count)]
+    made = dispatch.call(call.reader, mapping, rows, location=call.location) if count else UNKNOWN
+    return Slices(made, origin=call.location)
+
+
+@method(Slices, "filter", "padded_batch", "apply", "interleave")
 def _other_rows(call: Call) -> Value:
     return Slices(UNKNOWN, origin=call.location)
+
+
+@function("tensorflow_datasets.load")
+def _ready_rows(call: Call) -> Value:
+    """Pairs of a row and its label, where one split is asked for that way."""
+    split = literal(call.value("split", 1))
+    if not isinstance(split, str) or not is_true(call.value("as_supervised")) or is_true(call.value("with_info")):
+        return LibraryObject(call.path, call.values(), origin=call.location)
+    return Slices(Sequence([Unknown(name="row"), Unknown(name="label")], "tuple"), origin=call.location)
+
+
+@function("tensorflow.one_hot")
+def _one_hot(call: Call) -> Value:
+    depth = number_of(call.value("depth", 1))
+    is_plain = not {"axis", "on_value", "off_value"} & call.keywords.keys() and len(call.positional) <= 2
+    return KerasLabels(True, int(depth) if depth else None, origin=call.location) if is_plain else UNKNOWN
 
 
 @method(Dataset, "to_tf_dataset")

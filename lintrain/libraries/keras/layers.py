@@ -108,6 +108,8 @@ def _layer_attribute(reader: Reader, value: Value, name: str, location: Location
 def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if isinstance(owner, Layer | Network) and name == "trainable":
         owner.is_trainable = literal(value) is True
+        if isinstance(owner, Network):
+            owner.frozen = location if literal(value) is False and not reader.conditions else None
 
 
 @function("keras.Sequential", "keras.models.Sequential")

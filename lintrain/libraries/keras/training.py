@@ -50,6 +50,7 @@ def _compile(call: Call) -> Value:
         call.named("optimizer", "loss"),
         is_complete=not call.is_open,
         output=_output_of(call, model),
+        frozen=model.frozen if isinstance(model, Network) else None,
     )
     call.reader.record.keras_runs.append(run)
     return Constant(None)

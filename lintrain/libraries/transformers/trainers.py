@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lintrain.installed.facts import Facts
 from lintrain.interpreter import invocation, objects
 from lintrain.interpreter.core import dispatch
@@ -269,6 +271,18 @@ def _save(call: Call) -> Value:
     return UNKNOWN
 
 
-@method(TrainerRun, "add_callback", "remove_callback", "log", "log_metrics", "save_metrics", "is_world_process_zero")
+@method(TrainerRun, "add_callback")
+def _add_callback(call: Call) -> Value:
+    """One more of the callbacks that the constructor was given."""
+    run, given = call.receiver, call.argument("callback", 0)
+    if isinstance(run, TrainerRun) and given is not None:
+        before = run.value("callbacks")
+        listed = before.items if isinstance(before, Sequence) else []
+        is_known = is_missing(before) or (isinstance(before, Sequence) and before.is_complete)
+        run.arguments["callbacks"] = replace(given, value=Sequence([*listed, given.value], "list", is_known))
+    return Constant(None)
+
+
+@method(TrainerRun, "remove_callback", "log", "log_metrics", "save_metrics", "is_world_process_zero")
 def _harmless(call: Call) -> Value:
     return Constant(None)

@@ -155,6 +155,8 @@ class Network(Value):
     is_complete: bool = True
     is_trainable: bool = True
     reading: int | None = None
+    frozen: Location | None = None
+    """Where `trainable = False` was set on it, while that holds."""
 
     @property
     def last(self) -> Layer | None:

@@ -194,6 +194,8 @@ class KerasRun(Value):
     """The layer that gives what the loss gets, where that is known."""
     is_optimizer_touched: bool = False
     """Whether the script reached for the model's optimizer, and may have set its learning rate."""
+    frozen: Location | None = None
+    """Where the whole model was frozen, if it was when it was compiled."""
 
     def value(self, name: str) -> Value:
         """An argument of `compile`: Absent if it was not given, Unknown if it may have been."""

@@ -1,0 +1,209 @@
+"""Lightning: modules that train without an optimizer, or clear no gradients where they update by themselves."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.lightning_modules import configured_schedules, is_lightning_module
+from lintrain.model.location import Location
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.model import Scheduler
+from lintrain.pipeline.values.python import Class, Function, Instance, Mapping, Sequence, options_of
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+CONFIGURES = "configure_optimizers"
+
+ONLY_LOOK = frozenset({"toggle_optimizer", "untoggle_optimizer", "clip_gradients", "print", "isinstance", "len"})
+"""Functions that are given an optimizer and clear no gradients."""
+
+PLATEAU = "ReduceLROnPlateau"
+
+
+@dataclass(frozen=True, slots=True)
+class Uncleared:
+    """A module's own update whose gradients are never cleared: the backward call, the step, the optimizer's code."""
+
+    backward: Location
+    step: Location
+    optimizer: str
+
+
+def uncleared_updates(pipeline: Pipeline) -> Iterator[Uncleared]:
+    """The updates of modules with manual optimization that clear the gradients of an optimizer nowhere."""
+    seen = set[int]()
+    for returned in pipeline.returned:
+        cls = returned.cls
+        if returned.method.name == "training_step" and id(cls) not in seen and _updates_by_itself(cls):
+            seen.add(id(cls))
+            source = pipeline.source_of(returned.method.origin) if returned.method.origin else pipeline.source
+            yield from _uncleared_in(source, cls)
+
+
+def _updates_by_itself(cls: Class) -> bool:
+    """Whether a module certainly sets `automatic_optimization` to False, all of its code being known."""
+    if not is_lightning_module(cls) or cls.has_unknown_base or len(cls.library_bases) > 1:
+        return False
+    return any(_is_manual(node) for owner in cls.lineage() for node in ast.walk(owner.node))
+
+
+def _is_manual(node: ast.AST) -> bool:
+    match node:
+        case ast.Assign(targets=[target], value=ast.Constant(value=False)):
+            return ast.unparse(target) in {"self.automatic_optimization", "automatic_optimization"}
+        case ast.FunctionDef(name="automatic_optimization", body=[*_, ast.Return(value=ast.Constant(value=False))]):
+            return True
+        case _:
+            return False
+
+
+def _uncleared_in(source: Source, cls: Class) -> Iterator[Uncleared]:
+    nodes = [node for owner in cls.lineage() for node in ast.walk(owner.node)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    methods = [(call, call.func) for call in calls if isinstance(call.func, ast.Attribute)]
+    optimizers = _optimizers(nodes)
+    cleared = {ast.unparse(method.value) for _, method in methods if method.attr == "zero_grad"}
+    if _handles_gradients(nodes) or not cleared <= optimizers or _is_passed_on(calls, optimizers):
+        return
+    backwards = [call for call, method in methods if method.attr in {"manual_backward", "backward"}]
+    for call, method in methods:
+        owner = ast.unparse(method.value)
+        is_step = method.attr == "step" and (owner in optimizers or owner == "self.optimizers()")
+        before = [each for each in backwards if each.lineno < call.lineno]
+        if is_step and before and owner not in cleared:
+            yield Uncleared(source.location(before[-1]), source.location(call), owner)
+            return
+
+
+def _optimizers(nodes: list[ast.AST]) -> set[str]:
+    """The names that are given what `self.optimizers()` gives, one or several of them."""
+    names = set[str]()
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[target], value=value) if _is_optimizers(value):
+                parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+                names |= {part.id for part in parts if isinstance(part, ast.Name)}
+            case _:
+                pass
+    return names
+
+
+def _is_optimizers(value: ast.expr) -> bool:
+    match value:
+        case ast.Subscript(value=inner):
+            return _is_optimizers(inner)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr="optimizers")):
+            return True
+        case _:
+            return False
+
+
+def _handles_gradients(nodes: list[ast.AST]) -> bool:
+    """Whether a class reaches for gradients itself: what it does with them is not followed."""
+    names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return bool(names & {"grad", "optimizer_zero_grad", "set_to_none"})
+
+
+def _is_passed_on(calls: list[ast.Call], optimizers: set[str]) -> bool:
+    """Whether an optimizer goes to other code, which may clear its gradients."""
+    given = (
+        part.id
+        for call in calls
+        if (call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)) not in ONLY_LOOK
+        for part in (*call.args, *(each.value for each in call.keywords))
+        if isinstance(part, ast.Name)
+    )
+    return not optimizers.isdisjoint(given)
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfigured:
+    """A module that gives Lightning no optimizer: where, and in words why not."""
+
+    location: Location
+    reason: str
+    remedy: str
+    fails: bool
+
+
+def unconfigured(pipeline: Pipeline) -> Iterator[Unconfigured]:
+    """The modules whose `configure_optimizers` returns nothing or something else, and trained ones without any."""
+    for returned in pipeline.returned:
+        method = returned.method
+        if method.name != CONFIGURES or not is_lightning_module(returned.cls) or method.decorators:
+            continue
+        source = pipeline.source_of(method.origin) if method.origin else pipeline.source
+        forgotten = _forgotten(method.node)
+        if forgotten is not None:
+            yield Unconfigured(
+                source.location(forgotten),
+                f"`{CONFIGURES}` returns nothing, so nothing is trained",
+                f"end it with `return {ast.unparse(forgotten.targets[0])}`",
+                fails=False,
+            )
+        yield from _mixed(pipeline, returned.value)
+    for fit in pipeline.lightning_fits:
+        module = fit.module
+        if isinstance(module, Instance) and _has_none(module.cls):
+            yield Unconfigured(
+                fit.location,
+                f"`{module.cls.node.name}` has no `{CONFIGURES}`, which raises an error",
+                f"add a method `{CONFIGURES}` that returns the optimizer",
+                fails=True,
+            )
+
+
+def _forgotten(node: ast.AST) -> ast.Assign | None:
+    """The statement that makes an optimizer in a method that returns nothing."""
+    nodes = list(ast.walk(node))
+    if any(isinstance(each, ast.Return | ast.Raise | ast.Yield) for each in nodes):
+        return None
+    assigned = [each for each in nodes if isinstance(each, ast.Assign) and _makes_optimizer(each)]
+    return assigned[0] if assigned else None
+
+
+def _makes_optimizer(assigned: ast.Assign) -> bool:
+    """Whether a call gets `self.parameters()` or those of a part, as optimizers do."""
+    if len(assigned.targets) != 1 or not isinstance(assigned.targets[0], ast.Name):
+        return False
+    return isinstance(assigned.value, ast.Call) and any(
+        isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "parameters"
+        for each in ast.walk(assigned.value)
+    )
+
+
+def _mixed(pipeline: Pipeline, value: object) -> Iterator[Unconfigured]:
+    """`return optimizer, scheduler`: Lightning takes a pair of lists, or a dictionary."""
+    if not isinstance(value, Sequence) or not value.is_complete:
+        return
+    for item in value.items:
+        if isinstance(item, Scheduler) and item.origin is not None:
+            names = sorted({each.name for each in pipeline.names_of(item)})
+            yield Unconfigured(
+                item.origin,
+                "Lightning takes no schedule beside the optimizers and raises an error",
+                f"return two lists: `return [optimizer], [{names[0] if names else 'schedule'}]`",
+                fails=True,
+            )
+
+
+def _has_none(cls: Class) -> bool:
+    is_known = is_lightning_module(cls) and not cls.has_unknown_base and len(cls.library_bases) == 1
+    found = cls.lookup("training_step")
+    return is_known and cls.lookup(CONFIGURES) is None and found is not None and isinstance(found[1], Function)
+
+
+def unmonitored_plateaus(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
+    """The schedules that wait for a value to stop falling, and are returned without the name of one, with their name."""
+    for configured in configured_schedules(pipeline):
+        settings, scheduler = configured.settings, configured.scheduler
+        is_known = settings is None or (settings.is_complete and "monitor" not in settings.entries)
+        is_named = any(_names_monitor(option) for option in options_of(configured.returned.value))
+        if scheduler.name == PLATEAU and scheduler.origin is not None and is_known and not is_named:
+            yield scheduler.origin, scheduler.name
+
+
+def _names_monitor(value: object) -> bool:
+    """Whether the dictionary around an optimizer names what is monitored, or may do so."""
+    return isinstance(value, Mapping) and ("monitor" in value.entries or not value.is_complete)

@@ -1,0 +1,191 @@
+"""Data sets of TensorFlow by the calls that make them: the order of `shuffle`, `cache` and `batch`, and those without end.
+
+The calls are followed through names, attributes of `self` and what functions of the same file return.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import takewhile
+
+from lintrain.analysis import origins
+from lintrain.model.location import Location
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+Chain = list[ast.Call]
+"""The calls of methods that gave what a call is made on, latest first."""
+
+MOST_CALLS = 32
+"""Calls in a row that are followed."""
+
+PARTS = frozenset({"take", "skip", "shard"})
+"""Methods that divide rows: what they give is kept as it was divided."""
+
+BATCHES = frozenset({"batch", "padded_batch"})
+
+
+def cached_shuffles(source: Source) -> Iterator[tuple[Location, Location]]:
+    """The `cache` calls of data sets that were shuffled before, and are not again: where, and the shuffle."""
+    calls = source.cached(_chains)
+    shuffled_later = {id(call) for last, chain in calls if _called(last) == "shuffle" for call in chain}
+    for last, chain in calls:
+        before = list(takewhile(lambda call: _called(call) not in PARTS, chain))
+        shuffles = [call for call in before if _called(call) == "shuffle"]
+        is_open = _called(last) == "cache" and id(last) not in shuffled_later and len(last.args) < 2
+        if is_open and shuffles and not any(_keeps_order(call) for call in shuffles):
+            yield name_at(source, last), name_at(source, shuffles[0])
+
+
+def shuffled_batches(source: Source) -> Iterator[tuple[Location, Location]]:
+    """The `shuffle` calls of data sets in batches whose rows were never shuffled: where, and the `batch`."""
+    for last, chain in source.cached(_chains):
+        batches = [call for call in chain if _called(call) in BATCHES and (call.args or call.keywords)]
+        others = {_called(call) for call in chain}
+        is_shuffle = _called(last) == "shuffle" and len(last.args) + len(last.keywords) > 0
+        if is_shuffle and batches and not others & {"shuffle", "unbatch", "rebatch", "window"}:
+            yield name_at(source, last), name_at(source, batches[0])
+
+
+def name_at(source: Source, call: ast.Call) -> Location:
+    """Where the name of a method is: a chain of calls over many lines starts at the first of them."""
+    whole = source.location(call.func)
+    return replace(whole, line=whole.end_line, column=whole.end_column - len(_called(call)))
+
+
+def _keeps_order(shuffle: ast.Call) -> bool:
+    """Whether a `shuffle` is asked for one order in all epochs, or is none of a data set."""
+    return not (shuffle.args or shuffle.keywords) or any(
+        each.arg == "reshuffle_each_iteration" for each in shuffle.keywords
+    )
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _chains(source: Source) -> list[tuple[ast.Call, Chain]]:
+    """Each call of `shuffle` and `cache` with its chain."""
+    calls = [call for call in source.nodes_of(ast.Call) if _called(call) in {"shuffle", "cache"}]
+    return [(call, list(_made_by(source, call.func.value))) for call in calls if isinstance(call.func, ast.Attribute)]
+
+
+def _made_by(source: Source, node: ast.expr) -> Iterator[ast.Call]:
+    """The calls of methods that give what an expression stands for, latest first."""
+    for _ in range(MOST_CALLS):
+        if isinstance(node, ast.Call):
+            inner = _returned(source, node)
+            if inner is None and not isinstance(node.func, ast.Attribute):
+                return
+            if inner is None:
+                yield node
+        else:
+            inner = _given_to(source, node) if isinstance(node, ast.Name | ast.Attribute) else None
+            if inner is None:
+                return
+        node = inner if inner is not None else node.func.value  # type: ignore[union-attr]
+
+
+def _given_to(source: Source, name: ast.Name | ast.Attribute) -> ast.expr | None:
+    """What a name certainly stands for, and an attribute of `self` that is set once."""
+    for each in [each for each in origins.origins(source, name) if each.is_certain][1:2]:
+        return each.expression
+    if isinstance(name, ast.Attribute) and isinstance(name.value, ast.Name) and name.value.id == "self":
+        given = source.cached(_attributes).get(name.attr, [])
+        return given[0] if len(given) == 1 else None
+    return None
+
+
+def _attributes(source: Source) -> dict[str, list[ast.expr]]:
+    """What attributes of `self` are given, by their names."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in source.nodes_of(ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
+                found.setdefault(target.attr, []).append(node.value)
+    return found
+
+
+def _returned(source: Source, call: ast.Call) -> ast.expr | None:
+    """What a function or method of the file returns, if it is the only one of its name and has one `return`."""
+    name = call.func.id if isinstance(call.func, ast.Name) else _called(call)
+    functions = source.cached(_functions).get(name, [])
+    if len(functions) != 1:
+        return None
+    returns = [node.value for node in ast.walk(functions[0]) if isinstance(node, ast.Return)]
+    return returns[0] if len(returns) == 1 else None
+
+
+def _functions(source: Source) -> dict[str, list[ast.FunctionDef]]:
+    found: dict[str, list[ast.FunctionDef]] = {}
+    for node in source.nodes_of(ast.FunctionDef):
+        found.setdefault(node.name, []).append(node)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Endless:
+    """Data without an end that `fit` gets: the argument, the call, and what makes it endless."""
+
+    location: Location
+    argument: str
+    made: Location
+    missing: str
+
+
+STEPS = {"x": "steps_per_epoch", "validation_data": "validation_steps"}
+"""The arguments of `fit` for rows, with the argument that says how many batches an epoch has."""
+
+OF_KERAS = frozenset({"epochs", "validation_data", "callbacks", "steps_per_epoch", "verbose", "nb_epoch"})
+"""Arguments by which a `fit` is known to be that of Keras."""
+
+
+def endless_epochs(source: Source) -> Iterator[Endless]:
+    """The data sets and generators without an end that a `fit` gets without a number of batches."""
+    for call in source.nodes_of(ast.Call):
+        keywords = {each.arg: each.value for each in call.keywords}
+        if _called(call) not in {"fit", "fit_generator"} or None in keywords:
+            continue
+        is_of_keras = not OF_KERAS.isdisjoint(keywords)
+        first = call.args[0] if call.args else keywords.get("x", keywords.get("generator"))
+        for argument, given in (("x", first), ("validation_data", keywords.get("validation_data"))):
+            is_counted = given is None or STEPS[argument] in keywords or len(call.args) > 2
+            made = None if is_counted or given is None else _endless(source, given, is_of_keras)
+            if made is not None and given is not None:
+                yield Endless(source.location(given), argument, made, STEPS[argument])
+
+
+def _endless(source: Source, given: ast.expr, is_of_keras: bool) -> Location | None:
+    """What makes rows endless: `repeat()`, of which nothing is taken, or `while True` around a `yield`."""
+    for call in _made_by(source, given):
+        if _called(call) == "take":
+            return None
+        if _called(call) == "repeat" and _is_without_count(call):
+            return name_at(source, call)
+    called = given if is_of_keras else ast.Constant(None)
+    for _ in range(2):
+        if isinstance(called, ast.Name):
+            called = _given_to(source, called) or called
+    functions = source.cached(_functions).get(called.func.id, []) if _is_plain_call(called) else []
+    if len(functions) == 1:
+        return next((source.location(node) for node in functions[0].body if _yields_forever(node)), None)
+    return None
+
+
+def _is_plain_call(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+def _is_without_count(call: ast.Call) -> bool:
+    given = [*call.args, *(each.value for each in call.keywords)]
+    return not given or (len(given) == 1 and ast.unparse(given[0]) in {"-1", "None"})
+
+
+def _yields_forever(node: ast.stmt) -> bool:
+    if not isinstance(node, ast.While) or ast.unparse(node.test) not in {"True", "1"}:
+        return False
+    inside = list(ast.walk(node))
+    leaves = any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside)
+    return not leaves and any(isinstance(each, ast.Yield | ast.YieldFrom) for each in inside)
