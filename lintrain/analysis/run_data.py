@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from lintrain.model.finding import Related
@@ -11,10 +12,11 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Kind, Tokenizer
 from lintrain.pipeline.values.installed import InstalledObject
-from lintrain.pipeline.values.python import Constant, Library, Value, is_missing, options_of
+from lintrain.pipeline.values.python import Constant, Library, Value, is_missing, options_of, text_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 PLAIN_TRAINERS = frozenset({"transformers.Trainer", "transformers.Seq2SeqTrainer"})
 """Trainers that need tokenized rows; those of TRL tokenize rows themselves."""
@@ -119,6 +121,36 @@ def installed_inputs(run: TrainerRun) -> frozenset[str] | None:
     if run.settings is not None and not is_missing(run.settings.value("label_names")):
         return None
     return frozenset(model.facts.forward) | {"label", "label_ids"}
+
+
+PLAIN_FAMILIES = lazy_pattern(
+    r"(?:[\w-]+/)?(?:distil|x?lm-?)?(?:bert|roberta|albert|electra|gpt-?2|opt-|llama|mistral|t5|bart|vit|deit|swin)",
+    re.IGNORECASE,
+)
+"""Families of models, by their class or checkpoint, whose `forward` takes nothing but the inputs below."""
+
+PLAIN_INPUTS = frozenset(
+    {
+        *("input_ids", "attention_mask", "token_type_ids", "position_ids", "head_mask", "inputs_embeds", "labels"),
+        *("label", "label_ids", "next_sentence_label", "sentence_order_label", "start_positions", "end_positions"),
+        *("decoder_input_ids", "decoder_attention_mask", "decoder_inputs_embeds", "decoder_head_mask", "use_cache"),
+        *("encoder_outputs", "encoder_hidden_states", "encoder_attention_mask", "cross_attn_head_mask", "mc_labels"),
+        *("past_key_values", "output_attentions", "output_hidden_states", "return_dict", "cache_position"),
+        *("logits_to_keep", "mc_token_ids", "pixel_values", "bool_masked_pos", "interpolate_pos_encoding", "cache"),
+        *("decoder_position_ids", "past_key_value", "inputs", "num_items_in_batch"),
+    }
+)
+
+
+def plain_inputs(run: TrainerRun) -> frozenset[str] | None:
+    """The columns that Trainer keeps at most for a model of a well-known family; None for others."""
+    model = run.model
+    if model is None or not model.path.startswith("transformers."):
+        return None
+    name, checkpoint = model.path.rpartition(".")[2], text_of(model.checkpoint) or ""
+    is_plain = PLAIN_FAMILIES.match(checkpoint if name.startswith("Auto") else name) is not None
+    is_named = run.settings is not None and not is_missing(run.settings.value("label_names"))
+    return PLAIN_INPUTS if is_plain and not is_named else None
 
 
 def is_text(dataset: Dataset) -> bool:

@@ -16,7 +16,7 @@ from lintrain.interpreter.imports import library
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Arithmetic, Discard
 from lintrain.pipeline.values.columns import Series
-from lintrain.pipeline.values.data import Dataset, DatasetDict
+from lintrain.pipeline.values.data import Dataset, DatasetDict, Tokenizer
 from lintrain.pipeline.values.model import Module, Optimizer, Parameters, Tensor
 from lintrain.pipeline.values.python import (
     ABSENT,
@@ -39,12 +39,16 @@ from lintrain.pipeline.values.python import (
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.pipeline.values.tensors import Derived
 from lintrain.source.fragments import meaning_in, packages_meant, unbuilt_network
+from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 BUILTINS = frozenset(dir(builtins))
 
 OPTIMIZER = lazy_pattern(r"(?:\w+_)?(?:opt|optim|optimi[sz]er)(?:_\w+)?")
 """What a free name is called that stands for an optimizer."""
+
+TOKENIZER = lazy_pattern(r"(?:\w+_)?tokenizer(?:_\w+)?|tok")
+"""What a free name is called that stands for a tokenizer of transformers."""
 
 MODEL = lazy_pattern(r"(?:my_?)?(?:model|net|network|classifier|cnn|rnn|lstm|mlp|autoencoder|vae|unet)", re.IGNORECASE)
 """What a free name is called that stands for the network of a text."""
@@ -129,7 +133,14 @@ def _called(reader: Reader, name: str, module: Scope) -> Value:
         return network
     if reader.source.is_partial and OPTIMIZER.fullmatch(name) and "torch" in packages_meant(reader.source):
         return Optimizer("torch.optim.Optimizer", trains=(Unknown(name="parameters"),), text=name, is_part=True)
+    if reader.source.is_partial and TOKENIZER.fullmatch(name) and _is_of_hub(reader.source):
+        return Tokenizer("transformers.AutoTokenizer", Unknown(name="checkpoint"), is_complete=False)
     return Unknown(name=name)
+
+
+def _is_of_hub(source: Source) -> bool:
+    """Whether a piece of a script uses the libraries of Hugging Face; Keras has tokenizers of another kind."""
+    return not packages_meant(source).isdisjoint({"transformers", "datasets", "trl"}) and "fit_on_texts" not in source.text
 
 
 def assumed_network(reader: Reader, name: str, module: Scope) -> Value | None:

@@ -147,13 +147,25 @@ class RemovedColumnsNeeded(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             dataset = pipeline.rows_of(run.value("train_dataset"))
+            if dataset is None and _removes_columns(run):
+                yield from self._of_unknown_rows(pipeline, run)
             if dataset is None or not _removes_columns(run) or dataset.is_streaming or dataset.may_differ:
                 continue
             for reader, needs in _needs(pipeline, run, dataset):
-                removed = [name for name in needs if _is_removed(dataset, name, run_data.installed_inputs(run))]
+                removed = [name for name in needs if _is_removed_from(run, dataset, name)]
                 if removed:
                     yield self._report(run, reader, removed[0], needs[removed[0]])
                     break
+
+    def _of_unknown_rows(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding[Claim]]:
+        """What an own loss reads and no model of its family accepts is removed, whatever the rows are."""
+        inputs = run_data.plain_inputs(run)
+        if inputs is None or not _has_no_collator(run):
+            return
+        for name, location in _read_by_loss(pipeline, run):
+            if name not in inputs:
+                yield self._report(run, "`compute_loss`", name, location)
+                return
 
     def _report(self, run: TrainerRun, reader: str, column: str, location: Location) -> Finding[Claim]:
         settings = run.settings
@@ -205,8 +217,20 @@ def _needs(pipeline: Pipeline, run: TrainerRun, dataset: Dataset) -> Iterator[tu
         yield "its transform", dataset.needs
         return
     yield "the collator", run.collator_needs
-    if isinstance(run.value("data_collator"), Absent) or all(map(is_missing, options_of(run.value("data_collator")))):
+    if _has_no_collator(run):
         yield "`compute_loss`", dict(_read_by_loss(pipeline, run))
+
+
+def _is_removed_from(run: TrainerRun, dataset: Dataset, name: str) -> bool:
+    inputs = None if dataset.columns and dataset.is_complete else run_data.plain_inputs(run)
+    if inputs is not None and name not in inputs:
+        return True
+    return _is_removed(dataset, name, run_data.installed_inputs(run))
+
+
+def _has_no_collator(run: TrainerRun) -> bool:
+    collator = run.value("data_collator")
+    return isinstance(collator, Absent) or all(map(is_missing, options_of(collator)))
 
 
 def _is_removed(dataset: Dataset, name: str, inputs: frozenset[str] | None) -> bool:

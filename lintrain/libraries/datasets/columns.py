@@ -11,6 +11,7 @@ from lintrain.interpreter.core.registry import attribute_of, entries_of, functio
 from lintrain.model.location import Location
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Column, ColumnValues, Feature, Features, Kind, Padding
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -42,6 +43,9 @@ TYPE_KINDS = {
     "float64": Kind.FLOAT,
 }
 """Kinds by the name of an Arrow type; integer types are recognized by their prefix."""
+
+OF_NUMBERS = {"int": Kind.INTEGER, "float": Kind.FLOAT}
+"""What a tensor of such numbers holds."""
 
 MOST_PARTS = 8
 """Items of a list that are looked at to determine its kind."""
@@ -97,6 +101,11 @@ def _described(value: Value) -> Column:
             return Column("", _kind_of_literal(literals[0]), shown_classes=_classes_of(literals))
         case Constant(value=plain):
             return Column("", _kind_of_literal(plain))
+        case Tensor(kind=kind, shape=shape) if kind in OF_NUMBERS:
+            item = OF_NUMBERS[kind]
+            if shape.is_open:
+                return Column("", item=item)
+            return Column("", Kind.LIST, item=item) if shape.sizes else Column("", item)
         case Sequence(items=items) if items:
             return _listed(_merged(items))
         case Either(options=options):
