@@ -1,4 +1,7 @@
-"""Preprocessors that are fitted again on test rows, after they were fitted on those of training."""
+"""Preprocessors that are fitted a second time, on test rows: the same object, another of its class, or a function of the script.
+
+Names of one block are followed; loops over a pair of training and test rows count, and methods that fit at each call.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ class _Fits:
 
     source: Source
     made: dict[Location, str]
-    helpers: dict[str, PlainFunction]
+    helpers: set[str]
     learners: dict[str, Location | None]
     classes: dict[str, str]
     held_out: dict[str, str]
@@ -57,18 +60,17 @@ def refitted(pipeline: Pipeline) -> Iterator[Refit]:
     names = ((call.location, call.path) for call in pipeline.calls if call.path.startswith("sklearn."))
     made = {at: name for at, path in names if (name := path.rpartition(".")[2]) in PREPROCESSORS | SCALES}
     splits = {call.location for call in pipeline.calls if call.path == SPLIT}
-    if not made:
-        return
-    helpers = {name: each for name, each in source.cached(plain_functions).items() if _fits_itself(source, each, made)}
-    bodies = [source.tree.body, *(function.body for function in source.nodes_of(ast.FunctionDef))]
-    for body in bodies:
+    helpers = {name for name, each in source.cached(plain_functions).items() if _fits_itself(source, each, made)}
+    functions = source.nodes_of(ast.FunctionDef)
+    helpers |= {function.name for function in functions if _fits_own_part(function)}
+    for body in [source.tree.body, *(function.body for function in functions)]:
         yield from _refits_in_block(body, splits, _Fits(source, made, helpers, {}, {}, {}, []))
 
 
 def _fits_itself(source: Source, function: PlainFunction, made: dict[Location, str]) -> bool:
     """Whether each call of a function certainly fits a preprocessor of its own on its first parameter."""
     first = function.node.args.args[0].arg if function.node.args.args else ""
-    fits = _Fits(source, made, {}, {}, {}, {}, [])
+    fits = _Fits(source, made, set(), {}, {}, {}, [])
     for statement in function.node.body:
         call = statement.value if isinstance(statement, ast.Assign | ast.Expr | ast.Return) else None
         if not isinstance(call, ast.Call):
@@ -80,14 +82,45 @@ def _fits_itself(source: Source, function: PlainFunction, made: dict[Location, s
     return False
 
 
+def _fits_own_part(method: ast.FunctionDef) -> bool:
+    """Whether a method returns `self.vectorizer.fit_transform(texts)` of its argument, at each call."""
+    names = [each.arg for each in method.args.args]
+    match method.body[-1]:
+        case ast.Return(
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr="fit_transform"),
+                args=[ast.Name(id=rows)],
+            )
+        ):
+            return len(names) == 2 and rows == names[1]
+        case _:
+            return False
+
+
 def _refits_in_block(body: list[ast.stmt], splits: set[Location], fits: _Fits) -> Iterator[Refit]:
     for statement in body:
+        if isinstance(statement, ast.For):
+            yield from _in_loop(statement, fits)
         value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
         # `pd.DataFrame(scaler.fit_transform(rows))` fits as well.
         for call in ast.walk(value) if value is not None else ():
             if isinstance(call, ast.Call):
                 yield from _fit(call, fits)
         _bind(statement, value, fits, splits)
+
+
+def _in_loop(loop: ast.For, fits: _Fits) -> Iterator[Refit]:
+    """What is fitted on each of the rows in `for rows in (train, test)`."""
+    rows = loop.iter.elts if isinstance(loop.iter, ast.Tuple | ast.List) else []
+    if len(rows) != 2 or not isinstance(loop.target, ast.Name) or not _are_halves(rows[0], rows[1], fits):
+        return
+    calls = [node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    fitted = ((call, found) for call in calls if (found := _fitted(call, fits)) is not None)
+    for call, (name, given, _) in fitted:
+        if _root(given) == loop.target.id:
+            learner = name or ast.unparse(call.func).removesuffix(".fit_transform")
+            yield Refit(learner, fits.source.location(call), None, fits.source.location(rows[0]))
+            return
 
 
 def _bind(statement: ast.stmt, call: ast.expr | None, fits: _Fits, splits: set[Location]) -> None:
@@ -121,7 +154,8 @@ def _fit(call: ast.Call, fits: _Fits) -> Iterator[Refit]:
     elif transforms or not name:
         same = (at for each, train, at in fits.trained if each == kind and _are_halves(train, rows, fits))
         if (at := next(same, None)) is not None:
-            yield Refit(name or ast.unparse(call.func).removesuffix(".fit_transform"), here, None, at)
+            learner = re.sub(r"\.(fit_transform|fit_on_texts)$", "", ast.unparse(call.func))
+            yield Refit(name or learner, here, None, at)
 
 
 def _fitted(call: ast.Call, fits: _Fits) -> tuple[str, ast.expr, str] | None:
@@ -136,8 +170,10 @@ def _fitted(call: ast.Call, fits: _Fits) -> tuple[str, ast.expr, str] | None:
             return ("", rows, kind) if kind is not None else None
         case ast.Call(args=[rows, *_]) if fits.made.get(fits.source.location(call)) in SCALES:
             return "", rows, fits.made[fits.source.location(call)]
-        case ast.Call(func=ast.Name(id=name), args=[rows]) if name in fits.helpers:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[rows]) if name in fits.helpers:
             return "", rows, name
+        case ast.Call(func=ast.Attribute(attr="fit_on_texts"), args=[rows]):
+            return "", rows, "fit_on_texts"
         case _:
             return None
 

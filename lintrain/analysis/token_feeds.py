@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lintrain.analysis.run_data import OWN_LOADING, PLAIN_TRAINERS, is_default_collator
+from lintrain.analysis.tuning import trainings
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.knowledge.tables import CheckpointFacts
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
-from lintrain.pipeline.values.data import Collator, Column, ColumnValues, Dataset, Encoding, Tokenizer
+from lintrain.pipeline.values.data import Collator, Column, ColumnValues, Dataset, Encoding, Padding, Tokenizer
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Constant, Either, Sequence, Value, is_missing, literal, options_of
@@ -77,6 +78,25 @@ def token_feeds(pipeline: Pipeline) -> Iterator[TokenFeed]:
         if loader.origin is not None:
             for columns, dataset in _rows_in(pipeline, loader.collated_rows):
                 yield TokenFeed(loader.origin, columns, dataset, model, loader.collator, loader=loader)
+
+
+def read_together(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:
+    """The tokenizer and the model of each run or training loop, and where they meet."""
+    for feed in token_feeds(pipeline):
+        if feed.tokenizer is not None and feed.model is not None:
+            yield feed.location, feed.tokenizer, feed.model
+    for run in pipeline.runs:
+        collator = run.collator
+        given = (run.value("processing_class"), run.value("tokenizer"), getattr(collator, "tokenizer", None))
+        for tokenizer in given:
+            if isinstance(tokenizer, Tokenizer) and run.model is not None and run.train_calls:
+                yield run.construction, tokenizer, run.model
+    pads = any(each.padding in {Padding.LONGEST, Padding.FIXED} for each in pipeline.encodings)
+    if not pads or len(pipeline.tokenizers) != 1:
+        return
+    for training in trainings(pipeline):
+        if training.optimizer is not None and isinstance(training.model, Model):
+            yield training.location, pipeline.tokenizers[0], training.model
 
 
 def _rows_in(pipeline: Pipeline, value: Value) -> Iterator[tuple[Mapping[str, Column], Dataset | None]]:

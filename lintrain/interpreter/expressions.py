@@ -140,7 +140,9 @@ def _called(reader: Reader, name: str, module: Scope) -> Value:
 
 def _is_of_hub(source: Source) -> bool:
     """Whether a piece of a script uses the libraries of Hugging Face; Keras has tokenizers of another kind."""
-    return not packages_meant(source).isdisjoint({"transformers", "datasets", "trl"}) and "fit_on_texts" not in source.text
+    return (
+        not packages_meant(source).isdisjoint({"transformers", "datasets", "trl"}) and "fit_on_texts" not in source.text
+    )
 
 
 def assumed_network(reader: Reader, name: str, module: Scope) -> Value | None:

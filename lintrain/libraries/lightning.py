@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
@@ -22,9 +22,6 @@ from lintrain.pipeline.values.python import (
     options_of,
 )
 from lintrain.pipeline.values.training import LightningFit, LightningTrainer, LoggedNames
-
-if TYPE_CHECKING:
-    pass
 
 MODULE = "lightning.LightningModule"
 CHANGES_BATCHES = ("on_before_batch_transfer", "on_after_batch_transfer", "transfer_batch_to_device")
@@ -49,18 +46,21 @@ def _fit(call: Call) -> Value:
     escape(call)
     given = call.named("model", "train_dataloaders", "val_dataloaders", "datamodule")
     module = given["model"].value if "model" in given else UNKNOWN
-    call.reader.record.lightning_fits.append(LightningFit(call.location, module))
+    call.reader.record.lightning_fits.append(LightningFit(call.location, module, trainer=call.receiver or UNKNOWN))
     if isinstance(module, Instance) and MODULE in lineage_of(module.cls.library_bases) and not call.is_open:
         # Lightning calls the steps for each batch, whatever is around `fit`: a condition there is none
         # of the step's.
         conditions, call.reader.conditions = call.reader.conditions, []
         with call.reader.aside():
-            _read_steps(call, module, {name: argument.value for name, argument in given.items()})
+            loader = _read_steps(call, module, {name: argument.value for name, argument in given.items()})
+            fits = call.reader.record.lightning_fits
+            fits.append(replace(fits.pop(), loader=loader))
         call.reader.conditions = conditions
     return UNKNOWN
 
 
-def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> None:
+def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> Value:
+    """Read the steps of a module on batches of their loaders; gives the loader that is trained on."""
     # `fit(model, data_module)`: the second argument may be either.
     second = given.get("train_dataloaders")
     if isinstance(second, Instance) and "datamodule" not in given:
@@ -68,14 +68,16 @@ def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> None:
     data = given.get("datamodule")
     owners = [owner for owner in (data, module) if isinstance(owner, Instance)]
     if any(owner.cls.lookup(hook) for owner in owners for hook in CHANGES_BATCHES):
-        return
+        return UNKNOWN
     # `setup` sets the attributes that the loaders use (`self.train = ...`), so it is read first, as
     # Lightning does.
     for owner in owners:
         _run(call, owner, "prepare_data")
         _run(call, owner, "setup", Unknown(name="stage"))
+    trained: Value = UNKNOWN
     for step, loading, argument in STEPS:
         loader = given[argument] if argument in given else _loader_of(call, owners, loading)
+        trained = loader if step == "training_step" else trained
         # Without a loader the step is still read at the end, with an unknown batch, like any method that
         # nothing calls.
         if not all(isinstance(option, Loader) for option in options_of(loader)):
@@ -84,6 +86,7 @@ def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> None:
         call.reader.without_grad += step == "validation_step"
         _run(call, module, step, batch, Unknown(name="batch_idx"))
         call.reader.without_grad -= step == "validation_step"
+    return trained
 
 
 def _loader_of(call: Call, owners: list[Instance], name: str) -> Value:

@@ -33,13 +33,17 @@ class Scaling(LibraryObject):
     """A transformer that keeps the shape of what it is given."""
 
 
+ARRAYS = (Tensor, DataFrame, Series, ColumnValues, KerasLabels)
+"""Values that a split gives parts of."""
+
+
 @function("sklearn.model_selection.train_test_split")
 def _split(call: Call) -> Value:
     """Two parts of each array, its rows sampled at random."""
     escape(call)
     arrays = [argument.value for argument in call.positional]
     # Lists of file names and the like are split too, but nothing that rules ask about depends on those.
-    if call.is_open or not any(isinstance(array, Tensor | DataFrame | Series | ColumnValues | KerasLabels) for array in arrays):
+    if call.is_open or not any(isinstance(array, ARRAYS) for array in arrays):
         return LibraryObject(call.path, call.values(), origin=call.location)
     return Sequence([_some_rows(call, array) for array in arrays for _ in range(2)], origin=call.location)
 

@@ -1,7 +1,7 @@
 """Keras is given rows without an end, and no number of batches after which an epoch ends.
 
-`repeat()` without a count, or a generator with `while True`, gives batches for ever. Without `steps_per_epoch` the first
-epoch never ends: nothing is validated, no callback runs, nothing is saved. Older versions raise an error.
+`repeat()` without a count, or a generator with `while True`, gives batches for ever. Without `steps_per_epoch` the
+first epoch never ends: nothing is validated, no callback runs, nothing is saved. Older versions raise an error.
 
 ## Bad
 

@@ -73,7 +73,7 @@ class Claim:
 
 class RefittedPreprocessor(Rule[Claim]):
     level = Level.WARNING
-    keywords = "fit_transform|scale("
+    keywords = "fit_transform|scale(|fit_on_texts"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for refit in refits.refitted(pipeline):

@@ -156,7 +156,18 @@ from lintrain.analysis import loaders, row_order, training_loops
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.python import Constant, Instance, LibraryObject, Unknown, is_missing, literal
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    Instance,
+    LibraryObject,
+    Unknown,
+    is_missing,
+    literal,
+    number_of,
+    options_of,
+)
+from lintrain.pipeline.values.training import LightningFit, LightningTrainer
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 if TYPE_CHECKING:
@@ -184,6 +195,11 @@ class UnshuffledTrainingData(Rule[Claim]):
             if loader not in seen and feeding.is_repeated and self._keeps_order(pipeline, loader):
                 seen.add(loader)
                 yield self._report(pipeline, loader, feeding.loop)
+        for fit in pipeline.lightning_fits:
+            for loader in options_of(fit.loader) if not _runs_one_epoch(fit) else ():
+                if isinstance(loader, Loader) and loader not in seen and self._keeps_order(pipeline, loader):
+                    seen.add(loader)
+                    yield self._report(pipeline, loader, None)
         # A piece of a script often ends with its loaders: there the names show which one trains.
         for loader in pipeline.loaders if pipeline.source.is_partial else ():
             if loader not in seen and loaders.is_named_for_training(pipeline, loader):
@@ -259,6 +275,13 @@ def _are_sorted(labels: ColumnEvidence | None) -> bool:
     counts = [rows for _, rows in labels.counts] if labels is not None else []
     is_enough = len(counts) > 1 and sum(counts) >= FEWEST and min(counts) > len(counts)
     return labels is not None and is_enough and labels.runs == len(counts)
+
+
+def _runs_one_epoch(fit: LightningFit) -> bool:
+    """Whether a Trainer of Lightning may run less than two epochs: then no order is repeated."""
+    given = fit.trainer.arguments if isinstance(fit.trainer, LightningTrainer) else {"**": UNKNOWN}
+    epochs = number_of(given.get("max_epochs", UNKNOWN))
+    return "**" in given or "max_steps" in given or (epochs is not None and epochs <= 1)
 
 
 def _has_default_order(loader: Loader) -> bool:

@@ -70,6 +70,10 @@ OWN_DATA = {"get_eval_dataloader", "evaluate", "evaluation_loop", "_get_dataload
 RAISED = ("you didn't pass an `eval_dataset`", "requires an eval_dataset")
 
 
+LIKE_TRAINER = frozenset(f"trl.{name}Trainer" for name in ("CPO", "DPO", "GRPO", "KTO", "ORPO", "Reward", "SFT"))
+"""Trainers of TRL whose evaluation is that of the Trainer of transformers, which refuses to be created without rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The argument that enables evaluation, and the code of the validation split, if there is exactly one."""
@@ -85,7 +89,11 @@ class MissingEvalDataset(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
-            if not run.is_plain or not is_missing(run.value("eval_dataset")) or run.overrides & OWN_DATA:
+            if (
+                not (run.is_plain or run.path in LIKE_TRAINER)
+                or not is_missing(run.value("eval_dataset"))
+                or run.overrides & OWN_DATA
+            ):
                 continue
             asked = evaluation_schedule.evaluation_strategy(run.settings) if run.settings else None
             if asked is not None and asked.value != "no":

@@ -114,7 +114,7 @@ class TokenizerModelMismatch(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
-        for location, tokenizer, model in [*_fed(pipeline), *_called(pipeline)]:
+        for location, tokenizer, model in [*token_feeds.read_together(pipeline), *_called(pipeline)]:
             if (
                 location in reported
                 or not _differ(pipeline, tokenizer, model)
@@ -176,13 +176,6 @@ def _other_of_evaluation(evidence: Evidence) -> EncodedTexts | None:
     if not trains or any((each.shared or 0.0) < SAME for each in trains):
         return None
     return next((each for each in holds_out if each.shared is not None and each.shared < OTHER), None)
-
-
-def _fed(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:
-    """The tokenizer and model of each row source of a Trainer or DataLoader."""
-    for feed in token_feeds.token_feeds(pipeline):
-        if feed.tokenizer is not None and feed.model is not None:
-            yield feed.location, feed.tokenizer, feed.model
 
 
 def _called(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:

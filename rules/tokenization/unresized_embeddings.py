@@ -137,7 +137,7 @@ class UnresizedEmbeddings(Rule[Claim]):
     keywords = "token"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        pairs = {id(pair[0]): pair for pair in _read_together(pipeline)}
+        pairs = {id(pair[0]): pair for _, *pair in token_feeds.read_together(pipeline)}
         for tokenizer, model in pairs.values():
             added = _added(pipeline, tokenizer)
             if added is None or not _has_exact_embedding(pipeline, tokenizer, model):
@@ -229,23 +229,6 @@ def _is_same(one: Value, other: Value) -> bool:
     if isinstance(one, Constant) and isinstance(other, Constant):
         return one.value == other.value
     return one is other and one is not UNKNOWN
-
-
-def _read_together(pipeline: Pipeline) -> Iterator[tuple[Tokenizer, Model]]:
-    """The tokenizer and model of each run or training loop."""
-    for feed in token_feeds.token_feeds(pipeline):
-        if feed.tokenizer is not None and feed.model is not None:
-            yield feed.tokenizer, feed.model
-    for run in pipeline.runs:
-        tokenizer = run.value("processing_class")
-        if isinstance(tokenizer, Tokenizer) and run.model is not None and run.train_calls:
-            yield tokenizer, run.model
-    pads = any(each.padding in {Padding.LONGEST, Padding.FIXED} for each in pipeline.encodings)
-    if not pads or len(pipeline.tokenizers) != 1:
-        return
-    for training in tuning.trainings(pipeline):
-        if training.optimizer is not None and isinstance(training.model, Model):
-            yield pipeline.tokenizers[0], training.model
 
 
 def _added(pipeline: Pipeline, tokenizer: Tokenizer) -> tuple[Location, str] | None:

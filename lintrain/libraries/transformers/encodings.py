@@ -253,6 +253,8 @@ def make_tokenizer(call: Call) -> Value:
     for name, argument in call.keywords.items():
         if name in SPECIAL_TOKENS:
             made.settings.append(TokenSetting(name, argument.value, argument.keyword or argument.location))
+        if name == "additional_special_tokens":
+            made.additions.append(TokenSetting(name, argument.value, argument.keyword or argument.location))
     call.reader.record.tokenizers.append(made)
     return made
 

@@ -231,6 +231,9 @@ class LightningFit:
 
     location: Location
     module: Value
+    loader: Value = UNKNOWN
+    """What its `training_step` gets batches of."""
+    trainer: Value = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
