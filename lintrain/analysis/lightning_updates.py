@@ -182,7 +182,7 @@ def _mixed(pipeline: Pipeline, value: object) -> Iterator[Unconfigured]:
             names = sorted({each.name for each in pipeline.names_of(item)})
             yield Unconfigured(
                 item.origin,
-                "Lightning takes no schedule beside the optimizers and raises an error",
+                "a schedule beside the optimizer is no form that Lightning takes",
                 f"return two lists: `return [optimizer], [{names[0] if names else 'schedule'}]`",
                 fails=True,
             )
@@ -195,7 +195,7 @@ def _has_none(cls: Class) -> bool:
 
 
 def unmonitored_plateaus(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
-    """The schedules that wait for a value to stop falling, and are returned without the name of one, with their name."""
+    """The schedules that wait for a value to stop falling and are returned without the name of one; their names."""
     for configured in configured_schedules(pipeline):
         settings, scheduler = configured.settings, configured.scheduler
         is_known = settings is None or (settings.is_complete and "monitor" not in settings.entries)

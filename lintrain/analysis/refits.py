@@ -1,4 +1,4 @@
-"""Preprocessors that are fitted a second time, on test rows: the same object, another of its class, or a function of the script.
+"""Preprocessors that are fitted again, on test rows: the same object, another of its class, or a function.
 
 Names of one block are followed; loops over a pair of training and test rows count, and methods that fit at each call.
 """

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import field
 
-from lintrain.analysis import origins
 from lintrain.interpreter.core import storing
 from lintrain.model.location import Location
 from lintrain.pipeline.dataset_rows import IN_ORDER

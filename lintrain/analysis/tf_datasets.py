@@ -1,4 +1,4 @@
-"""Data sets of TensorFlow by the calls that make them: the order of `shuffle`, `cache` and `batch`, and those without end.
+"""Data sets of TensorFlow by the calls that make them: `shuffle`, `cache` and `batch` in order, and those without end.
 
 The calls are followed through names, attributes of `self` and what functions of the same file return.
 """

@@ -85,6 +85,31 @@ def contains_text(function: Function, text: str) -> bool:
     return any(isinstance(node, ast.Constant) and node.value == text for node in nodes_of(function))
 
 
+def returns_nothing(function: Function) -> bool:
+    """Whether a method has statements, ends, and gives nothing back."""
+    nodes = list(nodes_of(function))
+    ends = any(isinstance(node, ast.Return | ast.Raise | ast.Yield | ast.YieldFrom) for node in nodes)
+    return isinstance(function.node.body, list) and not ends and not function.decorators
+
+
+def assigned_last(function: Function, name: str) -> ast.Assign | None:
+    """The last statement that gives a name its value in a function."""
+    assigned = [node for node in nodes_of(function) if isinstance(node, ast.Assign)]
+    named = [node for node in assigned if ast.unparse(node.targets[0]) == name]
+    return max(named, key=lambda node: node.lineno, default=None)
+
+
+def leaves_graph(value: ast.expr) -> bool:
+    """Whether code certainly gives a number, or a tensor without a graph."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr="item" | "detach" | "tolist" | "numpy"), args=[]):
+            return True
+        case ast.Call(func=ast.Name(id="float"), args=[_]):
+            return True
+        case _:
+            return False
+
+
 NUMBERS = frozenset({"float", "int", "len", "sum", "mean", "item", "max", "min"})
 """Functions and methods whose result is one number."""
 

@@ -58,7 +58,7 @@ class EndlessEpoch(Rule):
         yield from one_per_location(
             self.finding(
                 found.location,
-                f"these batches never end, and `{found.missing}` is not set, so the first epoch does not end either",
+                f"these batches never end, and `{found.missing}` is not set",
                 related=[Related(found.made, "gives batches for ever", "origin")],
                 help=f"pass `{found.missing}` to `fit`",
                 subject=found.argument,

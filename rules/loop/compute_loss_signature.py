@@ -132,10 +132,33 @@ class ComputeLossSignature(Rule[Claim]):
             if function is None or not run.is_plain or run.overrides & CALLERS or id(function) in seen:
                 continue
             seen.add(id(function))
+            yield from self._without_loss(pipeline, run, function)
             if not _may_be_called_with(function, COUNT):
                 yield self._without_count(pipeline, run, function)
             elif evaluation_schedule.is_evaluated(pipeline, run) and not run.overrides & EVALUATION_METHODS:
                 yield from self._without_outputs(pipeline, run, function)
+
+    def _without_loss(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Iterator[Finding[Claim]]:
+        made = trainer_methods.assigned_last(function, "loss")
+        related = [Related(run.construction, "called by this trainer", "trainer")]
+        if made is not None and trainer_methods.returns_nothing(function):
+            yield self.finding(
+                trainer_methods.head_of(pipeline, function),
+                "`compute_loss` returns nothing",
+                related=related,
+                help="end it with `return (loss, outputs) if return_outputs else loss`",
+                subject="compute_loss",
+                claim=Claim(False),
+            )
+        elif made is not None and trainer_methods.leaves_graph(made.value):
+            yield self.finding(
+                trainer_methods.location_in(pipeline, function, made.value),
+                "`compute_loss` returns a loss that is off the graph",
+                related=related,
+                help="return the tensor itself; take `item()` of it for logs alone",
+                subject="compute_loss",
+                claim=Claim(False),
+            )
 
     def _without_count(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Finding[Claim]:
         return self.finding(

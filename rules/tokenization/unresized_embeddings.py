@@ -77,8 +77,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from lintrain.analysis import script_text, token_feeds, tuning
-from lintrain.pipeline.values.data import Padding, Tokenizer
+from lintrain.analysis import script_text, token_feeds
+from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Mapping, Sequence, Value, literal
 from lintrain.rule import (
