@@ -152,24 +152,31 @@ def _statements(source: Source) -> dict[Location, ast.Call]:
 
 @dataclass(frozen=True, slots=True)
 class Unreturned:
-    """A `forward` without a `return`: the class, the last statement, and the name that it assigns, empty if none."""
+    """A `forward` or `call` without a `return`: the class, the last statement, and the name that it assigns, empty if none."""
 
     cls: str
     location: Location
     name: str
+    method: str
+
+
+METHODS = {"Module": "forward", "Model": "call", "Layer": "call"}
+"""The method that runs a network, by the name of the class of torch or Keras that it derives from."""
 
 
 def unreturned(source: Source) -> Iterator[Unreturned]:
     """The networks of a file whose `forward` computes something and returns nothing."""
     classes = source.nodes_of(ast.ClassDef)
+    is_keras = "keras" in source.text
     bases = {_last_name(base) for cls in classes for base in cls.bases}
     for cls in classes:
-        if [_last_name(base) for base in cls.bases] != ["Module"] or cls.name in bases:
+        method = METHODS.get(".".join(_last_name(base) for base in cls.bases))
+        if method is None or cls.name in bases or (method == "call" and not is_keras):
             continue
         for node in cls.body:
-            if isinstance(node, ast.FunctionDef) and node.name == "forward" and _loses_its_result(node):
+            if isinstance(node, ast.FunctionDef) and node.name == method and _loses_its_result(node):
                 last = node.body[-1]
-                yield Unreturned(cls.name, source.location(last), _assigned(last))
+                yield Unreturned(cls.name, source.location(last), _assigned(last), method)
 
 
 def _loses_its_result(forward: ast.FunctionDef) -> bool:

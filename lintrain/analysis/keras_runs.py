@@ -25,9 +25,10 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.pipeline.values.tensors import Shape
-from lintrain.pipeline.values.training import KerasLabels, KerasRun, LabelledBatches
+from lintrain.pipeline.values.training import KerasLabels, KerasRun, LabelledBatches, Pixels
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 
 def keras_name(pipeline: Pipeline) -> str | None:
@@ -184,6 +185,34 @@ def _labels_in(value: Value) -> KerasLabels | LabelledBatches | None:
             return KerasLabels(False, origin=value.origin)
         case _:
             return None
+
+
+def are_scaled(value: Value) -> bool | None:
+    """Whether images were scaled; None if that is not known, or if they are no images."""
+    match value:
+        case Pixels(is_scaled=is_scaled) | LabelledBatches(pixels=Pixels(is_scaled=is_scaled)):
+            return is_scaled
+        case Slices(structure=Sequence(items=[images, _])):
+            return are_scaled(images)
+        case _:
+            return None
+
+
+TAKES_NUMBERS = lazy_pattern(
+    r"Input(?:Layer)?|Flatten|Reshape|Dense|Conv\dD|SeparableConv2D|MaxPool(?:ing)?2D|AveragePooling2D|Dropout"
+    r"|Activation|ReLU|LeakyReLU|Softmax|GlobalAveragePooling2D|GlobalMaxPooling2D|LSTM|GRU|Random\w+"
+)
+"""Layers that keep the range of their inputs, or multiply it by their weights."""
+
+
+def takes_inputs_as_they_are(run: KerasRun) -> bool:
+    """Whether no layer of a network, all of them known, normalizes its inputs."""
+    network = run.model
+    if not isinstance(network, Network) or not network.is_complete or network.path != "keras.Sequential":
+        return False
+    layers = [each for each in network.layers if isinstance(each, Layer)]
+    is_known = bool(layers) and len(layers) == len(network.layers)
+    return is_known and all(TAKES_NUMBERS.fullmatch(layer.name) for layer in layers)
 
 
 def backbones(model: Value) -> list[Model]:

@@ -163,6 +163,7 @@ NAMES = {
 KERAS_NAMES = {
     "keras.applications": "EfficientNetB0 InceptionV3 MobileNet MobileNetV2 ResNet50 VGG16 VGG19 Xception",
     "keras.callbacks": "EarlyStopping LearningRateScheduler ModelCheckpoint ReduceLROnPlateau TensorBoard",
+    "keras.datasets": "boston_housing cifar10 cifar100 fashion_mnist imdb mnist",
     "keras.initializers": "HeNormal RandomNormal",
     "keras.layers": "Activation AveragePooling2D BatchNormalization Bidirectional Concatenate Conv1D Conv2D "
     "Conv2DTranspose Conv3D ConvLSTM2D Convolution2D Cropping2D Dense Dropout Embedding Flatten GRU GaussianNoise "

@@ -89,7 +89,7 @@ class Claim:
 
 class ForwardWithoutReturn(Rule[Claim]):
     level = Level.ERROR
-    keywords = "def forward"
+    keywords = "def forward|def call"
     needs_training = False
     judges_networks = True
 
@@ -101,7 +101,7 @@ class ForwardWithoutReturn(Rule[Claim]):
             name = found.cls if len(found.cls) <= 30 else "this class"
             yield self.finding(
                 found.location,
-                f"`forward` of `{name}` returns nothing",
+                f"`{found.method}` of `{name}` returns nothing",
                 help=f"end it with `return {found.name}`" if found.name else "return the output of the network",
                 claim=Claim(found.name),
             )

@@ -80,7 +80,8 @@ class KerasClassCount(Rule[Claim]):
 
     def _report(self, run: KerasRun, labels: KerasLabels | LabelledBatches, units: int) -> Finding[Claim]:
         outputs = "1 output" if units == 1 else f"{units} outputs"
-        given = f"{labels.classes} classes" if labels.classes else "one-hot rows"
+        numbers = "one-hot rows" if labels.is_one_hot else "one number each"
+        given = f"{labels.classes} classes" if labels.classes else numbers
         related = [Related(labels.origin, f"the labels are {given}", "labels")] if labels.origin else []
         if run.output.origin:
             related.append(Related(run.output.origin, f"the last layer has {outputs}", "origin"))
@@ -132,13 +133,15 @@ def _differ(loss: str, labels: KerasLabels | LabelledBatches, units: int) -> boo
         # A folder with a single class is no task, so its one-hot rows have two entries or more.
         return loss in ONE_HOT_LOSSES and (units != count if count else units == 1 and loss == "binary_crossentropy")
     if count is None:
-        return False
+        return loss == "binary_crossentropy" and units == 2 and isinstance(labels, KerasLabels)
     if loss == "binary_crossentropy":
         return units == 1 and count > 2
     return loss == "sparse_categorical_crossentropy" and units < count
 
 
 def _remedy(labels: KerasLabels | LabelledBatches, units: int) -> str:
+    if not labels.classes and not labels.is_one_hot:
+        return "use `sparse_categorical_crossentropy`, or one output with a sigmoid"
     if labels.classes:
         return f"write {labels.classes} units in the last layer"
     is_folder = isinstance(labels, LabelledBatches) and units == 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import Transfer, family, function, method, subscript_of
+from lintrain.interpreter.core.registry import Transfer, family, function, method, operated, subscript_of
 from lintrain.libraries.numpy.random_numbers import is_permutation
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Dataset, Slices
@@ -27,10 +29,13 @@ from lintrain.pipeline.values.python import (
     literal,
     number_of,
 )
-from lintrain.pipeline.values.training import KerasLabels, LabelledBatches
+from lintrain.pipeline.values.training import KerasLabels, LabelledBatches, Pixels
 
 CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "reuters": 46, "imdb": 2}
 """The data sets of `keras.datasets` whose labels are numbers of classes."""
+
+
+OF_TEXT = frozenset({"reuters", "imdb"})
 
 
 @function("keras.utils.to_categorical", "keras.utils.np_utils.to_categorical")
@@ -61,7 +66,33 @@ def _load_data(call: Call) -> Value:
 
 
 def _pair(call: Call, count: int | None) -> Value:
-    return Sequence([Unknown(name="images"), KerasLabels(False, count, origin=call.location)], "tuple")
+    is_text = call.path.split(".")[2] in OF_TEXT
+    inputs = Unknown(name="texts") if is_text else Pixels(origin=call.location)
+    return Sequence([inputs, KerasLabels(False, count, origin=call.location)], "tuple")
+
+
+@method(Pixels, "astype", "reshape", "copy")
+def _same_pixels(call: Call) -> Value:
+    return call.receiver
+
+
+@subscript_of(Pixels)
+def _some_pixels(reader: Reader, value: Value, key: Value, location: Location) -> Value:
+    """`x[:100]` and `x[..., None]` are pixels, and one row of them is none of this form."""
+    is_part = isinstance(key, Slice | Sequence) or is_permutation(key)
+    return value if is_part else UNKNOWN
+
+
+@function("tensorflow.expand_dims", "tensorflow.cast")
+def _expanded(call: Call) -> Value:
+    given = call.positional[0].value if call.positional else UNKNOWN
+    return given if isinstance(given, Pixels) else UNKNOWN
+
+
+@operated(Pixels)
+def _calculated(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
+    """Any arithmetic with pixels counts as scaling."""
+    return Pixels(True, origin=location) if isinstance(left, Pixels) else None
 
 
 @method(KerasLabels, "astype", "reshape", "squeeze", "flatten", "ravel", "copy", "toarray", "todense", "to_numpy")
@@ -80,12 +111,20 @@ def _some_labels(reader: Reader, value: Value, key: Value, location: Location) -
 @function("keras.utils.text_dataset_from_directory", "keras.preprocessing.text_dataset_from_directory")
 def _from_folder(call: Call) -> Value:
     mode = call.value("label_mode", 2)
-    return _batches(call, "int" if isinstance(mode, Absent) else literal(mode))
+    batches = _batches(call, "int" if isinstance(mode, Absent) else literal(mode))
+    is_image = "image_dataset" in call.path and isinstance(batches, LabelledBatches)
+    return replace(batches, pixels=Pixels(origin=call.location)) if is_image else batches
 
 
 @method(LabelledBatches, "cache", "prefetch", "shuffle", "take", "skip", "repeat")
 def _same_batches(call: Call) -> Value:
     return call.receiver
+
+
+SCALES = frozenset(
+    {"rescale", "preprocessing_function", "samplewise_center", "featurewise_center", "samplewise_std_normalization", "0"}
+)
+"""Arguments of `ImageDataGenerator` that change the range of the pixels."""
 
 
 @method(LibraryObject, "flow_from_directory", "flow_from_dataframe")
@@ -98,7 +137,10 @@ def _from_image_folder(call: Call) -> Value:
     chosen = "categorical" if isinstance(mode, Absent) else literal(mode)
     if chosen not in {"binary", "sparse", "categorical"}:
         return UNKNOWN
-    return LabelledBatches(chosen == "categorical", 2 if chosen == "binary" else None, origin=call.location)
+    # Augmentation and scaling are arguments of the generator.
+    is_raw = not SCALES & generator.arguments.keys() and "**" not in generator.arguments
+    pixels = Pixels(not is_raw, origin=generator.origin)
+    return LabelledBatches(chosen == "categorical", 2 if chosen == "binary" else None, pixels, origin=call.location)
 
 
 @method(LibraryObject, "flow")

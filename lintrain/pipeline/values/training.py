@@ -194,6 +194,8 @@ class KerasRun(Value):
     """The layer that gives what the loss gets, where that is known."""
     is_optimizer_touched: bool = False
     """Whether the script reached for the model's optimizer, and may have set its learning rate."""
+    evaluations: list[Argument] = field(default_factory=list[Argument])
+    """What the model was evaluated on."""
     frozen: Location | None = None
     """Where the whole model was frozen, if it was when it was compiled."""
 
@@ -213,11 +215,19 @@ class KerasLabels(Value):
 
 
 @dataclass(eq=False, slots=True)
+class Pixels(Value):
+    """Images as numbers, from 0 to 255 unless they were scaled."""
+
+    is_scaled: bool = False
+
+
+@dataclass(eq=False, slots=True)
 class LabelledBatches(Value):
-    """Batches of inputs with such labels, as the loaders of folders give them."""
+    """Batches of inputs with such labels, as the loaders of folders give them; `pixels` if these are images."""
 
     is_one_hot: bool = False
     classes: int | None = None
+    pixels: Pixels | None = None
 
 
 @dataclass(eq=False, slots=True)
