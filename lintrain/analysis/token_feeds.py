@@ -20,7 +20,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Collator, Column, ColumnValues, Dataset, Encoding, Padding, Tokenizer
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import Constant, Either, Sequence, Value, is_missing, literal, options_of
+from lintrain.pipeline.values.python import ABSENT, Constant, Either, Sequence, Value, is_missing, literal, options_of
 from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, TokenSetting
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.source.source import Source
@@ -80,6 +80,15 @@ def token_feeds(pipeline: Pipeline) -> Iterator[TokenFeed]:
                 yield TokenFeed(loader.origin, columns, dataset, model, loader.collator, loader=loader)
 
 
+def called(pipeline: Pipeline) -> Iterator[TokenFeed]:
+    """The token ids that calls of models in the script certainly get, as if a loader gave them."""
+    for call in pipeline.model_calls:
+        given = call.arguments.get("input_ids") or call.arguments.get("0")
+        if given is not None and isinstance(given.value, ColumnValues):
+            columns = {"input_ids": given.value.column}
+            yield TokenFeed(call.location, columns, None, call.model, ABSENT)
+
+
 def read_together(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:
     """The tokenizer and the model of each run or training loop, and where they meet."""
     for feed in token_feeds(pipeline):
@@ -97,6 +106,8 @@ def read_together(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Mod
     for training in trainings(pipeline):
         if training.optimizer is not None and isinstance(training.model, Model):
             yield training.location, pipeline.tokenizers[0], training.model
+    if len(pipeline.models) == 1 and pipeline.acts(Act.BACKWARD):
+        yield from ((call.location, pipeline.tokenizers[0], call.model) for call in pipeline.model_calls)
 
 
 def _rows_in(pipeline: Pipeline, value: Value) -> Iterator[tuple[Mapping[str, Column], Dataset | None]]:

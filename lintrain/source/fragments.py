@@ -196,7 +196,7 @@ LONGEST = 80
 HUB_NAMES: Mapping[str, re.Pattern[str]] = {
     "trl": re.compile(r"(?:CPO|DPO|GRPO|KTO|ORPO|PPO|RLOO|Reward|SFT)(?:Config|Trainer)"),
     "transformers": re.compile(
-        r"Auto[A-Z]\w+|(?:[A-Z]\w*)?[a-z\d]\w*For[A-Z]\w+|[A-Z]\w+(?:Tokenizer|TokenizerFast)|DataCollator\w*"
+        r"Auto[A-Z]\w+|(?:[A-Z]\w*)?[a-z\d]\w*For[A-Z]\w+|[A-Z\d]{2,}For[A-Z]\w+|[A-Z]\w+(?:Tokenizer|TokenizerFast)|DataCollator\w*"
         r"|(?:Bert|Roberta|DistilBert|GPT2|T5|Bart|ViT|Albert|Electra|XLNet)(?:Model|Config|LMHeadModel)"
         r"|get_\w*schedule\w*"
     ),

@@ -81,11 +81,11 @@ class Claim:
 
 class OverLongInput(Rule[Claim]):
     level = Level.ERROR
-    keywords = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader|from_pretrained"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
-        for feed in token_feeds.token_feeds(pipeline):
+        for feed in (*token_feeds.token_feeds(pipeline), *token_feeds.called(pipeline)):
             encoding, ids = feed.encoding, feed.columns.get("input_ids")
             limit, name = token_feeds.learned_positions(pipeline, feed) if feed.model else (None, "")
             if encoding is None or encoding.origin is None or ids is None or limit is None or encoding.depth:

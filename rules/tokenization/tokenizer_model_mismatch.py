@@ -90,6 +90,17 @@ if TYPE_CHECKING:
 SPARE_ROWS = frozenset({"gpt_neox", "mt5", "opt", "phi", "qwen2", "qwen3", "t5", "umt5"})
 """Model types with more embedding rows than tokens: the sizes do not identify the vocabulary."""
 
+FAMILIES = (
+    {"bert", "distilbert", "electra", "mobilebert"},
+    {"roberta", "bart", "longformer", "led"},
+    {"gpt2"},
+    {"t5"},
+    {"albert"},
+    {"xlm-roberta"},
+    {"llama", "mistral"},
+)
+"""Model types whose tokenizers give the same text other ids than those of every other line."""
+
 LIKE_GPT2 = frozenset({"codegen", "gpt2", "gpt_neo", "phi"})
 """Model types that share the vocabulary of GPT-2, some with additional tokens."""
 
@@ -198,9 +209,13 @@ def _loader_of(pipeline: Pipeline, made: Encoding) -> Location | None:
 
 
 def _differ(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
-    """Whether two well-known checkpoints certainly have vocabularies of different sizes."""
+    """Whether two well-known checkpoints certainly have vocabularies of different sizes or kinds."""
     own, other = token_feeds.certain_facts(pipeline, tokenizer), token_feeds.certain_facts(pipeline, model)
-    if own is None or other is None or own.vocab_size is None or other.vocab_size is None:
+    if own is None or other is None:
+        return False
+    families = [index for index, types in enumerate(FAMILIES) for each in (own, other) if each.model_type in types]
+    are_strangers = len(set(families)) > 1
+    if not are_strangers and (own.vocab_size is None or other.vocab_size is None):
         return False
     config = model.config
     is_own_config = config is None or (config.origin is None and "vocab_size" not in config.attributes)
@@ -208,4 +223,6 @@ def _differ(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
     is_trained_before = model.how == "from_pretrained" and is_own_config
     types = {own.model_type, other.model_type}
     may_share = types <= LIKE_GPT2 or (len(types) == 1 and types <= SPARE_ROWS)
+    if are_strangers:
+        return is_trained_before and not tokenizer.additions
     return is_trained_before and not may_share and own.vocab_size != other.vocab_size and not tokenizer.additions

@@ -127,7 +127,8 @@ def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
     # Everything may come from the command line, so nothing that is not set in the class has a certain
     # value.
     values = {name: _option(name, value, call.location) for name, value in defaults.items()}
-    made = TrainingArguments(path, values, {}, False, call.text, origin=call.location)
+    written = {name: value.origin for name, value in defaults.items() if value.origin is not None}
+    made = TrainingArguments(path, values, written, False, call.text, origin=call.location)
     call.reader.record.arguments.append(made)
     return made
 
