@@ -152,7 +152,7 @@ def _statements(source: Source) -> dict[Location, ast.Call]:
 
 @dataclass(frozen=True, slots=True)
 class Unreturned:
-    """A `forward` or `call` without a `return`: the class, the last statement, and the name that it assigns, empty if none."""
+    """A `forward` or `call` without a `return`: the class, the last statement, and the name that it assigns, if any."""
 
     cls: str
     location: Location

@@ -75,17 +75,19 @@ def _chains(source: Source) -> list[tuple[ast.Call, Chain]]:
 def _made_by(source: Source, node: ast.expr) -> Iterator[ast.Call]:
     """The calls of methods that give what an expression stands for, latest first."""
     for _ in range(MOST_CALLS):
-        if isinstance(node, ast.Call):
-            inner = _returned(source, node)
-            if inner is None and not isinstance(node.func, ast.Attribute):
+        match node:
+            case ast.Call(func=function):
+                behind = _returned(source, node)
+                if behind is None and isinstance(function, ast.Attribute):
+                    yield node
+                    behind = function.value
+            case ast.Name() | ast.Attribute():
+                behind = _given_to(source, node)
+            case _:
                 return
-            if inner is None:
-                yield node
-        else:
-            inner = _given_to(source, node) if isinstance(node, ast.Name | ast.Attribute) else None
-            if inner is None:
-                return
-        node = inner if inner is not None else node.func.value  # type: ignore[union-attr]
+        if behind is None:
+            return
+        node = behind
 
 
 def _given_to(source: Source, name: ast.Name | ast.Attribute) -> ast.expr | None:
@@ -168,14 +170,15 @@ def _endless(source: Source, given: ast.expr, is_of_keras: bool) -> Location | N
     for _ in range(2):
         if isinstance(called, ast.Name):
             called = _given_to(source, called) or called
-    functions = source.cached(_functions).get(called.func.id, []) if _is_plain_call(called) else []
+    functions = source.cached(_functions).get(_plain_name(called), [])
     if len(functions) == 1:
         return next((source.location(node) for node in functions[0].body if _yields_forever(node)), None)
     return None
 
 
-def _is_plain_call(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+def _plain_name(node: ast.expr) -> str:
+    """The name of the function that an expression calls; empty for other expressions."""
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
 
 def _is_without_count(call: ast.Call) -> bool:

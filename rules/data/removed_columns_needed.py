@@ -222,8 +222,8 @@ def _needs(pipeline: Pipeline, run: TrainerRun, dataset: Dataset) -> Iterator[tu
 
 
 def _is_removed_from(run: TrainerRun, dataset: Dataset, name: str) -> bool:
-    inputs = None if dataset.columns and dataset.is_complete else run_data.plain_inputs(run)
-    if inputs is not None and name not in inputs:
+    inputs, columns = run_data.plain_inputs(run), {**dataset.hidden, **(dataset.columns or {})}
+    if inputs is not None and name not in inputs and (name in columns or not dataset.is_complete):
         return True
     return _is_removed(dataset, name, run_data.installed_inputs(run))
 

@@ -109,8 +109,7 @@ class MissingZeroGrad(Rule[Claim]):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        for update in lightning_updates.uncleared_updates(pipeline):
-            yield self._report_manual(update)
+        yield from map(self._report_manual, lightning_updates.uncleared_updates(pipeline))
         if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}

@@ -326,7 +326,9 @@ def _rate_in_arguments(pipeline: Pipeline, run: TrainerRun) -> Rate | None:
     if "compute_loss" in run.overrides and not _trains_whole_model(run):
         return None
     given, name = settings.value("learning_rate"), text_of(settings.value("optim"))
-    is_adamw = isinstance(settings.value("optim"), Absent) or (name or "").startswith(("adamw", "paged_adamw"))
+    # What a command line fills has the library's default, unless somebody passes another.
+    is_left_out = "optim" not in settings.values and (settings.is_complete or "parse_" in settings.text)
+    is_adamw = is_left_out or (name or "").startswith(("adamw", "paged_adamw"))
     value, location = number_of(given), settings.locations.get("learning_rate")
     if value is None or location is None or not is_adamw or (isinstance(given, Constant) and given.may_differ):
         return None

@@ -137,7 +137,7 @@ class UnresizedEmbeddings(Rule[Claim]):
     keywords = "token"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        pairs = {id(pair[0]): pair for _, *pair in token_feeds.read_together(pipeline)}
+        pairs = {id(read): (read, model) for _, read, model in token_feeds.read_together(pipeline)}
         for tokenizer, model in pairs.values():
             added = _added(pipeline, tokenizer)
             if added is None or not _has_exact_embedding(pipeline, tokenizer, model):

@@ -112,8 +112,9 @@ def _some_labels(reader: Reader, value: Value, key: Value, location: Location) -
 def _from_folder(call: Call) -> Value:
     mode = call.value("label_mode", 2)
     batches = _batches(call, "int" if isinstance(mode, Absent) else literal(mode))
-    is_image = "image_dataset" in call.path and isinstance(batches, LabelledBatches)
-    return replace(batches, pixels=Pixels(origin=call.location)) if is_image else batches
+    if isinstance(batches, LabelledBatches) and "image_dataset" in call.path:
+        return replace(batches, pixels=Pixels(origin=call.location))
+    return batches
 
 
 @method(LabelledBatches, "cache", "prefetch", "shuffle", "take", "skip", "repeat")
@@ -122,7 +123,14 @@ def _same_batches(call: Call) -> Value:
 
 
 SCALES = frozenset(
-    {"rescale", "preprocessing_function", "samplewise_center", "featurewise_center", "samplewise_std_normalization", "0"}
+    {
+        "rescale",
+        "preprocessing_function",
+        "samplewise_center",
+        "featurewise_center",
+        "samplewise_std_normalization",
+        "0",
+    }
 )
 """Arguments of `ImageDataGenerator` that change the range of the pixels."""
 
