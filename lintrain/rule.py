@@ -29,6 +29,7 @@ __all__ = [
     "Finding",
     "Level",
     "Location",
+    "OddCallRule",
     "OptimizerRule",
     "Outcome",
     "Pipeline",
@@ -204,6 +205,38 @@ class EvidenceRule(Rule):
         """The declared finding, if `verify` confirms it."""
         finding = self.finding(self.location_of(evidence), self.message, help=self.help_text, subject=self.subject)
         yield from self.if_confirmed(finding, evidence)
+
+
+class OddCallRule(Rule[ClaimT]):
+    """A rule about calls that a run sees in the script's own code: `odd` is their kind (`OddCallKind`).
+
+    `odd_message` and `odd_help` are those of a finding that only a run shows.
+    """
+
+    odd: ClassVar[str]
+    odd_message: ClassVar[str]
+    odd_help: ClassVar[str] = ""
+    fewest_odd: ClassVar[int] = 1
+    """So often such a call is made, where the text does not show it."""
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[ClaimT]]:
+        """Each place of such a call."""
+        for call in evidence.loop.odd_calls if evidence.loop is not None else ():
+            if call.kind == self.odd and call.times >= self.fewest_odd:
+                yield self.finding(call.location, self.odd_message, help=self.odd_help)
+
+    def verify(self, finding: Finding[ClaimT], evidence: Evidence) -> Verdict:
+        """Confirmed by a call at the finding, or at what it is related to."""
+        loop = evidence.loop
+        if loop is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        locations = (finding.location, *(each.location for each in finding.related))
+        for call in loop.odd_calls:
+            if call.kind == self.odd and any(call.location.meets(each) for each in locations):
+                return Verdict.confirmed(call.text, times=call.times)
+        if loop.steps > 1:
+            return Verdict.refuted(f"in {loop.steps} steps, 0 calls did so", times=0)
+        return Verdict.inconclusive(f"{loop.steps} steps ran, at least 2 are needed")
 
 
 class OptimizerRule(EvidenceRule):

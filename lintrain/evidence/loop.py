@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
+from lintrain.evidence.stages import StrEnum
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -58,6 +59,7 @@ class LossEvidence:
     inputs come from (`Sigmoid`, `Addmm`), views of its result left out; "" for inputs without a graph. `mixes_rows`:
     the inputs are probabilities, or logarithms of such, over the rows of the batch for each class. `reduction` and
     `ignored_index` are what it was called with, `log_target` says that the targets of a divergence are logarithms.
+    `is_swapped`: a gradient flows to the targets, and none to the inputs.
     """
 
     function: str
@@ -81,6 +83,7 @@ class LossEvidence:
     reduction: str = "mean"
     ignored_index: int | None = None
     log_target: bool = False
+    is_swapped: bool = False
 
     @property
     def classes(self) -> int | None:
@@ -123,11 +126,11 @@ class LossTerm:
 class OptimizerUse:
     """What happened to one optimizer in the first steps of a loop.
 
-    `steps_on_nothing` had no gradient at all, `steps_on_used` had gradients that include what an earlier step had
-    used. `reached` are the backward passes that gave its parameters a gradient, `dropped` those whose gradients were
-    cleared before any step used them. `is_stepped_elsewhere`: it never stepped, and another one has the same
-    parameters. `made_at` is where the script makes it, and `cut_at` the statement that cuts off the output of a module
-    that it trains, where its first step found no gradient.
+    `steps_on_nothing` had no gradient at all, `steps_on_used` had gradients that include what an earlier step had used.
+    `reached` are the backward passes that gave its parameters a gradient, `dropped` those whose gradients were
+    cleared before any step used them, `cleared_at` is where its `zero_grad` first did so. `is_stepped_elsewhere`:
+    it never stepped, and another one has the same parameters. `made_at` is where the script makes it, and `cut_at`
+    the statement that cuts off the output of a module that it trains, where its first step found no gradient.
     """
 
     name: str
@@ -140,6 +143,7 @@ class OptimizerUse:
     is_stepped_elsewhere: bool = False
     made_at: Location | None = None
     cut_at: Location | None = None
+    cleared_at: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +205,34 @@ class ReachedWeights:
     unregistered_at: Location | None = None
 
 
+class OddCallKind(StrEnum):
+    """Calls of the script's own code that show a mistake by themselves."""
+
+    PERMUTING_VIEW = "permuting view"
+    """`view` or `reshape` gives a tensor its own sizes in another order."""
+    DROPOUT_IN_EVAL = "dropout in eval mode"
+    HALF_FOR_LOGITS = "0.5 for logits"
+    """Logits are compared with 0.5, or rounded."""
+    REPEATED_MODULE = "repeated module"
+    OWN_GRADIENT = "own gradient"
+    """A backward pass begins with the loss as its gradient."""
+    CLIPPED_NOTHING = "clipped nothing"
+    OPTIMIZER_AGAIN = "optimizer again"
+    """An optimizer takes the place of one that was just like it and had stepped."""
+    LEFT_IN_EVAL = "left in eval mode"
+    """An evaluation before the training calls `eval()`, and the training goes on in this mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class OddCall:
+    """One such call: where it is, what was seen of it (shapes, a range, a class), and how often it was made."""
+
+    kind: OddCallKind
+    location: Location
+    text: str
+    times: int = 1
+
+
 @dataclass(frozen=True, slots=True)
 class LoopEvidence:
     """How often things happened in the first steps of a loop of the script's own.
@@ -231,7 +263,7 @@ class LoopEvidence:
     that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
     `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
     `mentions` are what files of the script speak of: a `seed` or generator, a division by steps of `accumulation`,
-    and a call that steps a `schedule`.
+    and a call that steps a `schedule`. `odd_calls` are calls that show a mistake by themselves.
     """
 
     batches: int = 0
@@ -284,6 +316,11 @@ class LoopEvidence:
     seen_at: dict[str, Location] = field(default_factory=dict[str, Location])
     skipped: tuple[Location, ...] = ()
     mentions: tuple[Literal["seed", "accumulation", "schedule"], ...] = ()
+    odd_calls: tuple[OddCall, ...] = ()
+
+    def odd(self, kind: str) -> tuple[OddCall, ...]:
+        """The odd calls of a kind."""
+        return tuple(each for each in self.odd_calls if each.kind == kind)
 
     @property
     def alignment(self) -> TargetAlignment | None:

@@ -29,6 +29,8 @@ from lintrain.evidence.loop import LoaderUse as LoaderUse
 from lintrain.evidence.loop import LoopEvidence as LoopEvidence
 from lintrain.evidence.loop import LossEvidence as LossEvidence
 from lintrain.evidence.loop import LossTerm as LossTerm
+from lintrain.evidence.loop import OddCall as OddCall
+from lintrain.evidence.loop import OddCallKind as OddCallKind
 from lintrain.evidence.loop import OptimizerUse as OptimizerUse
 from lintrain.evidence.loop import ReachedWeights as ReachedWeights
 from lintrain.evidence.loop import ScheduleEvidence as ScheduleEvidence
@@ -199,6 +201,22 @@ class Evidence:
         found = self.failure.location if self.failure is not None else None
         is_call = found is None or (self.call is not None and self.call.meets(found))
         return self.location_of(*things) if found is None or is_call else found
+
+    @property
+    def called_losses(self) -> tuple[LossEvidence, ...]:
+        """The calls of loss functions in the first batch: those of a loop, or of a Trainer's step."""
+        if self.loop is not None:
+            return self.loop.losses
+        return self.forward.calls if self.forward is not None else ()
+
+    @property
+    def sees_losses(self) -> bool:
+        """Whether such calls were watched: of a Trainer only where the script computes the loss itself."""
+        return self.loop is not None or bool(self.called_losses)
+
+    def losses_of(self, *functions: str) -> tuple[LossEvidence, ...]:
+        """The calls of some loss functions in the first batch."""
+        return tuple(loss for loss in self.called_losses if loss.function in functions)
 
     def first(self, count: str) -> Location | None:
         """Where the script's own loop first did what a field of `LoopEvidence` counts, or None if it never did."""

@@ -9,7 +9,7 @@ from dataclasses import field
 
 from lintrain.evidence.data import EdgeEvidence, LabelEvidence, ScoredTokens
 from lintrain.evidence.kept_rows import CollatedRows, SegmentEvidence
-from lintrain.evidence.loop import LossTerm
+from lintrain.evidence.loop import LossEvidence, LossTerm
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -155,7 +155,8 @@ class NonFiniteOrigin:
 class ForwardEvidence:
     """The forward passes of the probed batches; `chance` is ln(classes) for a classification head, else None.
 
-    `terms` are those that the loss of a Trainer adds up. `standard_loss` says that the library's own loss was used: no
+    `terms` are those that the loss of a Trainer adds up, `calls` those of loss functions that the script itself makes
+    in it. `standard_loss` says that the library's own loss was used: no
     override, no smoothing, no class weights.
     `first_non_finite` names the first module with a non-finite output, with the range of the finite part of its input
     and whether the rest of that was NaN or infinite already; "" for a loss computed from finite outputs, whose range
@@ -174,6 +175,7 @@ class ForwardEvidence:
     first_non_finite_range: tuple[float, float] | None = None
     terms: tuple[LossTerm, ...] = ()
     non_finite_rows: NonFiniteRows | None = None
+    calls: tuple[LossEvidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,26 @@ Three axes, with the sizes in a tuple:
     channels_first = images.reshape((images.shape[2], images.shape[0], images.shape[1]))  # <- view-for-permute
     assert channels_first[0].tolist() != images[:, :, 0].tolist()
 
+In a network whose recurrent layer expects the steps first:
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.GRU(4, 6)
+            self.last = nn.Linear(6, 3)
+
+        def forward(self, x):
+            x = x.reshape(-1, 2, 4)
+            x = x.view(x.size(1), x.size(0), x.size(2))  # <- view-for-permute
+            return self.last(self.layer(x)[0][-1])
+
+    reader = Reader()
+    optimizer = torch.optim.Adam(reader.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(reader(x), y).backward()
+        optimizer.step()
+
 ## Good
 
     batches = torch.arange(6).reshape(2, 3)
@@ -72,13 +92,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import swaps
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, lazy_pattern
+from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, Source, Targets, lazy_pattern
 
 WITH_NUMBERS = lazy_pattern(r"\.(?:view|reshape)\(\s*\d+\s*,\s*\d+")
 
 
-class ViewForPermute(Rule):
+class ViewForPermute(OddCallRule):
     level = Level.WARNING
+    odd = "permuting view"
+    odd_message = "a tensor gets the same sizes in another order"
+    odd_help = "use `permute` or `transpose`, which move the elements as well"
     keywords = "view|reshape"
     needs_training = False
     judges_networks = True

@@ -61,7 +61,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import gradients, iterations, script_text, training_loops
 from lintrain.pipeline.events import Act, Event
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
 
 class ClearedAccumulation(Rule):
@@ -94,6 +94,45 @@ class ClearedAccumulation(Rule):
             related=[Related(step.location, "steps only after some batches", "step")],
             help="clear the gradients after each step",
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        if evidence.loop is not None and _is_cleared(evidence):
+            cleared = next((use.cleared_at for use in evidence.loop.optimizers if use.cleared_at is not None), None)
+            yield self.finding(
+                cleared or evidence.first("steps") or evidence.location,
+                "gradients are cleared in every batch, but the optimizer steps only after some",
+                help="clear the gradients after each step",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        dropped, reached = (sum(getattr(use, name) for use in loop.optimizers) for name in ("dropped", "reached"))
+        text = f"the gradients of {dropped} of {reached} backward passes were cleared before any step"
+        if _is_cleared(evidence):
+            return Verdict.confirmed(text, dropped=dropped)
+        if loop.steps and not dropped:
+            return Verdict.refuted(text, dropped=dropped)
+        return Verdict.inconclusive(f"{text}, with {loop.steps} steps")
+
+
+FEWEST = 2
+"""Steps that lose the gradients of a batch before them."""
+
+
+def _is_cleared(evidence: Evidence) -> bool:
+    """Whether every step came after the same number of batches, and only the gradients of the last were there.
+
+    With several optimizers that take turns, the gradients of one are cleared that the loss of another has made.
+    """
+    loop = evidence.loop
+    uses = [use for use in loop.optimizers if use.steps] if loop is not None else []
+    if loop is None or len(uses) != 1:
+        return False
+    together = set(loop.backwards_per_step)
+    is_even = len(together) == 1 and min(together) > 1 and together == set(loop.batches_per_step)
+    return is_even and loop.steps >= FEWEST and uses[0].dropped == uses[0].reached - uses[0].steps
 
 
 MOST_STEPS = 64

@@ -206,6 +206,14 @@ class EvalModeInTraining(Rule[Claim]):
                 "a recurrent layer is trained in eval mode",
                 help="call `train()` on the model before the training loop, and after each evaluation",
             )
+        # It is not meant to be where a validation before the training has put it there, and does so again later.
+        left = loop.odd("left in eval mode") if loop is not None and loop.trained_in_eval_mode == loop.trained else ()
+        for call in left:
+            yield self.finding(
+                call.location,
+                "the model is still in eval mode when it is trained after this evaluation",
+                help="call `train()` on the model after each evaluation",
+            )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.failed_with(RAISED):

@@ -54,7 +54,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import expressions
-from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes, lazy_pattern
+from lintrain.rule import Finding, Level, OddCallRule, Pipeline, dataclass, fixes, lazy_pattern
 
 LOSS = lazy_pattern(r"loss|cost|err|objective", re.IGNORECASE)
 """Names of losses: another value may be its own gradient in a test of autograd."""
@@ -71,8 +71,12 @@ class Claim:
     code: str
 
 
-class LossAsGradient(Rule[Claim]):
+class LossAsGradient(OddCallRule[Claim]):
     level = Level.WARNING
+    odd = "own gradient"
+    odd_message = "the loss is passed to its own `backward`, which scales all gradients by it"
+    odd_help = "call `backward()` without an argument"
+    fewest_odd = 2
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

@@ -79,11 +79,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import loop_verdicts, wrong_names
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, one_per_location
 
 
-class ThresholdOnLogits(Rule):
+class ThresholdOnLogits(OddCallRule):
     level = Level.ERROR
+    odd = "0.5 for logits"
+    odd_message = "this holds logits, but 0.5 is a threshold of probabilities"
+    odd_help = "compare logits with 0, or apply a sigmoid first"
     keywords = "ith_logits|WithLogits"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

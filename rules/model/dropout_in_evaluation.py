@@ -21,6 +21,26 @@ evaluation, so its metrics are lower and differ from run to run.
     for x, y in loader:
         F.cross_entropy(network(x), y).backward()
 
+In a training that evaluates:
+
+    class Scorer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.last(F.dropout(x, 0.2))  # <- dropout-in-evaluation
+
+    scorer = Scorer()
+    optimizer = torch.optim.Adam(scorer.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(scorer(x), y).backward()
+        optimizer.step()
+    scorer.eval()
+    with torch.no_grad():
+        scorer(x)
+
 The probability of fused attention:
 
     class Attention(nn.Module):
@@ -65,6 +85,26 @@ A layer that draws its own mask:
     network = Net()
     for x, y in loader:
         F.cross_entropy(network(x), y).backward()
+
+and
+
+    class Scorer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.last(F.dropout(x, 0.2, training=self.training))
+
+    scorer = Scorer()
+    optimizer = torch.optim.Adam(scorer.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(scorer(x), y).backward()
+        optimizer.step()
+    scorer.eval()
+    with torch.no_grad():
+        scorer(x)
 
 and
 
@@ -143,7 +183,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import dropouts
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, dataclass, fixes
+from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Source, Targets, dataclass, fixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +193,11 @@ class Claim:
     takes_mode: bool
 
 
-class DropoutInEvaluation(Rule[Claim]):
+class DropoutInEvaluation(OddCallRule[Claim]):
     level = Level.WARNING
+    odd = "dropout in eval mode"
+    odd_message = "this call drops values in eval mode too"
+    odd_help = "pass `training=self.training`"
     keywords = "ropout|drop_path|attn & forward|self"
     needs_training = False
     judges_networks = True

@@ -96,7 +96,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import built_layers
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, dataclass, fixes
+from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Source, Targets, dataclass, fixes
 
 SHARED = re.compile(r"shared|tied|same", re.IGNORECASE)
 """Names of layers that are repeated on purpose."""
@@ -115,8 +115,11 @@ class Claim:
     code: str
 
 
-class RepeatedModule(Rule[Claim]):
+class RepeatedModule(OddCallRule[Claim]):
     level = Level.ERROR
+    odd = "repeated module"
+    odd_message = "all modules of this container are the same one and share its weights"
+    odd_help = "create a module for each item"
     keywords = "ModuleList|Sequential"
     needs_training = False
     judges_networks = True

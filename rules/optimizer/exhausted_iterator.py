@@ -63,7 +63,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text, statements
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, dataclass, fixes
+from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, dataclass, fixes
 
 LISTS = frozenset({"paddle", "mindspore", "jittor", "mindtorch"})
 """Packages whose `parameters()` returns a list."""
@@ -76,8 +76,11 @@ class Claim:
     code: str
 
 
-class ExhaustedIterator(Rule[Claim]):
+class ExhaustedIterator(OddCallRule[Claim]):
     level = Level.ERROR
+    odd = "clipped nothing"
+    odd_message = "nothing is clipped: the parameters are an iterator that is used up"
+    odd_help = "keep the parameters in a list: `list(…)`"
     keywords = "parameters"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

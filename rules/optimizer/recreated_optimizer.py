@@ -66,7 +66,7 @@ from lintrain.analysis import training_loops
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Module, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, lazy_pattern, one_per_location
+from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, lazy_pattern, one_per_location
 
 KEEPS_AVERAGES = frozenset({"Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta"})
 
@@ -79,8 +79,11 @@ OF_OTHERS = lazy_pattern(
 STARTS_AGAIN = frozenset({Act.FREEZE, Act.REPLACE, Act.ADAPT, Act.NEW_PART})
 
 
-class RecreatedOptimizer(Rule):
+class RecreatedOptimizer(OddCallRule):
     level = Level.WARNING
+    odd = "optimizer again"
+    odd_message = "a new optimizer takes the place of one that was just like it, and its averages are lost"
+    odd_help = "create the optimizer once, before the loop"
     keywords = "optim|Adam & epoch & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

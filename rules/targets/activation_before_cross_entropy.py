@@ -131,7 +131,7 @@ class ActivationBeforeCrossEntropy(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        for loss in evidence.loop.losses_of("cross_entropy") if evidence.loop else ():
+        for loss in evidence.losses_of("cross_entropy"):
             activation = loss.made_by.lower()
             if loss.location is not None and activation in RANGES:
                 yield self.finding(
@@ -142,16 +142,18 @@ class ActivationBeforeCrossEntropy(Rule[Claim]):
                 )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        loop, claim = evidence.loop, finding.claim
-        if loop is None or claim is None:
+        claim = finding.claim
+        if claim is None or not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
-        for loss in loop.losses_of("cross_entropy"):
+        for loss in evidence.losses_of("cross_entropy"):
             if loss.input_minimum is None or loss.input_maximum is None:
                 continue
             text = f"inputs of `cross_entropy` range from {loss.input_minimum:.3g} to {loss.input_maximum:.3g}"
             verdict = Verdict.confirmed if _is_inside(loss, claim.activation) else Verdict.refuted
             return verdict(text, minimum=loss.input_minimum, maximum=loss.input_maximum)
-        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a cross-entropy")
+        return Verdict.inconclusive(
+            f"none of {len(evidence.called_losses)} losses in the first batch is a cross-entropy"
+        )
 
 
 def _is_inside(loss: LossEvidence, activation: str) -> bool:

@@ -183,23 +183,25 @@ class BroadcastLoss(Rule[Claim]):
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
-        if loop is None:
+        if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
-        losses = loop.losses_of(*REGRESSION_LOSSES)
+        losses = evidence.losses_of(*REGRESSION_LOSSES)
         for loss in losses:
             if _is_broadcast(loss):
                 shapes = f"predictions {loss.input_shape} and targets {loss.target_shape}"
                 pairs = prod(loss.input_shape) * prod(loss.target_shape)
                 return Verdict.confirmed(f"{shapes} are compared in {pairs} pairs", pairs=pairs)
-        if loop.rows_in_pairs:
+        if loop is not None and loop.rows_in_pairs:
             pairs = loop.rows_in_pairs**2
             return Verdict.confirmed(f"{loop.rows_in_pairs} predictions are compared in {pairs} pairs", pairs=pairs)
         if losses:
             return Verdict.refuted(f"predictions have shape {losses[0].input_shape}, targets {losses[0].target_shape}")
-        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a regression loss")
+        return Verdict.inconclusive(
+            f"none of {len(evidence.called_losses)} losses in the first batch is a regression loss"
+        )
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
-        for loss in evidence.loop.losses_of(*REGRESSION_LOSSES) if evidence.loop else ():
+        for loss in evidence.losses_of(*REGRESSION_LOSSES):
             if _is_broadcast(loss):
                 found = self.finding(
                     loss.location or evidence.location,

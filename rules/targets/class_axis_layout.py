@@ -159,7 +159,7 @@ class ClassAxisLayout(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        losses = evidence.loop.losses_of("cross_entropy", "nll_loss") if evidence.loop is not None else ()
+        losses = evidence.losses_of("cross_entropy", "nll_loss")
         for loss in losses if evidence.failed_with(*RAISES) else ():
             if loss.value is None and loss.location is not None:
                 shapes = f"logits {list(loss.input_shape)} and targets {list(loss.target_shape)}"
@@ -171,17 +171,18 @@ class ClassAxisLayout(Rule):
                 return
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        loop = evidence.loop
-        if loop is None:
+        if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
-        losses = loop.losses_of("cross_entropy", "nll_loss")
+        losses = evidence.losses_of("cross_entropy", "nll_loss")
         for loss in losses:
             shapes = f"logits {loss.input_shape} and targets {loss.target_shape} of {loss.target_dtype}"
             if loss.value is None:
                 return Verdict.confirmed(f"`{loss.function}` raised for {shapes}")
         if losses:
             return Verdict.refuted(f"`{losses[0].function}` returned a loss for logits {losses[0].input_shape}")
-        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a cross-entropy")
+        return Verdict.inconclusive(
+            f"none of {len(evidence.called_losses)} losses in the first batch is a cross-entropy"
+        )
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("logits")]

@@ -78,7 +78,7 @@ class IgnoredClass(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        for loss in evidence.loop.losses_of("cross_entropy", "nll_loss") if evidence.loop is not None else ():
+        for loss in evidence.losses_of("cross_entropy", "nll_loss"):
             if loss.classes == TWO and loss.ignored_index in (0, 1):
                 yield self.finding(
                     loss.location or evidence.location,
@@ -87,10 +87,9 @@ class IgnoredClass(Rule):
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        loop = evidence.loop
-        if loop is None:
+        if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
-        losses = loop.losses_of("cross_entropy", "nll_loss")
+        losses = evidence.losses_of("cross_entropy", "nll_loss")
         ignoring = [each for each in losses if each.classes == TWO and each.ignored_index in (0, 1) and each.ignored]
         for loss in ignoring:
             share = loss.ignored or 0.0

@@ -95,7 +95,7 @@ class IntegerBceTargets(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        losses = evidence.loop.losses_of(*BINARY) if evidence.loop is not None else ()
+        losses = evidence.losses_of(*BINARY)
         for loss in losses:
             if loss.location is not None and loss.value is None and "float" not in loss.target_dtype:
                 yield self.finding(
@@ -106,16 +106,17 @@ class IntegerBceTargets(Rule):
                 return
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        loop = evidence.loop
-        if loop is None:
+        if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
-        losses = loop.losses_of(*BINARY)
+        losses = evidence.losses_of(*BINARY)
         for loss in losses:
             if loss.value is None and "float" not in loss.target_dtype:
                 return Verdict.confirmed(f"`{loss.function}` raised for targets of {loss.target_dtype}")
         if losses:
             return Verdict.refuted(f"targets of `{losses[0].function}` are {losses[0].target_dtype}")
-        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
+        return Verdict.inconclusive(
+            f"none of {len(evidence.called_losses)} losses in the first batch is a binary cross-entropy"
+        )
 
     def fix(self, finding: Finding) -> fixes.Fix | None:
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("target")]

@@ -104,12 +104,12 @@ class ProbabilitiesInKlDiv(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        for loss in evidence.loop.losses_of("kl_div") if evidence.loop is not None else ():
+        for loss in evidence.losses_of("kl_div"):
             if fault := _fault(loss):
                 yield self.finding(loss.location or evidence.location, f"`kl_div` expects {fault}", help=HELP)
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        losses = evidence.loop.losses_of("kl_div") if evidence.loop is not None else ()
+        losses = evidence.losses_of("kl_div")
         for loss in losses:
             if _fault(loss):
                 inputs = f"inputs from {loss.input_minimum or 0.0:.3g} to {loss.input_maximum or 0.0:.3g}"

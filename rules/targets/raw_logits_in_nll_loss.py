@@ -164,10 +164,9 @@ class RawLogitsInNllLoss(Rule[Claim]):
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        loop = evidence.loop
-        if loop is None:
+        if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
-        losses = loop.losses_of("nll_loss")
+        losses = evidence.losses_of("nll_loss")
         for loss in losses:
             least, most = loss.sums_of_exponentials or (1.0, 1.0)
             if not loss.gives_log_probabilities:
@@ -176,12 +175,12 @@ class RawLogitsInNllLoss(Rule[Claim]):
                 )
         if losses:
             return Verdict.refuted("the exponentials of every row sum to 1", calls=len(losses))
-        if loop.losses:
-            return Verdict.refuted(f"the loss is `{loop.losses[0].function}`, not `nll_loss`")
-        return Verdict.inconclusive(f"{len(loop.losses)} losses of torch were called in the first batch")
+        if evidence.called_losses:
+            return Verdict.refuted(f"the loss is `{evidence.called_losses[0].function}`, not `nll_loss`")
+        return Verdict.inconclusive(f"{len(evidence.called_losses)} losses of torch were called in the first batch")
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
-        for loss in evidence.loop.losses_of("nll_loss") if evidence.loop else ():
+        for loss in evidence.losses_of("nll_loss"):
             if (loss.input_maximum or 0.0) > 0.0:
                 found = self.finding(
                     loss.location or evidence.location,

@@ -182,7 +182,7 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        for loss in evidence.loop.losses_of("binary_cross_entropy_with_logits") if evidence.loop else ():
+        for loss in evidence.losses_of("binary_cross_entropy_with_logits"):
             if loss.location is not None and loss.made_by in {"Sigmoid", "Softmax"}:
                 yield self.finding(
                     loss.location,
@@ -191,10 +191,9 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
                 )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        loop = evidence.loop
-        if loop is None:
+        if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
-        for loss in loop.losses_of("binary_cross_entropy_with_logits", "binary_cross_entropy"):
+        for loss in evidence.losses_of("binary_cross_entropy_with_logits", "binary_cross_entropy"):
             if loss.input_minimum is None or loss.input_maximum is None:
                 continue
             text = f"inputs of `{loss.function}` range from {loss.input_minimum:.3g} to {loss.input_maximum:.3g}"
@@ -202,7 +201,9 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
             is_wrong = are_probabilities is loss.function.endswith("with_logits")
             verdict = Verdict.confirmed if is_wrong else Verdict.refuted
             return verdict(text, minimum=loss.input_minimum, maximum=loss.input_maximum)
-        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is a binary cross-entropy")
+        return Verdict.inconclusive(
+            f"none of {len(evidence.called_losses)} losses in the first batch is a binary cross-entropy"
+        )
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         logits = finding.claim.logits if finding.claim else None

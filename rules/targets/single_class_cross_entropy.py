@@ -104,7 +104,7 @@ class SingleClassCrossEntropy(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        for loss in evidence.loop.losses_of("cross_entropy") if evidence.loop else ():
+        for loss in evidence.losses_of("cross_entropy"):
             if loss.location is not None and len(loss.input_shape) > 1 and loss.input_shape[1] == 1:
                 yield self.finding(
                     loss.location,
@@ -113,16 +113,17 @@ class SingleClassCrossEntropy(Rule):
                 )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        loop = evidence.loop
-        if loop is None:
+        if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
-        for loss in loop.losses_of("cross_entropy"):
+        for loss in evidence.losses_of("cross_entropy"):
             if len(loss.input_shape) < 2:
                 continue
             classes = loss.input_shape[1]
             verdict = Verdict.confirmed if classes == 1 else Verdict.refuted
             return verdict(f"inputs of `cross_entropy` have shape {loss.input_shape}", classes=classes)
-        return Verdict.refuted(f"none of {len(loop.losses)} losses in the first batch is a cross-entropy over a batch")
+        return Verdict.refuted(
+            f"none of {len(evidence.called_losses)} losses in the first batch is a cross-entropy over a batch"
+        )
 
 
 def _is_column(logits: Tensor, targets: tuple[Tensor, ...]) -> bool:

@@ -207,10 +207,9 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        loop = evidence.loop
-        if loop is None:
+        if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
-        losses = [loss for loss in loop.losses_of("cross_entropy") if _is_of_classes(loss)]
+        losses = [loss for loss in evidence.losses_of("cross_entropy") if _is_of_classes(loss)]
         if finding.claim is not None and finding.claim.is_log:
             return _verdict_on_logs(losses)
         given = next((loss for loss in losses if loss.gives_probabilities), None)
@@ -223,11 +222,11 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
             least, most = losses[0].sums_of_inputs
             return Verdict.refuted(f"inputs of `cross_entropy` have row sums from {least:.3g} to {most:.3g}", sum=most)
         return Verdict.inconclusive(
-            f"none of {len(loop.losses)} losses in the first batch is a `cross_entropy` over classes"
+            f"none of {len(evidence.called_losses)} losses in the first batch is a `cross_entropy` over classes"
         )
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
-        for loss in evidence.loop.losses_of("cross_entropy") if evidence.loop else ():
+        for loss in evidence.losses_of("cross_entropy"):
             if loss.gives_probabilities and _is_of_classes(loss):
                 found = self.finding(
                     loss.location or evidence.location, "`cross_entropy` expects logits, but gets probabilities"

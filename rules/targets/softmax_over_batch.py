@@ -149,7 +149,7 @@ class SoftmaxOverBatch(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        for loss in evidence.loop.losses_of("cross_entropy", "nll_loss") if evidence.loop is not None else ():
+        for loss in evidence.losses_of("cross_entropy", "nll_loss"):
             if loss.mixes_rows:
                 yield self.finding(
                     evidence.first("softmaxes_over_rows") or loss.location or evidence.location,
@@ -158,10 +158,9 @@ class SoftmaxOverBatch(Rule[Claim]):
                 )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        loop = evidence.loop
-        if loop is None:
+        if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
-        for loss in loop.losses_of("cross_entropy", "nll_loss"):
+        for loss in evidence.losses_of("cross_entropy", "nll_loss"):
             sums = loss.sums_of_exponentials if loss.function == "nll_loss" else loss.sums_of_inputs
             if sums is None:
                 continue
@@ -172,7 +171,7 @@ class SoftmaxOverBatch(Rule[Claim]):
             text = f"the probabilities of each row of `{loss.function}` sum to {sums[0]:.3g} to {sums[1]:.3g}"
             verdict = Verdict.confirmed if is_limited and not is_normalised else Verdict.refuted
             return verdict(text, least=sums[0], most=sums[1])
-        return Verdict.inconclusive(f"none of {len(loop.losses)} losses in the first batch is over classes")
+        return Verdict.inconclusive(f"none of {len(evidence.called_losses)} losses in the first batch is over classes")
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None or finding.claim.code is None:

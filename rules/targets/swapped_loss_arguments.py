@@ -78,7 +78,18 @@ from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
 from lintrain.pipeline.values.tensors import Derived
 from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Finding, Level, Location, Pipeline, Rule, dataclass, fixes, one_per_location
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    one_per_location,
+)
 
 ASYMMETRIC = frozenset(
     {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"}
@@ -143,6 +154,31 @@ class SwappedLossArguments(Rule[Claim]):
             f"this loss gets the {shown} before the {other}",
             help="pass the prediction first and the target second",
             claim=Claim(first.location, second.location, second.text, first.text),
+        )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for loss in evidence.losses_of(*ASYMMETRIC):
+            if loss.is_swapped and loss.location is not None:
+                yield self.finding(
+                    loss.location,
+                    "this loss gets the labels before the prediction",
+                    help="pass the prediction first and the target second",
+                )
+
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        losses = evidence.losses_of(*ASYMMETRIC)
+        here = [loss for loss in losses if loss.location is not None and loss.location.meets(finding.location)]
+        if any(loss.is_swapped for loss in here):
+            return Verdict.confirmed("a gradient flows to its second argument, and 0 of it to the first")
+        if here or losses:
+            return Verdict.refuted(f"a gradient flows to the first argument of {len(losses)} of {len(losses)} losses")
+        failed = evidence.failed_at(finding.location, "Error")
+        given = failed.failure.given if failed is not None and failed.failure is not None else ()
+        flows = [each.requires_grad for each in given if each.function and each.requires_grad is not None]
+        if flows[:2] == [False, True]:
+            return Verdict.confirmed("a gradient flows to its second argument, and 0 of it to the first")
+        return Verdict.inconclusive(
+            f"0 losses of this kind were called in the first batch, of {len(evidence.called_losses)}"
         )
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:

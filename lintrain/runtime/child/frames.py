@@ -155,6 +155,19 @@ def callers_frame(above: int) -> FrameType | None:
     return frame
 
 
+def is_called_by_user(*through: str) -> bool:
+    """Whether the user's code called what runs now: itself, or through files whose paths hold one of some texts."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if is_users(path):
+            return True
+        if not path.startswith(PACKAGE) and not any(text in path for text in through):
+            return False
+        frame = frame.f_back
+    return False
+
+
 def _first_argument(frame: FrameType) -> object:
     names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
     return frame.f_locals.get(names[0]) if names else None

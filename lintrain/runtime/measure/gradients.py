@@ -190,6 +190,30 @@ def leaves_of(loss: Any) -> dict[int, Any] | None:
     return {id(leaf): leaf for leaf in variables if leaf is not None and type(leaf).__name__ == "Parameter"}
 
 
+MOST_NEW_TERMS = 32
+SCALES = ("DivBackward0", "MulBackward0")
+
+
+def new_terms(loss: Any, held: set[int]) -> list[Any]:
+    """Numbers without a history that a loss adds up, though they ask for a gradient.
+
+    No weights, whether of a module or not, and not the 0 that a sum may begin with.
+    """
+    waiting, found = [loss.grad_fn], list[Any]()
+    for _ in range(MOST_NEW_TERMS):
+        if not waiting:
+            break
+        node = waiting.pop()
+        below = [each for each, _ in node.next_functions if each is not None] if node is not None else []
+        term = getattr(node, "variable", None)
+        is_new = term is not None and not term.ndim and type(term).__name__ != "Parameter" and id(term) not in held
+        found += [term] if term is not None and is_new and float(term.detach()) != 0.0 else []
+        name = node.name() if node is not None else ""
+        is_sum = name in ("AddBackward0", "SubBackward0") or (name in SCALES and len(below) == 1)
+        waiting += below if is_sum else []
+    return found
+
+
 MOST_TERMS = 64
 
 

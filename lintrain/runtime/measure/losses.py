@@ -50,6 +50,7 @@ def loss_evidence(call: LossCall) -> LossEvidence:
         reduction=str(options.get("reduction", "mean")),
         ignored_index=_ignored_index(name, options),
         log_target=bool(options.get("log_target", False)),
+        is_swapped=bool(getattr(target, "requires_grad", False) and not given.requires_grad),
     )
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import frame_location, users_frame
+from lintrain.runtime.child.frames import frame_location, is_called_by_user, users_frame
 from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.label_rows import one_of_every_label, spread
 from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
@@ -48,7 +48,8 @@ class LossCall:
     """One call of a loss function of torch: its arguments, what it gave, and where the script makes it.
 
     `options` are those given by name, `rest` those given by position after the target. `ids` of [rows, tokens] are
-    those that the model was last called with, `mask` those of them that are attended.
+    those that the model was last called with, `mask` those of them that are attended. `is_own`: the script's code makes
+    the call, itself or by a module of torch.
     """
 
     name: str
@@ -60,6 +61,7 @@ class LossCall:
     ids: Any = None
     mask: Any = None
     rest: tuple[Any, ...] = ()
+    is_own: bool = True
 
 
 @dataclass(eq=False)
@@ -144,7 +146,8 @@ def seen_losses() -> Generator[list[LossCall]]:
 def _seen(name: str, function: Callable[..., Any], calls: list[LossCall]) -> Callable[..., Any]:
     def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
         # Kept before the call: a loss that raises is the most interesting one.
-        call = LossCall(name, input, target, kwargs, location=frame_location(users_frame()))
+        location = frame_location(users_frame())
+        call = LossCall(name, input, target, kwargs, location=location, is_own=is_called_by_user("/torch/nn/"))
         call.result = function(input, target, *args, **kwargs)
         calls.append(call)
         return call.result

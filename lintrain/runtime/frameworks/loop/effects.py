@@ -19,6 +19,7 @@ from lintrain.evidence.run import OptimizerUse
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_users, users_frame
 from lintrain.runtime.child.library import library
+from lintrain.runtime.measure.gradients import SCALES, new_terms
 from lintrain.runtime.measure.held_values import cut_of, keeper_of_graphs, made_by_statement, mark_graph
 from lintrain.runtime.measure.seen import Forward, Iteration, tensors_in
 from lintrain.startup.lazy_dataclass import dataclass
@@ -26,7 +27,6 @@ from lintrain.startup.lazy_dataclass import dataclass
 LAUNCHERS = ("/accelerate/", "/lightning/", "/lightning_fabric/", "/pytorch_lightning/", "/deepspeed/")
 LONG_AGO, SEVERAL = 2, 2
 """Batches after which a graph should be gone: the last loss still holds that of the batch before."""
-SCALES = ("DivBackward0", "MulBackward0")
 
 
 class Mark:
@@ -68,6 +68,7 @@ class Effects:
         self._went_at: Location | None = None  # where the first backward pass since the last step is
         self._not_updated = set[tuple[int, int]]()
         self._taken = self._steps_before_pass = 0
+        self._before_closure: int | None = None
         self._inputs: list[weakref.ref[Any]] = []  # the iteration before, and what models and losses got in it
 
     def on_backward_start(self, loss: Any) -> None:
@@ -157,6 +158,7 @@ class Effects:
 
     def on_step_start(self, optimizer: Any, forwards: Sequence[Forward] = (), *, has_closure: bool) -> None:
         """An optimizer is about to step after some passes; one with a closure makes its gradients itself."""
+        self._before_closure = self.counts["backwards"] if has_closure else None
         if not has_closure:
             self.ledger.on_step_start(optimizer, forwards)
         self.rates.append(float(optimizer.param_groups[0]["lr"]))
@@ -164,6 +166,9 @@ class Effects:
 
     def on_step_end(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
+        # A closure that made no gradients, as Lightning's for steps by hand, left those that were there.
+        if self._before_closure == self.counts["backwards"]:
+            self.ledger.on_step_start(optimizer)
         self.ledger.on_step_end(optimizer)
         self.counts.note("steps", 1)
         # Divided or multiplied as its last operation: the usual forms of `loss / steps`. A mean over the batch is
@@ -186,29 +191,6 @@ class Effects:
         self.counts.note("clipped_after_step", is_for_nothing and has_stepped)
         self.counts.note("clipped_before_backward", is_for_nothing and not has_stepped)
         self.counts.note("clipped_while_scaled", self.is_scaled)
-
-
-MOST_TERMS = 32
-
-
-def new_terms(loss: Any, held: set[int]) -> list[Any]:
-    """Numbers without a history that a loss adds up, though they ask for a gradient.
-
-    No weights, whether of a module or not, and not the 0 that a sum may begin with.
-    """
-    waiting, found = [loss.grad_fn], list[Any]()
-    for _ in range(MOST_TERMS):
-        if not waiting:
-            break
-        node = waiting.pop()
-        below = [each for each, _ in node.next_functions if each is not None] if node is not None else []
-        term = getattr(node, "variable", None)
-        is_new = term is not None and not term.ndim and type(term).__name__ != "Parameter" and id(term) not in held
-        found += [term] if term is not None and is_new and float(term.detach()) != 0.0 else []
-        name = node.name() if node is not None else ""
-        is_sum = name in ("AddBackward0", "SubBackward0") or (name in SCALES and len(below) == 1)
-        waiting += below if is_sum else []
-    return found
 
 
 def last_operations(node: Any) -> list[str]:
@@ -256,6 +238,7 @@ class Account:
     reached: int = 0
     dropped: int = 0
     cut_at: Location | None = None
+    cleared_at: Location | None = None
     passes: set[int] = field(default_factory=set[int])
 
     def parameters(self) -> Iterator[Any]:
@@ -313,6 +296,11 @@ class Ledger:
             account.dropped += bool(own & self._dropped)
         self._reached.clear()
         self._dropped.clear()
+
+    def on_clearing(self, optimizer: Any, at: Location | None) -> None:
+        """The gradients of an optimizer are cleared while some of them wait for a step."""
+        account = self.watch(optimizer)
+        account.cleared_at = account.cleared_at or at
 
     def held(self) -> set[int]:
         """The parameters of all optimizers, by identity."""
@@ -377,6 +365,7 @@ def _use(account: Account, stepped: set[int]) -> OptimizerUse:
         is_stepped_elsewhere=not account.steps and any(id(parameter) in stepped for parameter in parameters),
         made_at=account.made_at,
         cut_at=account.cut_at,
+        cleared_at=account.cleared_at,
     )
 
 

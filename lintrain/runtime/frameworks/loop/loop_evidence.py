@@ -21,9 +21,10 @@ from lintrain.evidence.run import (
     StepEvidence,
 )
 from lintrain.runtime.child.hooks import Given
+from lintrain.runtime.child.library import loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.frameworks.loop.loaders import LoaderRun
-from lintrain.runtime.frameworks.loop.loop_state import LoopState, batches_asked_for
+from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.frameworks.loop.model import inputs_of
 from lintrain.runtime.measure.calls import Call
@@ -76,8 +77,17 @@ def loop_evidence(
         losses=tuple(loss_evidence(call) for call in first.losses[:MOST_LOSSES]),
         seen_at=dict(effects.counts.first_at),
         skipped=state.ran_lines.skipped(has_come_round=effects.counts["backwards"] > 1),
+        odd_calls=state.odd_calls.evidence(),
         mentions=tuple(subject for subject, pattern in MENTIONED.items() if mentions(pattern)),
     )
+
+
+def batches_asked_for() -> int:
+    """The batches that accelerate accumulates for a step; 1 without it."""
+    accelerate = loaded("accelerate.state")
+    shared: dict[str, Any] = accelerate.GradientState._shared_state if accelerate is not None else {}
+    asked = shared.get("plugin_kwargs", {}).get("num_steps")
+    return asked if isinstance(asked, int) else 1
 
 
 def forward_evidence(

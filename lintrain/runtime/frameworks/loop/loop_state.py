@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lintrain.evidence.run import OptimizerGroup, ScheduleUse
+from lintrain.evidence.run import OddCallKind, OptimizerGroup, ScheduleUse
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.library import is_mapping, library, loaded
@@ -28,6 +28,7 @@ from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.frameworks.loop.effects import Counts, Effects
 from lintrain.runtime.frameworks.loop.loaders import Loaders
 from lintrain.runtime.frameworks.loop.model import held_by
+from lintrain.runtime.frameworks.loop.odd_calls import OddCalls
 from lintrain.runtime.frameworks.loop.ran_lines import RanLines
 from lintrain.runtime.measure.calls import without_shells
 from lintrain.runtime.measure.predictions import number, shape_of
@@ -60,7 +61,8 @@ class LoopState(ABC):
         self.is_cut_short = False
         self.rows_in_pairs = 0
         self.ran_lines = RanLines()
-        self.passes = Passes(self.effects.counts)
+        self.odd_calls = OddCalls(lambda: self.is_on)
+        self.passes = Passes(self.effects.counts, self.odd_calls)
         self.bounds = Bounds(self.effects.counts)
         self._is_paused = False
 
@@ -100,14 +102,6 @@ def framework(session: ProbeSession) -> str:
     if accelerate is not None and accelerate.AcceleratorState._shared_state:
         return "accelerate"
     return "torch"
-
-
-def batches_asked_for() -> int:
-    """The batches that accelerate accumulates for a step; 1 without it."""
-    accelerate = loaded("accelerate.state")
-    shared: dict[str, Any] = accelerate.GradientState._shared_state if accelerate is not None else {}
-    asked = shared.get("plugin_kwargs", {}).get("num_steps")
-    return asked if isinstance(asked, int) else 1
 
 
 def group_of(optimizer: Any, group: dict[str, Any]) -> OptimizerGroup:
@@ -208,8 +202,9 @@ class Passes:
     `evaluated_losses` and `evaluated_shape`, the shape of the last output, are of those that were for evaluation.
     """
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: Counts, odd_calls: OddCalls) -> None:
         self.counts = counts
+        self._odd_calls = odd_calls
         self.waiting: list[Forward] = []
         self.losses: list[LossCall] = []
         self.evaluated_losses: list[float] = []
@@ -217,6 +212,7 @@ class Passes:
         self.ids: Any = None
         self.mask: Any = None
         self._eval_at: Location | None = None
+        self._eval_before: Location | None = None
 
     def reads(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A whole module is called: the losses that follow are about the tokens that it reads."""
@@ -224,7 +220,10 @@ class Passes:
 
     def on_eval_mode(self) -> None:
         """A module is put into eval mode: passes that train after that may owe it to this call."""
-        self._eval_at = frame_location(users_frame())
+        frame = users_frame()
+        self._eval_at = frame_location(frame)
+        if self._eval_before is not None and self._eval_at == self._eval_before:
+            self._odd_calls.note(OddCallKind.LEFT_IN_EVAL, "it was called before the training and again", frame)
 
     def add(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Forward | None:
         """A whole module gave its output; None if it trains nothing, or where enough passes are waiting.
@@ -253,8 +252,12 @@ class Passes:
         # One backward pass, one training pass: earlier recorded passes are a teacher's, a reference model's, or an
         # evaluation that forgot `no_grad`.
         for forward in [forward for forward in self.waiting if forward.records][-1:]:
-            self.counts.note("trained", 1, forward.location)
             is_in_eval_mode = bool(forward.modes) and not any(forward.modes)
+            # A pass without gradients came between this call and the training: an evaluation, if the call comes again.
+            is_evaluated = any(not each.records and each.module is forward.module for each in self.waiting)
+            if is_in_eval_mode and is_evaluated and not self.counts["trained"]:
+                self._eval_before = self._eval_at
+            self.counts.note("trained", 1, forward.location)
             self.counts.note("trained_in_eval_mode", is_in_eval_mode, self._eval_at or forward.location)
 
     def on_loss(self, call: LossCall) -> None:

@@ -7,13 +7,16 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from lintrain.evidence.run import OddCallKind
 from lintrain.runtime.child.frames import callers_frame, frame_location, is_users, keep_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.batches import WatchedBatches
 from lintrain.runtime.frameworks.loop.metrics import hook_metrics
+from lintrain.runtime.frameworks.loop.odd_calls import hook_odd_calls, is_own_gradient
 from lintrain.runtime.frameworks.loop.watch import Watch
+from lintrain.runtime.measure.held_values import made_by_statement
 
 ENABLED = "lintrain_enabled"
 """The attribute of a gradient scaler that says whether the script enables it."""
@@ -182,6 +185,9 @@ def _hook_backward(watch: Watch, module: Any) -> None:
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not watch.is_on:
             return backward(self, *args, **kwargs)
+        if is_own_gradient(self, args[0] if args else kwargs.get("gradient")):
+            text = f"the gradient of the loss is {float(self.detach()):.3g}, as the loss itself"
+            watch.odd_calls.note(OddCallKind.OWN_GRADIENT, text, users_frame())
         watch.on_backward_start(self)
         backward(self, *args, **kwargs)
         watch.on_backward_end()
@@ -198,6 +204,9 @@ def _hook_clipping(watch: Watch, module: Any) -> None:
         given = [parameters] if hasattr(parameters, "grad") else list(parameters)
         if watch.is_on:
             watch.on_clipping(given, max_norm)
+            if not given and watch.effects.counts["backwards"]:
+                text, at = "0 parameters were clipped", made_by_statement(parameters)
+                watch.odd_calls.note(OddCallKind.CLIPPED_NOTHING, text, users_frame(), at=at)
         return by_norm(given, max_norm, *args, **kwargs)
 
     @functools.wraps(by_value)
@@ -264,8 +273,21 @@ def _hook_optimizers(watch: Watch, module: Any) -> None:
         watch.on_optimizer(self)
 
     module.Optimizer.__init__ = init
+    module.Optimizer.zero_grad = _watched_clearing(watch, module.Optimizer.zero_grad)
     module.register_optimizer_step_pre_hook(watch.on_step_start)
     module.register_optimizer_step_post_hook(watch.on_step_end)
+
+
+def _watched_clearing(watch: Watch, clear: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(clear)
+    def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if watch.is_on and watch.effects.ledger.waits(
+            [each for group in self.param_groups for each in group["params"]]
+        ):
+            watch.effects.ledger.on_clearing(self, frame_location(users_frame()))
+        return clear(self, *args, **kwargs)
+
+    return zero_grad
 
 
 def _hook_schedules(watch: Watch, module: Any) -> None:
@@ -307,3 +329,4 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     session.watch = Watch(session)
     hook_torch(session.watch, hooks)
     hook_metrics(session.watch.metrics, hooks)
+    hook_odd_calls(session.watch.odd_calls, hooks)

@@ -20,6 +20,7 @@ from lintrain.runtime.frameworks.loop.loop_state import (
     MOST_ROUNDS,
     SECONDS_ON,
     LoopState,
+    Passes,
 )
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.measure.held_values import made_by_statement, planned_rounds
@@ -44,11 +45,13 @@ class Watch(LoopState):
 
     def start_over(self) -> None:
         """Forget the loop: the script begins again. The hooks in torch and in metrics keep their objects."""
-        metrics = self.metrics
+        metrics, odd_calls = self.metrics, self.odd_calls
         self.ran_lines.stop()
-        self.__init__(self.session)  # type: ignore[misc] # of this very class
+        odd_calls.__init__(lambda: self.is_on)  # type: ignore[misc] # of this very class
+        self.__init__(self.session)  # type: ignore[misc] # as above
         metrics.__init__(self)  # type: ignore[misc] # as above
-        self.metrics = metrics
+        self.metrics, self.odd_calls = metrics, odd_calls
+        self.passes = Passes(self.effects.counts, odd_calls)
 
     @property
     def is_evaluating(self) -> bool:
@@ -148,6 +151,7 @@ class Watch(LoopState):
         is_of_loop = self.optimizers and not self.is_taking  # a data set may call modules too
         if is_of_loop and (forward := self.passes.add(module, args, kwargs, output)) is not None:
             self._restart()
+            self.odd_calls.on_output(forward.module, output)
             if self.run is not None:
                 self.run.evaluation.on_forward(forward.output)
             if forward.records:
@@ -161,6 +165,8 @@ class Watch(LoopState):
         call = LossCall(name, given, target, options, None, location, self.passes.ids, self.passes.mask, rest)
         if is_rounded(given):
             self.effects.counts.note("rounded", 1, made_by_statement(given) or location)
+        if name == "binary_cross_entropy_with_logits":
+            self.odd_calls.on_logits(given, self.iteration.forwards)
         self.iteration.on_loss(call)
         self.passes.on_loss(call)
         return call
@@ -231,6 +237,7 @@ class Watch(LoopState):
         """The script made an optimizer."""
         if self.is_on:
             self.optimizers.append(optimizer)
+            self.odd_calls.on_optimizer(optimizer, users_frame())
             self.effects.ledger.watch(optimizer)
 
     def on_clipping(self, parameters: list[Any], limit: Any) -> None:

@@ -23,7 +23,13 @@ from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.encodings import measure_encodings
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence, terms_of
-from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, first_non_finite, tokens_of
+from lintrain.runtime.measure.losses import (
+    NonFiniteModule,
+    NonFiniteSearch,
+    first_non_finite,
+    loss_evidence,
+    tokens_of,
+)
 from lintrain.runtime.measure.model import base_model, is_fresh
 from lintrain.runtime.measure.non_finite import non_finite_rows
 from lintrain.runtime.measure.predictions import chance_of, number, shape_of
@@ -33,6 +39,7 @@ from lintrain.runtime.measure.seen import LossCall, number_of_rows, seen_losses,
 from lintrain.runtime.measure.tables import Source, asked_batches, record_batches, show_predictions
 from lintrain.runtime.measure.tokenizer import find_tokenizer
 
+MOST_CALLS = 4
 LOSS_OVERRIDES = frozenset({"compute_loss", "compute_loss_func", "training_step"})
 
 
@@ -113,6 +120,7 @@ def measure_forward(run: TrainerRun) -> None:
     run.losses = [number(loss)]
     run.output_keys, run.logits_shape = shape_of(recorder.output)
     run.terms = terms_of(loss, recorder.loss_calls) if hasattr(loss, "grad_fn") else ()
+    run.loss_calls = tuple(loss_evidence(call) for call in recorder.loss_calls if call.is_own)[:MOST_CALLS]
     run.measured(forward=forward_evidence(run))
     show_predictions(run, "train_dataset", recorder.output)
     _predict_asked_rows(run)
@@ -140,6 +148,7 @@ def forward_evidence(run: TrainerRun) -> ForwardEvidence:
         finite=finite,
         logits_shape=run.logits_shape,
         terms=run.terms,
+        calls=run.loss_calls,
         returned_keys=run.output_keys,
         fresh_head=run.session.knows_origins and is_fresh(run.model),
         standard_loss=_has_standard_loss(run, model),

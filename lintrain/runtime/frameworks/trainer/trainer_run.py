@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lintrain.evidence.run import LossTerm
+from lintrain.evidence.run import LossEvidence, LossTerm
 from lintrain.model.location import Location
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.measured_run import MeasuredRun
@@ -16,7 +16,8 @@ class TrainerRun(MeasuredRun):
     """The trainer and what one stage leaves for the next.
 
     `entry` names the call that was reached (`train`, `evaluate`, `predict`); `wrapped` is the model as the trainer
-    wraps it; `waiting` holds the first batch's loss until its backward pass, `terms` what it adds up; `peaks` and
+    wraps it; `waiting` holds the first batch's loss until its backward pass, `terms` what it adds up,
+    `loss_calls` the calls in it that the script makes; `peaks` and
     `first_learning_rates` are those of the optimizer's groups, `workers` the processes that the script asked for to
     load its rows.
     """
@@ -29,6 +30,7 @@ class TrainerRun(MeasuredRun):
         self.wrapped: Any = trainer.model
         self.waiting: list[tuple[Any, dict[str, Any]]] = []
         self.terms: tuple[LossTerm, ...] = ()
+        self.loss_calls: tuple[LossEvidence, ...] = ()
         self.peaks: list[float] = []
         self.first_learning_rates: list[float] = []
 

@@ -1,0 +1,246 @@
+"""Hooks in functions of torch of which one call shows a mistake, wherever in the script it is made.
+
+A view that gives a tensor its own sizes in another order, dropout that a function applies in eval mode, logits that are
+compared with 0.5, a container with one module several times, a loss that is its own gradient, clipping of nothing, and
+an optimizer that takes the place of one that was just like it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import weakref
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+from lintrain.evidence.loop import OddCall, OddCallKind
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import callers_frame, frame_location, is_users
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import library
+from lintrain.runtime.child.surroundings import lines_now
+from lintrain.runtime.measure.seen import Forward, tensors_in
+
+MOST = 32
+"""Calls of different places that are kept."""
+HALF = 0.5
+COLORS = 4
+"""At most so many channels has the last axis of a picture."""
+ON_PURPOSE = re.compile(r"shared|tied|same", re.IGNORECASE)
+
+
+class OddCalls:
+    """What was seen of them, and which tensors and modules give logits."""
+
+    def __init__(self, is_on: Callable[[], bool]) -> None:
+        self._is_on = is_on
+        self._seen: dict[tuple[OddCallKind, Location], tuple[str, int]] = {}
+        self._logits: list[weakref.ref[Any]] = []
+        self._gives_logits = set[int]()
+        self._made: list[tuple[weakref.ref[Any], list[Any]]] = []
+
+    def evidence(self) -> tuple[OddCall, ...]:
+        """All of them, in the order in which they were first made."""
+        return tuple(OddCall(kind, at, text, times) for (kind, at), (text, times) in self._seen.items())
+
+    def note(
+        self,
+        kind: OddCallKind,
+        text: str,
+        frame: FrameType | None,
+        *,
+        at: Location | None = None,
+        always: bool = False,
+    ) -> None:
+        """A call of the user's own code, shown `at` another place; with `always` also one that the probe has caused."""
+        is_seen = frame is not None and (always or self._is_on())
+        location = (at or frame_location(frame)) if is_seen else None
+        if location is not None and (len(self._seen) < MOST or (kind, location) in self._seen):
+            before, times = self._seen.get((kind, location), (text, 0))
+            self._seen[kind, location] = before, times + 1
+
+    # logits
+
+    def on_logits(self, given: Any, forwards: list[Forward]) -> None:
+        """A loss gets logits: these, and what the module returns that they are, or are a view of."""
+        self._logits = [*(each for each in self._logits if each() is not None), weakref.ref(given)][-MOST:]
+        for forward in forwards:
+            if any(_share(given, output) for output in tensors_in(forward.output)):
+                self._gives_logits.add(id(forward.module))
+
+    def on_output(self, module: Any, output: Any) -> None:
+        """A module gives its output."""
+        if id(module) in self._gives_logits:
+            self._logits = [*self._logits, *map(weakref.ref, tensors_in(output))][-MOST:]
+
+    def are_logits(self, tensor: Any) -> bool:
+        """Whether a tensor is known to hold logits, and has values that are no probabilities."""
+        known = (each() for each in self._logits)
+        if not any(each is not None and _share(tensor, each) for each in known):
+            return False
+        numbers = tensor.detach()
+        return bool(((numbers < 0) | (numbers > 1)).any())
+
+    # optimizers
+
+    def on_optimizer(self, optimizer: Any, frame: FrameType | None) -> None:
+        """An optimizer is made; the same statement may have made one before that is just like it."""
+        lines = lines_now()
+        for made, where in self._made:
+            earlier = made()
+            if earlier is not None and where == lines and _is_alike(earlier, optimizer):
+                self.note(OddCallKind.OPTIMIZER_AGAIN, f"the averages of {len(earlier.state)} weights are lost", frame)
+        self._made = [*self._made, (weakref.ref(optimizer), lines)][-MOST:]
+
+
+def _share(one: Any, other: Any) -> bool:
+    """Whether two tensors are views of the same numbers."""
+    return one is other or (
+        one.layout == other.layout == library("torch").strided
+        and one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr() != 0
+    )
+
+
+def _is_alike(earlier: Any, later: Any) -> bool:
+    """Whether an optimizer has stepped, keeps averages, and another one has its class, settings and parameters."""
+    if type(earlier) is not type(later) or earlier.defaults != later.defaults:
+        return False
+    keeps = any(getattr(each, "ndim", 0) for state in earlier.state.values() for each in state.values())
+    held = [[{id(each) for each in group["params"]} for group in one.param_groups] for one in (earlier, later)]
+    return keeps and held[0] == held[1]
+
+
+def hook_odd_calls(calls: OddCalls, hooks: AfterImport) -> None:
+    """Let them be seen."""
+    hooks.add("torch._tensor", functools.partial(_hook_tensors, calls))
+    hooks.add("torch.nn.functional", functools.partial(_hook_dropout, calls))
+    hooks.add("torch.nn.modules.container", functools.partial(_hook_containers, calls))
+
+
+def _hook_tensors(calls: OddCalls, module: Any) -> None:
+    tensor = module.Tensor
+    for name in ("view", "reshape"):
+        setattr(tensor, name, _watched_view(calls, getattr(tensor, name)))
+    for name in ("__gt__", "__ge__", "__lt__", "__le__"):
+        setattr(tensor, name, _watched_comparison(calls, getattr(tensor, name)))
+    tensor.round = _watched_rounding(calls, tensor.round)
+    torch = library("torch")
+    torch.round = _watched_rounding(calls, torch.round)
+
+
+def _watched_view(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def view(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = function(self, *args, **kwargs)
+        before, after = self.shape, result.shape
+        if len(before) == len(after) > 1 and before != after and moves_an_axis(tuple(before), tuple(after)):
+            frame = callers_frame(above=1)
+            if frame is not None and is_users(frame.f_code.co_filename):
+                text = f"a tensor of shape {list(before)} becomes one of {list(after)}, without moving its elements"
+                calls.note(OddCallKind.PERMUTING_VIEW, text, frame)
+        return result
+
+    return view
+
+
+def moves_an_axis(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Whether sizes are in another order, so that rows of one are made of parts of several rows of the other.
+
+    Axes of one entry do not count. Sizes behind the first axis may meet by chance where a product is split anew; only
+    the colors of pictures that change from the last axis to the second one do not.
+    """
+    old, new = ([size for size in sizes if size > 1] for sizes in (before, after))
+    if old == new or Counter(old) != Counter(new):
+        return False
+    is_picture = len(before) > 3 and before[-1] <= COLORS and before[-1] == after[1] and before[0] == after[0]
+    return before[0] != after[0] or (is_picture and before[-1] > 1)
+
+
+def _watched_comparison(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def compare(self: Any, other: Any) -> Any:
+        if other.__class__ is float and other == HALF and calls.are_logits(self):
+            calls.note(OddCallKind.HALF_FOR_LOGITS, _range_of(self), _users(callers_frame(above=1)))
+        return function(self, other)
+
+    return compare
+
+
+def _watched_rounding(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def rounded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not args and not kwargs and hasattr(self, "untyped_storage") and calls.are_logits(self):
+            calls.note(OddCallKind.HALF_FOR_LOGITS, _range_of(self), _users(callers_frame(above=1)))
+        return function(self, *args, **kwargs)
+
+    return rounded
+
+
+def _range_of(tensor: Any) -> str:
+    least, most = float(tensor.detach().min()), float(tensor.detach().max())
+    return f"logits from {least:.3g} to {most:.3g} are compared with 0.5"
+
+
+def _users(frame: FrameType | None) -> FrameType | None:
+    return frame if frame is not None and is_users(frame.f_code.co_filename) else None
+
+
+def _hook_dropout(calls: OddCalls, module: Any) -> None:
+    for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+        if hasattr(module, name):
+            setattr(module, name, _watched_dropout(calls, getattr(module, name)))
+
+
+def _watched_dropout(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def dropout(input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
+        # Who writes `training=True` means it; `nn.Dropout` always says which.
+        if len(args) < 2 and "training" not in kwargs:
+            frame = _users(callers_frame(above=1))
+            owner = frame.f_locals.get("self") if frame is not None else None
+            rate = args[0] if args else kwargs.get("p", HALF)
+            if owner is not None and getattr(owner, "training", None) is False and rate:
+                text = f"`{type(owner).__name__}` dropped values with probability {float(rate):.3g} in eval mode"
+                calls.note(OddCallKind.DROPOUT_IN_EVAL, text, frame, always=True)
+        return function(input, *args, **kwargs)
+
+    return dropout
+
+
+def _hook_containers(calls: OddCalls, module: Any) -> None:
+    for kind in (module.ModuleList, module.Sequential):
+        kind.__init__ = _watched_container(calls, kind.__init__)
+
+
+def _watched_container(calls: OddCalls, build: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        held = list(self._modules.values())
+        if len(held) <= 1 or len({id(each) for each in held}) == len(held):
+            return
+        with_weights = [each for each in held if next(each.parameters(), None) is not None]
+        frame = _users(callers_frame(above=1))
+        is_one = len(with_weights) > 1 and all(each is with_weights[0] for each in with_weights)
+        if frame is not None and is_one and not _is_meant(with_weights[0], frame.f_locals):
+            text = f"one `{type(with_weights[0]).__name__}` is {len(with_weights)} of its {len(held)} modules"
+            calls.note(OddCallKind.REPEATED_MODULE, text, frame)
+
+    return init
+
+
+def _is_meant(module: Any, names: Mapping[str, Any]) -> bool:
+    """Whether a name of a module, or its class, says that it is shared."""
+    parts: Mapping[str, Any] = getattr(names.get("self"), "_modules", {})
+    own = [name for held in (names, parts) for name, value in held.items() if value is module]
+    return any(ON_PURPOSE.search(name) for name in (*own, type(module).__name__))
+
+
+def is_own_gradient(loss: Any, gradient: Any) -> bool:
+    """Whether the gradient that a backward pass begins with is the loss itself, or the same number."""
+    if not hasattr(gradient, "untyped_storage") or gradient.numel() != 1 or loss.numel() != 1:
+        return False
+    number = float(gradient.detach())
+    return number == float(loss.detach()) and number != 1.0
