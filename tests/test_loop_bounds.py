@@ -30,3 +30,22 @@ def test_seconds_of_other_programs_do_not_count(
     bounds.start()
     now.perf_counter, now.process_time = lambda: 100.0 + passed, lambda: 5.0 + computed
     assert bounds.is_late() is is_late
+
+
+@pytest.mark.parametrize(("elapsed", "longest"), [(0.5, 1.0), (6.0, 1.8), (60.0, 4.0)])
+def test_training_goes_on_for_a_share_of_the_time_before(
+    monkeypatch: pytest.MonkeyPatch, elapsed: float, longest: float
+) -> None:
+    now = SimpleNamespace(perf_counter=lambda: 100.0, process_time=lambda: 5.0)
+    monkeypatch.setattr(loop_state, "time", now)
+    timers = list[float]()
+    timer = SimpleNamespace(start=lambda: None)
+    threading = SimpleNamespace(Timer=lambda seconds, _: (timers.append(seconds), timer)[1])
+    monkeypatch.setattr(loop_state, "threading", threading)
+    bounds = Bounds(Counter())
+    bounds.follow_on(lambda: None, elapsed)
+    now.perf_counter = lambda: 100.0 + longest - 0.1
+    assert not bounds.is_followed()
+    now.perf_counter = lambda: 100.0 + longest + 0.1
+    assert bounds.is_followed()
+    assert timers == [pytest.approx(2 * longest)]

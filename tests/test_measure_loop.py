@@ -128,6 +128,24 @@ def test_sparse_gradients_are_followed_too() -> None:
     assert (loop.use.steps, loop.use.steps_on_used) == (2, 1)
 
 
+def test_gradients_that_cancel_are_not_cleared() -> None:
+    loop = Loop()
+    loop.backward()
+    loop.backward(by=-1.0)
+    loop.backward()
+    loop.step()
+    assert (loop.use.dropped, loop.use.steps_on_nothing) == (0, 0)
+    assert not loop.ledger.is_wasteful()
+
+
+def test_gradients_that_cancel_before_a_step_wait_for_it() -> None:
+    loop = Loop()
+    loop.backward()
+    loop.backward(by=-1.0)
+    loop.step()
+    assert loop.use.dropped == 0
+
+
 def test_two_optimizers_have_accounts_of_their_own() -> None:
     body, head = nn.Linear(3, 3), nn.Linear(3, 2)
     first, second = (torch.optim.SGD(part.parameters(), lr=0.1) for part in (body, head))

@@ -46,6 +46,11 @@ def test_a_gpu_is_told_with_its_peak_and_compared_with_the_cpu() -> None:
     ]
 
 
+def test_a_loss_that_is_not_finite_has_no_share() -> None:
+    lost = replace(GPU, forward=ForwardEvidence((float("nan"),), None, finite=False), backward=None)
+    assert list(device_lines([CPU, lost]))[1:] == ["cuda:0 vs. CPU: first loss nan vs. 0.8"]
+
+
 def test_the_projection_stands_beside_the_peak() -> None:
     memory = MemoryEvidence("projected", None, 11 * GIB, 8, None, GIB, GIB, GIB, GIB, GIB)
     first, _ = device_lines([replace(CPU, memory=memory), GPU])

@@ -5,6 +5,7 @@ The progress of a probe on stderr: its stages, each ticked off when it ends.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -199,7 +200,9 @@ def _compared(cpu: Evidence, gpu: Evidence) -> Iterator[str]:
 
 
 def _gpu_and_cpu(name: str, gpu: float, cpu: float) -> str:
-    difference = f" ({abs(gpu - cpu) / abs(cpu):.1%} difference)" if cpu else ""
+    apart = abs(gpu - cpu) / abs(cpu) if cpu else math.nan
+    # Of NaN and infinity there is no share.
+    difference = f" ({apart:.1%} difference)" if math.isfinite(apart) else ""
     return f"{name} {gpu:.4g} vs. {cpu:.4g}{difference}"
 
 

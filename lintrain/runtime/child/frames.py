@@ -30,6 +30,8 @@ FORWARD_TRACE = "lintrain_forward_trace"
 """The attribute of an error of a backward pass with the traceback of its forward call."""
 DOWNLOADED = ("/evaluate_modules/", "/datasets_modules/", "/transformers_modules/")
 """Folders of code that the libraries of Hugging Face load from their hub."""
+PACKAGES = frozenset({"site-packages", "dist-packages"})
+"""Names of folders of installed packages."""
 _cells: dict[str, list[tuple[int, int, int]]] = {}
 _ran: set[str | None] = set()
 """Files of the user that a frame or module was in."""
@@ -55,7 +57,7 @@ def library_folders() -> tuple[str, ...]:
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders.update(site.getsitepackages(), [site.getusersitepackages(), PACKAGE])
     # A `.pth` file or PYTHONPATH may add the packages of another environment.
-    folders.update(path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages"))
+    folders.update(path for path in sys.path if os.path.basename(path) in PACKAGES)
     return tuple(os.path.realpath(folder) + os.sep for folder in folders)
 
 
@@ -67,7 +69,8 @@ def is_users(path: str) -> bool:
     # A module that was compiled from Cython names its source: `pandas/_libs/parsers.pyx`, which is not there.
     if path.startswith("<") or path.endswith((".pyx", ".pxi")) or any(name in path for name in DOWNLOADED):
         return False
-    if os.path.realpath(path).startswith(library_folders()):
+    # An environment may become known after the folders of libraries were looked up.
+    if PACKAGES & set(path.split(os.sep)) or os.path.realpath(path).startswith(library_folders()):
         return False
     if os.path.isfile(path):
         _ran.add(os.path.abspath(path))

@@ -257,6 +257,7 @@ class Ledger:
         self._mixed: set[int] = set()
         self._reached: set[int] = set()
         self._dropped: set[int] = set()
+        self._cancelled: set[int] = set()
 
     def watch(self, optimizer: Any) -> Account:
         """Watch what is added to the gradients of an optimizer's parameters, including those added later."""
@@ -275,7 +276,14 @@ class Ledger:
         # The hook runs before the gradient is added, so `grad` still shows what the loop left there: None or zeros
         # after a clearing.
         key, is_there = id(parameter), has_gradient(parameter)
-        if not is_there:
+        was_cancelled = key in self._cancelled and parameter.grad is not None
+        self._cancelled.discard(key)
+        if is_there and _cancels(parameter.grad, added):
+            self._cancelled.add(key)
+        if was_cancelled:  # the sum was 0, and nobody has cleared it
+            if key in self._used:
+                self._mixed.add(key)
+        elif not is_there:
             # It waited for a step, and was cleared before one came.
             if key in self._fresh:
                 self._dropped.add(key)
@@ -301,6 +309,7 @@ class Ledger:
         """The gradients of an optimizer are cleared while some of them wait for a step."""
         account = self.watch(optimizer)
         account.cleared_at = account.cleared_at or at
+        self._cancelled -= {id(parameter) for parameter in account.parameters()}
 
     def held(self) -> set[int]:
         """The parameters of all optimizers, by identity."""
@@ -315,7 +324,8 @@ class Ledger:
         if is_on_nothing and not account.steps and not account.reached:
             account.cut_at = _cut_at(forwards, {id(parameter) for parameter in parameters})
         # It waited for this step, and was cleared before it.
-        account.dropped += any(id(each) in self._fresh and not has_gradient(each) for each in parameters)
+        waiting = [each for each in parameters if id(each) in self._fresh - self._cancelled]
+        account.dropped += any(not has_gradient(each) for each in waiting)
         account.on_old += any(id(parameter) in self._mixed and has_gradient(parameter) for parameter in parameters)
 
     def on_step_end(self, optimizer: Any) -> None:
@@ -372,6 +382,12 @@ def _use(account: Account, stepped: set[int]) -> OptimizerUse:
 def has_gradient(parameter: Any) -> bool:
     """Whether a parameter has a gradient that is not 0 everywhere."""
     return parameter.grad is not None and is_some(parameter.grad)
+
+
+def _cancels(gradient: Any, added: Any) -> bool:
+    """Whether a gradient and what is added to it are the same numbers with other signs."""
+    is_plain = not gradient.is_sparse and not added.is_sparse and gradient.shape == added.shape
+    return is_plain and bool((gradient == -added).all())
 
 
 def is_some(gradient: Any) -> bool:

@@ -22,16 +22,16 @@ from typing import Any
 from lintrain.evidence.run import OddCallKind, OptimizerGroup, ScheduleUse
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
-from lintrain.runtime.child.library import is_mapping, library, loaded
+from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.frameworks.loop.effects import Counts, Effects
 from lintrain.runtime.frameworks.loop.loaders import Loaders
-from lintrain.runtime.frameworks.loop.model import held_by
+from lintrain.runtime.frameworks.loop.model import held_by, loss_in, shape_in
 from lintrain.runtime.frameworks.loop.odd_calls import OddCalls
 from lintrain.runtime.frameworks.loop.ran_lines import RanLines
 from lintrain.runtime.measure.calls import without_shells
-from lintrain.runtime.measure.predictions import number, shape_of
+from lintrain.runtime.measure.predictions import number
 from lintrain.runtime.measure.replay import ids_and_mask
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, autocast_now, modes_of, tensors_in
 from lintrain.runtime.measure.weights import group_evidence
@@ -132,7 +132,9 @@ MOST_ROUNDS = 3
 """How often the training loader may be read again until a backward pass shows that the loop trains once more."""
 MOST_STEPS_ON_A_BATCH = 32
 SECONDS_ON = 4.0
-"""How long training goes on, not measured, until the script evaluates: in the first half with all of its batches."""
+"""How long training goes on at most, not measured, until the script evaluates: in the first half with all batches."""
+LEAST_SECONDS_ON, SHARE_ON = 1.0, 0.3
+"""It goes on for this share of the time until then, or so long at least: a probe takes little more than one step."""
 
 
 class Bounds:
@@ -141,6 +143,7 @@ class Bounds:
     def __init__(self, counts: Counter[str]) -> None:
         self._counts = counts
         self._began = self._began_computing = self._followed_on = 0.0
+        self._seconds_on = SECONDS_ON
         self._steps_before = 0
 
     def start(self) -> None:
@@ -156,20 +159,24 @@ class Bounds:
         passed, computed = time.perf_counter() - self._began, time.process_time() - self._began_computing
         return min(passed, max(computed, passed / SHARE)) > SECONDS
 
-    def follow_on(self, on_end: Callable[[], None]) -> None:
-        """Training goes on from now, without being measured; `on_end` is called if the script does something else."""
+    def follow_on(self, on_end: Callable[[], None], elapsed: float) -> None:
+        """Training goes on from now, without being measured; `on_end` is called if the script does something else.
+
+        So many seconds have `elapsed` since the script began.
+        """
         self._followed_on = time.perf_counter()
-        timer = threading.Timer(2 * SECONDS_ON, on_end)
+        self._seconds_on = min(SECONDS_ON, max(LEAST_SECONDS_ON, SHARE_ON * elapsed))
+        timer = threading.Timer(2 * self._seconds_on, on_end)
         timer.daemon = True
         timer.start()
 
     def is_followed(self) -> bool:
         """Whether training went on for as long as it may."""
-        return time.perf_counter() - self._followed_on > SECONDS_ON
+        return time.perf_counter() - self._followed_on > self._seconds_on
 
     def is_hurried(self) -> bool:
         """Whether a round of the training loader is down to one batch, so that what follows all rounds is reached."""
-        return time.perf_counter() - self._followed_on > SECONDS_ON / 2
+        return time.perf_counter() - self._followed_on > self._seconds_on / 2
 
     def why_no_evaluation(self) -> str:
         """Why there was no evaluation when a loop is left."""
@@ -290,17 +297,6 @@ class Passes:
         if len(modules) > 1:  # of which of them a metric judges is not known
             self.evaluated_shape = ()
         self.clear()
-
-
-def loss_in(output: Any) -> list[float]:
-    """The loss in an output, if it has one."""
-    loss = output.get("loss") if is_mapping(output) else None
-    return [number(loss)] if hasattr(loss, "detach") else []
-
-
-def shape_in(output: Any) -> tuple[int, ...]:
-    """The shape of the logits of an output, or of the output itself where it is one tensor."""
-    return tuple(output.shape) if hasattr(output, "shape") else shape_of(output)[1]
 
 
 LENGTHS = ("total_steps", "T_max", "total_iters")

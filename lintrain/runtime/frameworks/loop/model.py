@@ -8,6 +8,7 @@ from typing import Any
 from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.measure.calls import parameters_of
 from lintrain.runtime.measure.gradients import leaves_of
+from lintrain.runtime.measure.predictions import number, shape_of
 from lintrain.runtime.measure.seen import Iteration, tensors_in
 
 
@@ -115,3 +116,14 @@ def inputs_of(iteration: Iteration) -> tuple[str, ...]:
     except (TypeError, ValueError):  # a forward in C, or one that the arguments do not fit
         return ()
     return tuple(name for name, value in bound.arguments.items() if value is not None)
+
+
+def loss_in(output: Any) -> list[float]:
+    """The loss in an output, if it has one."""
+    loss = output.get("loss") if is_mapping(output) else None
+    return [number(loss)] if hasattr(loss, "detach") else []
+
+
+def shape_in(output: Any) -> tuple[int, ...]:
+    """The shape of the logits of an output, or of the output itself where it is one tensor."""
+    return tuple(output.shape) if hasattr(output, "shape") else shape_of(output)[1]

@@ -213,7 +213,7 @@ class Watch(LoopState):
         if not self.follows_on:
             self._settle(run)
             self.follows_on = True
-            self.bounds.follow_on(functools.partial(self._end_late, run))
+            self.bounds.follow_on(functools.partial(self._end_late, run), self.session.elapsed())
 
     def _end_late(self, run: LoopRun) -> None:
         """End the process from another thread: the script is busy with what is no training."""
