@@ -14,7 +14,6 @@ Without it, `train()` raises an AssertionError before the first step.
         data_collator=collator,
         callbacks=[transformers.EarlyStoppingCallback()],  # <- early-stopping-without-metric
     )
-    # raises AssertionError: EarlyStoppingCallback requires metric_for_best_model
 
 ## Good
 
@@ -58,7 +57,7 @@ from collections.abc import Iterator
 
 from lintrain.pipeline.values.python import LibraryObject, Sequence, Value, is_missing, literal
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Finding, Level, Pipeline, Rule
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict
 
 CALLBACK = "EarlyStoppingCallback"
 
@@ -76,6 +75,22 @@ class EarlyStoppingWithoutMetric(Rule):
                     f"`{CALLBACK}` needs `metric_for_best_model`, which is not set",
                     help="set `load_best_model_at_end=True`, or `metric_for_best_model`",
                 )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        if evidence.framework == "transformers" and "stopping" in evidence.locations:
+            yield self.finding(
+                evidence.locations["stopping"],
+                f"`{CALLBACK}` needs `metric_for_best_model`, which is not set",
+                help="set `load_best_model_at_end=True`, or `metric_for_best_model`",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if "stopping" not in evidence.locations or "metric_for_best_model" not in evidence.arguments:
+            return Verdict.inconclusive("0 such callbacks were seen at a Trainer")
+        metric = evidence.arguments["metric_for_best_model"]
+        if metric is None:
+            return Verdict.confirmed("the metric that it compares is None when training starts", metric=metric)
+        return Verdict.refuted(f"it compares `{metric}`", metric=metric)
 
 
 def _stops_early(callbacks: Value) -> bool:

@@ -280,7 +280,7 @@ class Ledger:
         self._cancelled.discard(key)
         if is_there and _cancels(parameter.grad, added):
             self._cancelled.add(key)
-        if was_cancelled:  # the sum was 0, and nobody has cleared it
+        if was_cancelled:  # the sum was 0, and no one cleared it
             if key in self._used:
                 self._mixed.add(key)
         elif not is_there:

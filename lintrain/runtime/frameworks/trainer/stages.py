@@ -132,7 +132,8 @@ class TrainerFramework(Framework):
     def _locations(self) -> dict[str, Location]:
         """Where the script makes what the trainer was given, and where it evaluates by itself."""
         trainer, session = self.run.trainer, self.run.session
-        stopping = [each for each in trainer.callback_handler.callbacks if "EarlyStopping" in type(each).__name__]
+        callbacks = trainer.callback_handler.callbacks
+        stopping = [each for each in callbacks if "EarlyStoppingCallback" in map(_name_of, type(each).__mro__)]
         given = locations_of(
             session.origins,
             trainer.model,
@@ -386,3 +387,7 @@ def _batches(run: TrainerRun) -> Iterator[Any]:
     """Those of the training loader, round after round."""
     while True:
         yield from run.trainer.get_train_dataloader()
+
+
+def _name_of(kind: type) -> str:
+    return kind.__name__
