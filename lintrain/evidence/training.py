@@ -330,7 +330,7 @@ class KerasEvidence:
     `modal_calls_in_training` those in training mode. `corrected` is the loss of the run and that of the same outputs
     as mere numbers, where the library computes it from something before them. `activation` is that of the last layer,
     "" if the model is no chain or graph of layers; `untrained_at` is where a training step calls the model so that its
-    modal layers are not in training mode.
+    modal layers are not in training mode. `fractions` is the share of the targets that are no whole numbers.
     """
 
     loss: str
@@ -348,6 +348,7 @@ class KerasEvidence:
     corrected: tuple[float, float] | None = None
     activation: str = ""
     untrained_at: Location | None = None
+    fractions: float | None = None
 
     @property
     def units(self) -> int | None:

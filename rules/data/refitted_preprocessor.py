@@ -58,9 +58,13 @@ scikit-learn documentation, "Common pitfalls and recommended practices": inconsi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import refits
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import LearnedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +90,38 @@ class RefittedPreprocessor(Rule[Claim]):
                 claim=Claim(refit.callee, f"{refit.learner}.transform") if refit.callee is not None else None,
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for first, again in _refitted(evidence):
+            yield self.finding(
+                again.location,
+                f"`{again.learner}` is fitted again, on the test rows",
+                related=[Related(first.location, "fitted on the training rows here", "fit")],
+                help="only `transform` the test rows",
+            )
+
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        seen = evidence.objects
+        for first, again in _refitted(evidence):
+            if again.location.meets(finding.location):
+                text = f"`{again.learner}` was fitted on {first.rows} rows, and again on the other {again.rows}"
+                return Verdict.confirmed(text, rows=again.rows)
+        if seen.splits and seen.learned:
+            return Verdict.refuted(f"0 of {len(seen.learned)} fits are on the rows that a split keeps for the test")
+        return Verdict.inconclusive(f"{len(seen.splits)} splits and {len(seen.learned)} fits were seen")
+
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None:
             return None
         edit = fixes.Replace(finding.claim.callee, finding.claim.code)
         return fixes.Fix.of("only transform the test rows", edit, safe=False)
+
+
+def _refitted(evidence: Evidence) -> Iterator[tuple[LearnedRows, LearnedRows]]:
+    """Fits of one class on the rows that a split keeps for training, then on as many as it leaves for the test."""
+    seen = evidence.objects
+    for split in seen.splits:
+        others = split.rows - split.kept
+        after = [each for each in seen.learned if each.moment > split.moment] if others != split.kept else []
+        for first in (each for each in after if each.rows == split.kept):
+            later = (each for each in after if each.moment > first.moment and each.learner == first.learner)
+            yield from ((first, again) for again in later if again.rows == others)

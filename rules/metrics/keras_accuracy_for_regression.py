@@ -46,7 +46,7 @@ from collections.abc import Iterator
 from lintrain.analysis import keras_runs
 from lintrain.pipeline.values.python import Constant, Sequence, Value
 from lintrain.pipeline.values.training import KerasLabels, LabelledBatches
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict
 
 ERRORS = frozenset(
     {
@@ -83,6 +83,28 @@ class KerasAccuracyForRegression(Rule):
                 help='measure `"mae"` instead',
                 subject="metrics",
             )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[None]]:
+        if evidence.keras is not None:
+            yield self.finding(
+                evidence.location,
+                "an accuracy rounds outputs to 0 or 1, but the loss is for numbers",
+                help='measure `"mae"` instead',
+                subject="metrics",
+            )
+
+    def verify(self, finding: Finding[None], evidence: Evidence) -> Verdict:
+        keras, watched = evidence.keras, evidence.watched_names
+        measured = watched.computed if watched is not None else ()
+        if keras is None or keras.fractions is None or keras.loss not in ERRORS:
+            return Verdict.inconclusive("0 targets of a loss for numbers were seen")
+        named = [name for name in measured if name.removeprefix("val_") in ACCURACIES]
+        text = f"{keras.fractions:.0%} of the targets of `{keras.loss}` are fractions"
+        if named and keras.fractions:
+            return Verdict.confirmed(f"{text}, and `{named[0]}` is computed", fractions=keras.fractions)
+        if measured:
+            return Verdict.refuted(f"{text}, and {len(named)} accuracies are computed", fractions=keras.fractions)
+        return Verdict.inconclusive(f"{text}; no metric was computed")
 
 
 def _accuracy_among(metrics: Value) -> str | None:

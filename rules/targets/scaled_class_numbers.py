@@ -43,8 +43,10 @@ from collections.abc import Iterator
 
 from lintrain.pipeline.values.python import number_of
 from lintrain.pipeline.values.training import KerasLabels
-from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, dataclass, fixes
 
+SPARSE = "sparse_categorical"
+"""In the name of a loss that reads labels as numbers of classes."""
 PIXEL_VALUES = frozenset({255.0, 256.0, 127.5})
 """What code divides pixels by."""
 
@@ -71,6 +73,19 @@ class ScaledClassNumbers(Rule[Claim]):
                         help="scale only the images",
                         claim=Claim(made.left_text),
                     )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        if evidence.keras is not None:
+            yield self.finding(
+                evidence.location, "the labels of a loss for classes are fractions", help="scale only the images"
+            )
+
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        keras = evidence.keras
+        if keras is None or keras.fractions is None or SPARSE not in keras.loss:
+            return Verdict.inconclusive("0 labels of a sparse cross-entropy were seen")
+        text = f"{keras.fractions:.0%} of the labels of `{keras.loss}` are fractions"
+        return (Verdict.confirmed if keras.fractions else Verdict.refuted)(text, fractions=keras.fractions)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None:

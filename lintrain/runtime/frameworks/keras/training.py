@@ -135,7 +135,15 @@ def _keras_evidence(run: KerasRun, seen: Seen) -> KerasEvidence:
         modal_calls_in_training=seen.modes.in_training,
         activation=activation_at_end(run.keras),
         untrained_at=seen.modes.untrained_at,
+        fractions=_fractions(targets),
     )
+
+
+def _fractions(targets: Any) -> float | None:
+    if targets is None or not targets.numel():
+        return None
+    numbers = targets.detach().float()
+    return float((numbers != numbers.round()).float().mean())
 
 
 def _forward_evidence(run: KerasRun) -> ForwardEvidence:

@@ -147,7 +147,14 @@ def _keras_evidence(run: TensorFlowRun, seen: Seen) -> KerasEvidence:
         activation=activation_at_end(run.keras),
         untrained_at=seen.modes.untrained_at,
         corrected=corrected_loss(run, seen),
+        fractions=_fractions(numbers_of(targets) if targets is not None else None),
     )
+
+
+def _fractions(targets: Any) -> float | None:
+    if targets is None or not targets.size or targets.dtype.kind not in "fiu":
+        return None
+    return float((targets != targets.round()).mean())
 
 
 def _loss(run: TensorFlowRun, seen: Seen) -> float:

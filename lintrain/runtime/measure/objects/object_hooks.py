@@ -168,6 +168,18 @@ def _watch_fits(learners: Learners, module: Any) -> None:
         return check(self)
 
     module.BaseEstimator._validate_params = validate_params
+    fit = module.TransformerMixin.fit_transform
+
+    @functools.wraps(fit)
+    def fit_transform(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803 - the library's own name
+        known = len(learners.learned)
+        result = fit(self, X, *args, **kwargs)
+        # Of one that is fitted already, some classes do not check their parameters.
+        if len(learners.learned) == known:
+            learners.learns(self, X)
+        return result
+
+    module.TransformerMixin.fit_transform = fit_transform
 
 
 def _watch_splits(learners: Learners, module: Any) -> None:
