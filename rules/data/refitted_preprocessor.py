@@ -91,20 +91,20 @@ class RefittedPreprocessor(Rule[Claim]):
             )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        for first, again in _refitted(evidence):
+        for first, second in _refitted(evidence):
             yield self.finding(
-                again.location,
-                f"`{again.learner}` is fitted again, on the test rows",
+                second.location,
+                f"`{second.learner}` is fitted again, on the test rows",
                 related=[Related(first.location, "fitted on the training rows here", "fit")],
                 help="only `transform` the test rows",
             )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         seen = evidence.objects
-        for first, again in _refitted(evidence):
-            if again.location.meets(finding.location):
-                text = f"`{again.learner}` was fitted on {first.rows} rows, and again on the other {again.rows}"
-                return Verdict.confirmed(text, rows=again.rows)
+        for first, second in _refitted(evidence):
+            if second.location.meets(finding.location):
+                text = f"`{second.learner}` was fitted on {first.rows} rows, and again on the other {second.rows}"
+                return Verdict.confirmed(text, rows=second.rows)
         if seen.splits and seen.learned:
             return Verdict.refuted(f"0 of {len(seen.learned)} fits are on the rows that a split keeps for the test")
         return Verdict.inconclusive(f"{len(seen.splits)} splits and {len(seen.learned)} fits were seen")
@@ -124,4 +124,4 @@ def _refitted(evidence: Evidence) -> Iterator[tuple[LearnedRows, LearnedRows]]:
         after = [each for each in seen.learned if each.moment > split.moment] if others != split.kept else []
         for first in (each for each in after if each.rows == split.kept):
             later = (each for each in after if each.moment > first.moment and each.learner == first.learner)
-            yield from ((first, again) for again in later if again.rows == others)
+            yield from ((first, second) for second in later if second.rows == others)
