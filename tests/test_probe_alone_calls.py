@@ -122,7 +122,36 @@ class Weighted(Trainer):
 args = TrainingArguments("out", max_steps=4, report_to="none", use_cpu=True)
 Weighted(BertForSequenceClassification(config), args, train_dataset=ids).train()
 """
+PICTURES = """class Pictures(torch.utils.data.Dataset):
+    def __init__(self, count, is_training):
+        self.pictures, self.labels = torch.rand(count, 1, 4, 4), torch.randint(3, (count,))
+        self.is_training = is_training
+    def __len__(self):
+        return len(self.labels)
+    def __getitem__(self, row):
+        picture = self.pictures[row]
+        if {is_changed}:
+            picture = picture + torch.randn(1) / 10
+        return picture, self.labels[row]
+loader = DataLoader(Pictures(64, True), batch_size=16, shuffle=True)
+held_out = DataLoader(Pictures(32, False), batch_size=16)
+net = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    criterion(net(x), y).backward()
+    optimizer.step()
+net.eval()
+with torch.no_grad():
+    print(sum(criterion(net(x), y).item() for x, y in held_out))
+"""
 PAIRS = {
+    "changed pictures": (
+        "augmented-eval-data",
+        PICTURES.format(is_changed="True"),
+        PICTURES.format(is_changed="self.is_training"),
+        22,
+    ),
     "left in eval mode": (
         "eval-mode-in-training",
         EVALUATED.format(end="pass"),

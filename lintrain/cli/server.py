@@ -17,7 +17,7 @@ def command(*, stdio: bool, verbose: bool) -> None:  # noqa: ARG001 - editors pa
     """
     from lintrain.cli._output import CommandError, how_to_install
 
-    # Imports make many objects and hardly any garbage: to look for it takes a fifth of the time in which a server starts.
+    # Imports make many objects and hardly any garbage: to look for it takes a sixth of a server's start.
     gc.disable()
     try:
         from lintrain.server.features import serve

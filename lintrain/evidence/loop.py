@@ -191,6 +191,7 @@ class ReachedWeights:
     """Parameters in the graph of the first loss: all, those of no optimizer, and those of no called module either.
 
     `outside_at` is where a module was called that is trained by no optimizer although the loss depends on it.
+    `loose_at` is where a class keeps a tensor with a gradient that is no parameter.
     `copied_at` is where the script makes a copy of what an optimizer holds, which is called in its place.
     `stale` counts the tensors of optimizers that belong to no called module, where a called module has others that no
     optimizer holds. `unregistered_at` is where a class keeps modules with such parameters in a list or dictionary.
@@ -203,6 +204,7 @@ class ReachedWeights:
     stale: int = 0
     copied_at: Location | None = None
     unregistered_at: Location | None = None
+    loose_at: Location | None = None
 
 
 class OddCallKind(StrEnum):

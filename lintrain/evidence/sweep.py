@@ -90,6 +90,8 @@ class Sweep:
     """The rows of a split that were read, of how many (None for a stream), and in which time.
 
     `numbered` says whether a row's number is that of the script's data set: rows that a probe repeats have none.
+    `pictures_changed` of `pictures_read` rows with a picture and a class gave another picture when they were read once
+    more.
     """
 
     rows: int
@@ -98,6 +100,8 @@ class Sweep:
     wrong: tuple[WrongRows, ...] = ()
     repeats: RepeatedRows | None = None
     numbered: bool = True
+    pictures_read: int = 0
+    pictures_changed: int = 0
 
     @property
     def is_whole(self) -> bool:

@@ -60,7 +60,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import augmentations
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
+
+FEWEST = 3
+"""Pictures that are read twice."""
 
 
 class AugmentedEvalData(Rule):
@@ -78,3 +81,26 @@ class AugmentedEvalData(Rule):
             related=[Related(found.made, "the transform is made here", "transform")],
             help="give the evaluation data a transform without random parts",
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        for split in evidence.splits:
+            if split.argument == "eval_dataset" and split.sweep is not None and split.sweep.pictures_changed:
+                made = [each.location for each in evidence.objects.loaders if each.rows == split.rows]
+                own = [location for location in made if location != evidence.data_location]
+                yield self.finding(
+                    own[0] if own else evidence.location_of("eval_dataset"),
+                    "pictures of the evaluation data are changed at random",
+                    help="give the evaluation data a transform without random parts",
+                    subject=split.argument,
+                )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        split = evidence.split("eval_dataset")
+        swept = split.sweep if split is not None else None
+        if swept is None or swept.pictures_read < FEWEST:
+            return Verdict.inconclusive(f"{swept.pictures_read if swept else 0} pictures were read twice")
+        text = f"{swept.pictures_changed} of {swept.pictures_read} pictures are others when they are read once more"
+        if swept.pictures_changed == swept.pictures_read:
+            return Verdict.confirmed(text, changed=swept.pictures_changed)
+        verdict = Verdict.inconclusive if swept.pictures_changed else Verdict.refuted
+        return verdict(text, changed=swept.pictures_changed)

@@ -20,6 +20,24 @@ the first forward pass on a GPU raises an error about devices; one that should b
 
 A weight that no optimizer gets:
 
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shift = torch.zeros(8, requires_grad=True)  # <- unregistered-tensor
+            self.layer = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.layer(x + self.shift)
+
+    network = Shifted()
+    optimizer = torch.optim.Adam(network.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
+
+and
+
     class Scaled(nn.Module):
         def __init__(self):
             super().__init__()
@@ -47,6 +65,24 @@ A weight that no optimizer gets:
     network = Coordinates()
     for x, y in loader:
         F.cross_entropy(network(x), y).backward()
+
+and
+
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shift = nn.Parameter(torch.zeros(8))
+            self.layer = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.layer(x + self.shift)
+
+    network = Shifted()
+    optimizer = torch.optim.Adam(network.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
 
 and
 
@@ -115,6 +151,28 @@ class UnregisteredTensor(Rule):
         for found in plain_tensors.plain_tensors(pipeline.source):
             yield self._report(found)
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        reached = evidence.loop.reached if evidence.loop is not None else None
+        if reached is not None and reached.loose_at is not None:
+            yield self.finding(
+                reached.loose_at,
+                "this tensor gets a gradient and is no parameter, so no optimizer trains it",
+                help="wrap it in `nn.Parameter`",
+                level=Level.ERROR,
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if any(evidence.failed_at(each.location, RAISED) for each in finding.with_role("use")):
+            return Verdict.confirmed(f"its use raises an error: all tensors have {RAISED}")
+        reached = evidence.loop.reached if evidence.loop is not None else None
+        if reached is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        if reached.loose_at is not None and reached.loose_at.meets(finding.location):
+            return Verdict.confirmed("a loss reaches it, and 0 optimizers hold it")
+        if finding.level is Level.ERROR and reached.loose_at is None:
+            return Verdict.refuted(f"the loss reaches {reached.tensors} tensors, and all of them are parameters")
+        return Verdict.inconclusive("on 1 device no tensor stays behind")
+
     def _report(self, found: plain_tensors.PlainTensor) -> Finding:
         name = f"`self.{found.name}`" if len(found.name) <= 24 else "this tensor"
         if found.needs_grad:
@@ -125,13 +183,6 @@ class UnregisteredTensor(Rule):
             advice = f'`self.register_buffer("{found.name}", …)`'
         related = [Related(found.used, "meets the inputs here", "use")] if found.used else []
         return self.finding(found.location, message, related=related, help=advice, level=_level(found))
-
-    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if any(evidence.failed_at(each.location, RAISED) for each in finding.with_role("use")):
-            return Verdict.confirmed(f"its use raises an error: all tensors have {RAISED}")
-        if evidence.device == "cpu":
-            return Verdict.inconclusive("a run on the CPU cannot show it")
-        return Verdict.inconclusive(evidence.not_reached("forward"))
 
 
 def _level(found: plain_tensors.PlainTensor) -> Level:

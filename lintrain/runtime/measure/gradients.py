@@ -120,7 +120,20 @@ def reached_weights(
     stale = _stale(forwards, leaves, set(held), known)
     copied = _copied(forwards, leaves, held) if len(outside) == len(leaves) else None
     kept_at = _kept_at(forwards, {id(leaf) for leaf in unknown}) if unknown else None
-    return ReachedWeights(len(leaves), len(outside), len(unknown), called_outside, stale, copied, kept_at)
+    loose = _loose_at(loss, held, forwards)
+    return ReachedWeights(len(leaves), len(outside), len(unknown), called_outside, stale, copied, kept_at, loose)
+
+
+def _loose_at(loss: Any, held: Mapping[int, Any], forwards: Sequence[Forward]) -> Location | None:
+    """Where the class of a called module keeps a tensor that a loss could train, and that is no parameter."""
+    kept = dict[int, tuple[Any, str]]()
+    for part in (part for forward in forwards for part in forward.module.modules()):
+        for name, value in part.__dict__.items():
+            if getattr(value, "is_leaf", False) and value.requires_grad and id(value) not in held:
+                kept[id(value)] = part, name
+    nodes = nodes_below(loss.grad_fn) if kept else None
+    reached = [kept[key] for node in nodes or () if (key := id(getattr(node, "variable", None))) in kept]
+    return kept_in(*reached[0]) if reached else None
 
 
 def _items_of(value: Any) -> list[Any]:

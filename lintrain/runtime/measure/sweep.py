@@ -21,7 +21,7 @@ from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, StageName, Sweep, WrongRows
 from lintrain.runtime.child.frames import is_users
-from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.child.library import is_row, library, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import END
 from lintrain.runtime.child.quick_datasets import is_repeated as is_repeated_sample
@@ -53,6 +53,8 @@ GRACE = 5.0
 LONGEST = 3_600.0
 MISSING = r"nan_to_num|isnan|isfinite|isinf|nanmean|nansum|isna\b|notna\b|fillna|imput|masked_fill|Masking\("
 MOST_ERRORS, FEW_ERRORS = 50, 4
+MOST_REREAD, PICTURE = 4, 3
+"""Rows that are read twice, and the axes of a picture."""
 
 Swept = tuple[list[ColumnEvidence], Sweep]
 
@@ -195,7 +197,31 @@ def _rows(dataset: Any, limits: Limits, bound: Bound, reading: Reading) -> Swept
     if errors == seen.rows > FEW_ERRORS:
         raise ValueError("no row can be read in a copy of the process")
     _try_collator(seen, dataset, reading)
-    return _result(seen, count, started)
+    columns, swept = _result(seen, count, started)
+    some = [int(drawn[each]) if drawn is not None else each for each in range(min(count, MOST_REREAD))]
+    pairs = [pair for number in some if (pair := _pictures(dataset, number)) is not None]
+    changed = sum(not one.equal(two) for one, two in pairs)
+    return columns, replace(swept, pictures_read=len(pairs), pictures_changed=changed)
+
+
+def _pictures(dataset: Any, number: int) -> tuple[Any, Any] | None:
+    """The picture of a row, read twice; None if it is no pair of a picture and a class, or the class changes too."""
+    try:
+        rows = [dataset[number], dataset[number]]
+    except Exception:  # noqa: BLE001 - rows that cannot be read are found before
+        return None
+    if not all(is_row(row) and len(row) == 2 and getattr(row[0], "ndim", 0) == PICTURE for row in rows):
+        return None
+    (one, label), (two, same) = rows
+    is_alike = hasattr(one, "equal") and one.dtype == two.dtype
+    return (one, two) if is_alike and _class_of(label) == _class_of(same) is not None else None
+
+
+def _class_of(label: Any) -> int | None:
+    if isinstance(label, int):
+        return label
+    is_whole = getattr(label, "ndim", 1) == 0 and not getattr(label.dtype, "is_floating_point", True)
+    return int(label) if is_whole else None
 
 
 def _stream(dataset: Any, limits: Limits, bound: Bound) -> Swept:
