@@ -221,19 +221,19 @@ class OddCallRule(Rule[ClaimT]):
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[ClaimT]]:
         """Each place of such a call."""
-        for call in evidence.loop.odd_calls if evidence.loop is not None else ():
+        for call in evidence.odd_calls:
             if call.kind == self.odd and call.times >= self.fewest_odd:
                 yield self.finding(call.location, self.odd_message, help=self.odd_help)
 
     def verify(self, finding: Finding[ClaimT], evidence: Evidence) -> Verdict:
         """Confirmed by a call at the finding, or at what it is related to."""
         loop = evidence.loop
-        if loop is None:
-            return Verdict.inconclusive(evidence.without_loop)
         locations = (finding.location, *(each.location for each in finding.related))
-        for call in loop.odd_calls:
+        for call in evidence.odd_calls:
             if call.kind == self.odd and any(call.location.meets(each) for each in locations):
                 return Verdict.confirmed(call.text, times=call.times)
+        if loop is None:
+            return Verdict.inconclusive(evidence.without_loop)
         if loop.steps > 1:
             return Verdict.refuted(f"in {loop.steps} steps, 0 calls did so", times=0)
         return Verdict.inconclusive(f"{loop.steps} steps ran, at least 2 are needed")

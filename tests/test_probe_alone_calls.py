@@ -229,3 +229,8 @@ def test_a_run_shows_a_call_at_its_statement_and_leaves_the_twin(
 
 def test_a_model_that_stays_in_eval_mode_on_purpose_is_left_alone(tmp_path: Path) -> None:
     assert shown(tmp_path, HEAD + KEPT_IN_EVAL + STEPS) == set()
+
+
+def test_a_call_in_a_model_of_a_trainer_is_seen(tmp_path: Path) -> None:
+    swapped = OWN_LOSS.format(used=".view(3, -1).view(-1, 3)")
+    assert {found for found, _ in shown(tmp_path, HEAD + swapped)} == {"view-for-permute"}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ModelEvidence,
         NonFiniteOrigin,
         ObjectEvidence,
+        OddCall,
         OverfitEvidence,
         RanksEvidence,
         ResponseEvidence,
@@ -80,6 +81,7 @@ class EvidenceFields(TypedDict, total=False):
     loop: LoopEvidence
     keras: KerasEvidence
     watched_names: WatchedNames
+    odd_calls: tuple[OddCall, ...]
     schedule: ScheduleEvidence | None
     checkpoint: CheckpointEvidence
     determinism: DeterminismEvidence

@@ -265,7 +265,7 @@ class LoopEvidence:
     that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
     `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
     `mentions` are what files of the script speak of: a `seed` or generator, a division by steps of `accumulation`,
-    and a call that steps a `schedule`. `odd_calls` are calls that show a mistake by themselves.
+    and a call that steps a `schedule`.
     """
 
     batches: int = 0
@@ -318,11 +318,6 @@ class LoopEvidence:
     seen_at: dict[str, Location] = field(default_factory=dict[str, Location])
     skipped: tuple[Location, ...] = ()
     mentions: tuple[Literal["seed", "accumulation", "schedule"], ...] = ()
-    odd_calls: tuple[OddCall, ...] = ()
-
-    def odd(self, kind: str) -> tuple[OddCall, ...]:
-        """The odd calls of a kind."""
-        return tuple(each for each in self.odd_calls if each.kind == kind)
 
     @property
     def alignment(self) -> TargetAlignment | None:

@@ -116,6 +116,7 @@ class Evidence:
     `origin` is where the first NaN or infinity of a loss comes from.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
     `call_number` counts the training calls that the script came to, from 1 on.
+    `odd_calls` are calls that show a mistake by themselves.
     `stand_ins` are what `--stand-ins` put in place of what the machine lacks.
     `repairs` are fixes with which the script ran: the probe went on after an earlier run had failed without them.
     """
@@ -148,6 +149,7 @@ class Evidence:
     throughput: ThroughputEvidence | None = None
     accumulation: AccumulationEvidence | None = None
     loop: LoopEvidence | None = None
+    odd_calls: tuple[OddCall, ...] = ()
     keras: KerasEvidence | None = None
     watched_names: WatchedNames | None = None
     schedule: ScheduleEvidence | None = None

@@ -207,8 +207,8 @@ class EvalModeInTraining(Rule[Claim]):
                 help="call `train()` on the model before the training loop, and after each evaluation",
             )
         # It is not meant to be where a validation before the training has put it there, and does so again later.
-        left = loop.odd("left in eval mode") if loop is not None and loop.trained_in_eval_mode == loop.trained else ()
-        for call in left:
+        is_whole = loop is not None and loop.trained_in_eval_mode == loop.trained
+        for call in (each for each in evidence.odd_calls if is_whole and each.kind == "left in eval mode"):
             yield self.finding(
                 call.location,
                 "the model is still in eval mode when it is trained after this evaluation",

@@ -77,7 +77,6 @@ def loop_evidence(
         losses=tuple(loss_evidence(call) for call in first.losses[:MOST_LOSSES]),
         seen_at=dict(effects.counts.first_at),
         skipped=state.ran_lines.skipped(has_come_round=effects.counts["backwards"] > 1),
-        odd_calls=state.odd_calls.evidence(),
         mentions=tuple(subject for subject, pattern in MENTIONED.items() if mentions(pattern)),
     )
 

@@ -310,7 +310,8 @@ class LoopRun(LoaderRun):
 
     def _send(self) -> None:
         iteration = self._first or self._state.iteration
-        self.measured(loop=loop_evidence(self._state, iteration, self._reached, self._terms, self._counts()))
+        loop = loop_evidence(self._state, iteration, self._reached, self._terms, self._counts())
+        self.measured(loop=loop, odd_calls=self._state.odd_calls.evidence())
 
     def _counts(self) -> dict[str, int]:
         return dict(self._state.effects.counts)

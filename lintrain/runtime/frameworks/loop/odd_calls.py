@@ -139,7 +139,7 @@ def _watched_view(calls: OddCalls, function: Callable[..., Any]) -> Callable[...
             frame = callers_frame(above=1)
             if frame is not None and is_users(frame.f_code.co_filename):
                 text = f"a tensor of shape {list(before)} becomes one of {list(after)}, without moving its elements"
-                calls.note(OddCallKind.PERMUTING_VIEW, text, frame)
+                calls.note(OddCallKind.PERMUTING_VIEW, text, frame, always=True)
         return result
 
     return view

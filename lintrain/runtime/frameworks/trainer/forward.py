@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Any
 
-from lintrain.evidence.run import ForwardEvidence, NonFiniteRows, StageName
+from lintrain.evidence.run import ForwardEvidence, NonFiniteRows, OddCall, StageName
 from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.frameworks.trainer.setup import overridden
@@ -121,13 +121,19 @@ def measure_forward(run: TrainerRun) -> None:
     run.output_keys, run.logits_shape = shape_of(recorder.output)
     run.terms = terms_of(loss, recorder.loss_calls) if hasattr(loss, "grad_fn") else ()
     run.loss_calls = tuple(loss_evidence(call) for call in recorder.loss_calls if call.is_own)[:MOST_CALLS]
-    run.measured(forward=forward_evidence(run))
+    run.measured(forward=forward_evidence(run), odd_calls=_odd_calls(run))
     show_predictions(run, "train_dataset", recorder.output)
     _predict_asked_rows(run)
     if recorder.call is not None:
         tokens = tokens_of(recorder.loss_calls, loss, run.model)
         run.responses = Responses(run, recorder.call, tokens)
         run.responses.measure()
+
+
+def _odd_calls(run: TrainerRun) -> tuple[OddCall, ...]:
+    """Those until now; a session in the user's own process watches none."""
+    watch = getattr(run.session, "watch", None)
+    return watch.odd_calls.evidence() if watch is not None else ()
 
 
 def wrapped_model(trainer: Any) -> Any:
@@ -217,7 +223,8 @@ def measure_gradients(run: TrainerRun) -> None:
         gradients.clear()
         _whole_step(run, batch, done)
         gradients.read(_scale(run), keep=True)
-    run.measured(forward=forward_evidence(run), backward=backward_evidence(run, gradients))
+    seen = _odd_calls(run)
+    run.measured(forward=forward_evidence(run), backward=backward_evidence(run, gradients), odd_calls=seen)
 
 
 def _whole_step(run: TrainerRun, batch: Any, done: int) -> None:
