@@ -60,3 +60,14 @@ def test_words_said_by_a_module_of_the_script_count(tmp_path: Path) -> None:
     rules = [RuleFile(rule.path) for rule in RULES if rule.name == "missing-zero-grad"]
     reading = check_source(Source(str(script), text), rules, installed_versions, Project())
     assert [Path(one.finding.location.path).name for one in reading.reported] == ["steps.py"]
+
+
+def test_the_page_about_probes_lists_the_rules_that_no_run_shows() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "probe.md").read_text("utf-8")
+    section = page.partition("## What a run cannot show\n")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    listed = sorted(name.strip(" `") for cell in cells for name in cell.split(","))
+    methods = ("verify", "suspects", "inspect")
+    silent = [rule.name for rule in RULES if all(getattr(type(rule.rule), m) is getattr(Rule, m) for m in methods)]
+    assert listed == sorted(silent)
+    assert f"These {len(silent)} are" in section
