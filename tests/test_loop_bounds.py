@@ -40,7 +40,12 @@ def test_training_goes_on_for_a_share_of_the_time_before(
     monkeypatch.setattr(loop_state, "time", now)
     timers = list[float]()
     timer = SimpleNamespace(start=lambda: None)
-    threading = SimpleNamespace(Timer=lambda seconds, _: (timers.append(seconds), timer)[1])
+
+    def start_later(seconds: float, _: object) -> SimpleNamespace:
+        timers.append(seconds)
+        return timer
+
+    threading = SimpleNamespace(Timer=start_later)
     monkeypatch.setattr(loop_state, "threading", threading)
     bounds = Bounds(Counter())
     bounds.follow_on(lambda: None, elapsed)

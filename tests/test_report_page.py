@@ -250,10 +250,10 @@ def test_code_of_a_notebook_stands_under_its_cell() -> None:
 
 
 def test_the_heading_names_the_script_and_the_folder_stands_above_it() -> None:
-    found = Record(SCHEMA, "0.1", "/home/ada/train.py", "", "python3", Ending(EndingKind.MEASURED), (measured(),))
+    found = Record(SCHEMA, "0.1", "/data/ada/train.py", "", "python3", Ending(EndingKind.MEASURED), (measured(),))
     text = page(found, [], Conclusion(0, "why"), lambda _: None)
     assert "<h1><code>train.py</code></h1>" in text
-    assert "lintrain probe in /home/ada<" in text
+    assert "lintrain probe in /data/ada<" in text
 
 
 def test_a_run_of_which_little_was_measured_has_a_page() -> None:

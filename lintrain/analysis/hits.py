@@ -148,7 +148,7 @@ def _set_again(source: Source, scope: ast.AST, loop: ast.For) -> Iterator[Overwr
         after = [each for each in reads if each.lineno > (loop.end_lineno or 0) and isinstance(each.ctx, ast.Load)]
         is_single = sum(id(each) in inside for each in stores) == 1 + is_count
         is_kept = any(each.lineno > (loop.end_lineno or 0) for each in stores)
-        if is_count and isinstance(statement, ast.Assign):
+        if is_count:
             is_single = is_single and not _nested(loop)
         if after and is_single and not is_kept and not read_inside:
             yield Overwritten(source.location(after[0]), name, source.location(statement), is_count=is_count)

@@ -11,6 +11,7 @@ from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.pipeline.blocks import PlainFunction, given_back, given_names, plain_functions
 from lintrain.pipeline.record import Pipeline
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
 LEARNERS = frozenset(

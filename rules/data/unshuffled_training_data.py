@@ -196,10 +196,10 @@ class UnshuffledTrainingData(Rule[Claim]):
                 seen.add(loader)
                 yield self._report(pipeline, loader, feeding.loop)
         for fit in pipeline.lightning_fits:
-            for loader in options_of(fit.loader) if not _runs_one_epoch(fit) else ():
-                if isinstance(loader, Loader) and loader not in seen and self._keeps_order(pipeline, loader):
-                    seen.add(loader)
-                    yield self._report(pipeline, loader, None)
+            for given in options_of(fit.loader) if not _runs_one_epoch(fit) else ():
+                if isinstance(given, Loader) and given not in seen and self._keeps_order(pipeline, given):
+                    seen.add(given)
+                    yield self._report(pipeline, given, None)
         # A piece of a script often ends with its loaders: there the names show which one trains.
         for loader in pipeline.loaders if pipeline.source.is_partial else ():
             if loader not in seen and loaders.is_named_for_training(pipeline, loader):

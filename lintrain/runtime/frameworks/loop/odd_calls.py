@@ -151,11 +151,12 @@ def moves_an_axis(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     Axes of one entry do not count. Sizes behind the first axis may meet by chance where a product is split anew; only
     the colors of pictures that change from the last axis to the second one do not.
     """
-    old, new = ([size for size in sizes if size > 1] for sizes in (before, after))
+    old, new = [size for size in before if size > 1], [size for size in after if size > 1]
     if old == new or Counter(old) != Counter(new):
         return False
-    is_picture = len(before) > 3 and before[-1] <= COLORS and before[-1] == after[1] and before[0] == after[0]
-    return before[0] != after[0] or (is_picture and before[-1] > 1)
+    (first, *_, last), (begins, second, *_) = before, (*after, 0)
+    is_picture = len(before) > 3 and 1 < last <= COLORS and last == second and first == begins
+    return first != begins or is_picture
 
 
 def _watched_comparison(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
