@@ -191,6 +191,15 @@ def test_correct_configurations_have_no_findings(folder: Path, capsys: pytest.Ca
     assert f"no findings in {len(CORRECT)} files" in capsys.readouterr().out
 
 
+def test_rows_that_a_script_takes_from_a_key_of_its_own_are_unknown(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixture = "dataset_mixture:\n  datasets:\n    - id: org/chats\n      split: train\n"
+    text = f"model_name_or_path: org/model\n{mixture}do_eval: true\neval_strategy: epoch\nlearning_rate: 1.0e-4\n"
+    (folder / "sft.yaml").write_text(f"{text}max_length: 512\npacking: false\nnum_train_epochs: 1\noutput_dir: out\n")
+    assert found(capsys, ".") == []
+
+
 def test_files_of_other_kinds_are_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text in FOREIGN.items():
         (folder / name).write_text(text)

@@ -185,7 +185,8 @@ def _trl_data(program: Program, section: Section) -> list[Keyword]:
     """The splits that the command passes to the trainer."""
     name = section.entry("dataset_name")
     if name is None or section.get("datasets") is not None:
-        return []
+        # A mixture, or a key of the script that reads the file: there are rows, and nothing is known of them.
+        return [Keyword("eval_dataset", program.unknown(section.location), section.location)]
     config = section.entry("dataset_config")
     given = [program.keyword(name, "path"), *([program.keyword(config, "name")] if config else [])]
     program.assign("dataset", program.call("datasets.load_dataset", name.location, given), name.location)

@@ -26,7 +26,7 @@ from lintrain.pipeline.values.python import (
     number_of,
     text_of,
 )
-from lintrain.pipeline.values.tensors import Templated, Text
+from lintrain.pipeline.values.tensors import Shape, Templated, Text
 
 IGNORED = -100
 """The label that torch's and transformers' losses leave out."""
@@ -63,6 +63,8 @@ def column_of(name: str, value: Value, *, is_batch: bool) -> Column:
     row = _any_of(value.items) if is_batch and isinstance(value, Sequence) and value.items else value
     if is_batch and isinstance(value, Sequence) and not value.items:
         row = value
+    if is_batch and isinstance(value, Tensor) and value.shape.sizes and not value.shape.is_open:
+        row = replace(value, shape=Shape(value.shape.sizes[1:], False))
     found = _described(row)
     if is_batch and isinstance(value, Sequence) and value.knows_items:
         found = replace(found, shown_classes=_classes_shown(value.items))
