@@ -112,6 +112,37 @@ def test_a_schedule_that_a_module_gets_and_does_not_step(stepped: str, said: lis
     assert found(outcome) == [f"{place} unstepped-scheduler" for place in said]
 
 
+STAYS = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.layer(x) + torch.randn(8, 8)
+
+def run(x, device):
+    return Net().to(device)(x.to(device))
+"""
+
+
+@pytest.mark.parametrize(
+    ("runner", "said"),
+    [
+        ("from net import run\nwith torch.device(device):\n    run(x, device)\n", []),
+        ("import other\nwith torch.device(device):\n    run(x, device)\n", ["net.py:10:32 mixed-devices"]),
+        ("from net import run\nrun(x, device)\n", ["net.py:10:32 mixed-devices"]),
+    ],
+)
+def test_a_script_may_make_the_tensors_of_a_module_on_a_device(runner: str, said: list[str]) -> None:
+    Path("net.py").write_text(STAYS, encoding="utf-8")
+    Path("runs.py").write_text(f"import torch\n{runner}", encoding="utf-8")
+    assert found(CheckRun(request_of("net.py", select="mixed-devices")).check()) == said
+
+
 def test_comments_in_the_module_silence_it() -> None:
     Path("tools.py").write_text(FIT.replace("backward()", "backward()  # lintrain: ignore"), encoding="utf-8")
     outcome = CheckRun(request_of("main.py")).check()

@@ -104,6 +104,25 @@ def test_a_lock_file_may_pin_one_version_for_each_platform(project: Path) -> Non
     assert found(project)[0] == [(4, 46), (4, 57)]
 
 
+@pytest.mark.parametrize(
+    ("requirements", "expected"),
+    [
+        ("torch==1.9.1\npytorch-lightning>=1.6\n", [(1, 6), (1, 7), (1, 8)]),
+        ("torch==1.9.1\npytorch-lightning==2.0.1\n", [(2, 0)]),
+        ("torch>=1.9.1\npytorch-lightning>=2.4\n", None),
+        ("torch~=1.9\npytorch-lightning>=2.4\n", None),
+        ("torch==2.5.1\npytorch-lightning>=2.4\n", None),
+    ],
+)
+def test_a_pinned_torch_excludes_newer_releases_of_lightning(
+    project: Path, requirements: str, expected: list[tuple[int, int]] | None
+) -> None:
+    (project / "requirements.txt").write_text(requirements)
+    target = find_versions(project).get("lightning")
+    assert target is not None
+    assert list(target.versions) == (expected or [each for each in covered_versions("lightning") if each >= (2, 4)])
+
+
 def test_without_any_word_the_newest_version_is_taken_and_says_so(project: Path) -> None:
     assert found(project) == ([NEWEST], f"{NEWEST[0]}.{NEWEST[1]}", "the newest version that lintrain knows")
 

@@ -89,6 +89,7 @@ def _of_function(source: Source, function: ast.FunctionDef, layers: frozenset[st
     first = _moved_names(nodes)
     for use, sides in met:
         moved = given | {name for name, line in first.items() if line < use.lineno}
+        moved -= _bound_around(nodes, use) if moved else set()
         for side in sides:
             tensor = _cpu_tensor(side, made)
             others = [each for each in sides if each is not side]
@@ -96,6 +97,13 @@ def _of_function(source: Source, function: ast.FunctionDef, layers: frozenset[st
             if tensor is not None and (is_layer or any(_is_moved_tensor(each, moved, made) for each in others)):
                 by = ast.unparse(use.func) if isinstance(use, ast.Call) else ""
                 yield LocalTensor(source.location(tensor), ast.unparse(tensor), source.location(use), by)
+
+
+def _bound_around(nodes: Sequence[ast.AST], use: ast.expr) -> set[str]:
+    """The names that are those of a comprehension around an operation, whatever the function calls so elsewhere."""
+    around = [each for each in nodes if isinstance(each, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp)]
+    targets = [made.target for each in around if use in walk(each) for made in each.generators]
+    return {part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)}
 
 
 def _cpu_tensor(node: ast.expr, made: Mapping[str, ast.expr]) -> ast.expr | None:

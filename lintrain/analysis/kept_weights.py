@@ -252,8 +252,11 @@ def _is_list_of_weights(node: ast.expr) -> bool:
 
 def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str) -> ast.expr | None:
     """Where what was kept of a model is compared with the model, after it trained."""
+    handed_on = {part for call in walk(scope) if isinstance(call, ast.Call) for part in _uses_them(call)}
     for each in walk(scope):
         if not _reads(each, name) or not isinstance(each, ast.Name) or each.lineno <= node.lineno:
+            continue
+        if each in handed_on:
             continue
         lines = source.lines[(node.end_lineno or node.lineno) : each.lineno - 1]
         around = [loop for loop in walk(scope) if isinstance(loop, Loop) and loop.lineno <= each.lineno]
@@ -266,6 +269,18 @@ def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str)
         if TRAINS.search("\n".join(lines)) and is_used and ".shape" not in code:
             return each
     return None
+
+
+USES_WEIGHTS = re.compile(r"optim|adam|sgd|clip_grad|accelerator|adagrad|rmsprop|lion|adafactor", re.IGNORECASE)
+"""Calls that train the weights that they get, or scale their gradients."""
+
+
+def _uses_them(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call that trains weights: what they are is no matter there."""
+    named = [each.value for each in call.keywords if each.arg in {"parameters", "params"}]
+    if USES_WEIGHTS.search(ast.unparse(call.func)) is None:
+        return named
+    return [*call.args, *named]
 
 
 COMPARED_ITSELF = (

@@ -353,11 +353,13 @@ def _names_with_one_row(nodes: Sequence[ast.AST], line: int) -> set[str]:
 
 
 def _is_one_row(node: ast.expr, single: set[str]) -> bool:
-    """Whether the first axis of a tensor was added by `unsqueeze(0)` or `[None]`, so that it is no batch."""
+    """Whether the first axis of a tensor was added by `unsqueeze(0)`, `[None]` or `view(1, -1)`: it is no batch."""
     match node:
         case ast.Name(id=name):
             return name in single
         case ast.Call(func=ast.Attribute(attr="unsqueeze"), args=[*_, ast.Constant(value=0)]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="view" | "reshape"), args=[ast.Constant(value=1), _, *_]):
             return True
         case ast.Subscript(slice=ast.Constant(value=None) | ast.Tuple(elts=[ast.Constant(value=None), *_])):
             return True

@@ -89,10 +89,19 @@ def _note(reader: Reader, target: ast.expr, added: ast.expr, value: Value) -> No
 
 
 def _is_cut(reader: Reader, added: ast.expr) -> bool:
-    """Whether the loop takes what is added off the graph in place: `loss.detach_()`."""
-    locations = (reader.loops[-1].location, _own_location(reader))
-    text = ast.unparse(added)
-    return any(text in _texts_before(TAKES_OFF_IN_PLACE, reader.code(location), len(text)) for location in locations)
+    """Whether the loop takes what is added off the graph before: `loss.detach_()`, `loss = loss.detach()`."""
+    texts = [ast.unparse(added)]
+    match added:
+        case ast.BinOp(left=ast.Name(id=name), op=ast.Mult()):
+            texts.append(name)  # `value * count`
+        case _:
+            pass
+    codes = [reader.code(location) for location in (reader.loops[-1].location, _own_location(reader))]
+    return any(
+        text in _texts_before(TAKES_OFF_IN_PLACE, code, len(text)) or f"{text} = {text}.detach()" in code
+        for text in texts
+        for code in codes
+    )
 
 
 def _takes_off(added: ast.expr) -> bool:

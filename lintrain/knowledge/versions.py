@@ -6,7 +6,7 @@ Dockerfile or README installs; the interpreter that runs lintrain. The first tha
 narrowed by the sources that follow, as far as they agree with it. If no source names a package, the newest version in
 the tables is assumed. A version that is older than the tables is no target, and in the repository of a library itself
 that library has no published version: rules report nothing about either. Up to TensorFlow 2.15 Keras has its number,
-from 2.16 on it is Keras 3.
+from 2.16 on it is Keras 3. A torch that is pinned excludes the releases of Lightning that ask for a newer one.
 
 Specifiers (`>=4.40,<5`, `~=4.46.1`, `==4.*`, and poetry's `^4.40` and `~4.40`) are read without `packaging`, because a
 minor version is allowed as soon as one of its patches is.
@@ -77,7 +77,7 @@ class _Requirements:
         reader = Reader(folder, (*PACKAGES, *TENSORFLOWS))
         files = (reader.lock_files(), reader.requirements(), reader.pyproject(), reader.setup())
         statements = tuple(each for file in (*files, reader.environment(), reader.installs()) for each in file)
-        return cls(tuple(with_keras(statements)), frozenset(reader.own_packages()), tuple(reader.notes))
+        return cls(tuple(with_lightning(with_keras(statements))), frozenset(reader.own_packages()), tuple(reader.notes))
 
 
 @dataclass(eq=False)
@@ -328,3 +328,33 @@ def _clauses(specifier: str) -> Iterator[str]:
             yield ">=3.0"
         elif version == _FIRST_WITH_KERAS_3 and found[1] == "<":
             yield "<3.0"
+
+
+LIGHTNING_NEEDS: tuple[tuple[Version, Version], ...] = (
+    ((1, 6), (1, 8)),
+    ((1, 7), (1, 9)),
+    ((1, 9), (1, 10)),
+    ((2, 0), (1, 11)),
+    ((2, 1), (1, 12)),
+    ((2, 2), (1, 13)),
+    ((2, 3), (2, 0)),
+    ((2, 4), (2, 1)),
+)
+"""Releases of Lightning with the oldest torch that they, and those after them, can be installed with."""
+
+_NO_LATER = lazy_pattern(r"(?:(?<![<>!~=])={1,3}|<=|~=(?=\s*v?\d+\.\d+\.))\s*v?(\d+)\.(\d+)")
+
+
+def with_lightning(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """The statements, and after them what a pinned torch says about the version of Lightning."""
+    pins: list[tuple[Version, Statement]] = []
+    for statement in statements:
+        yield statement
+        if statement.package == "torch" and (found := _NO_LATER.search(statement.specifier)):
+            pins.append(((int(found[1]), int(found[2])), statement))
+    if not pins:
+        return
+    torch, statement = max(pins, key=lambda pin: pin[0])
+    excluded = next((release for release, needed in LIGHTNING_NEEDS if torch < needed), None)
+    if excluded is not None:
+        yield Statement("lightning", f"<{written(excluded)}", f"the torch in {statement.source}")

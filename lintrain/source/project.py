@@ -283,11 +283,25 @@ def scripts_read(path: str, key: str) -> bool:
     return _any_script(path, rf"[\"']{name}\\?[\"']|(?m:^|\")[ \t]+{name}[ \t]*:")
 
 
-def _any_script(path: str, pattern: str) -> bool:
+def scripts_make_on_device(path: str) -> bool:
+    """Whether a script that imports a file makes tensors on a device by itself: `with torch.device(device):`."""
+    stem = re.escape(os.path.basename(path).removesuffix(".py"))
+    imported = rf"(?:from|import)\s+[\w.]*\b{stem}\b"
+    made = r"with torch\.device\(|set_default_(?:device|tensor_type)\("
+    return _any_script(path, rf"(?s)\A(?=.*{imported}).*(?:{made})", if_unread=False)
+
+
+def _any_script(path: str, pattern: str, *, if_unread: bool = True) -> bool:
+    """`if_unread` is the answer for a file that cannot be read, or if there are too many."""
     folder = os.path.dirname(os.path.abspath(path))
     around = project_around(folder) or (os.getcwd() if is_within(folder, os.getcwd()) else folder)
     sought = re.compile(pattern.encode())
-    return any(number >= MOST_SCRIPTS or _mentions(file, sought) for number, file in enumerate(_scripts_in(around)))
+    for number, file in enumerate(_scripts_in(around)):
+        if number >= MOST_SCRIPTS:
+            return if_unread
+        if _mentions(file, sought, if_unread=if_unread):
+            return True
+    return False
 
 
 def _scripts_in(folder: str) -> Iterator[str]:
@@ -297,11 +311,11 @@ def _scripts_in(folder: str) -> Iterator[str]:
         yield from (os.path.join(here, each) for each in sorted(files) if each.endswith((".py", ".ipynb")))
 
 
-def _mentions(path: str, sought: re.Pattern[bytes]) -> bool:
+def _mentions(path: str, sought: re.Pattern[bytes], *, if_unread: bool) -> bool:
     note(path)
     try:
         with open(path, "rb") as opened:  # noqa: PTH123
             content = opened.read(LARGEST_FILE + 1)
     except OSError:
-        return True
-    return len(content) > LARGEST_FILE or sought.search(content) is not None
+        return if_unread
+    return (if_unread and len(content) > LARGEST_FILE) or sought.search(content) is not None

@@ -70,6 +70,14 @@ A loop that ends after its first step does not need to clear them:
         optimizer.step()
         break
 
+Nor does one that is left before its second step:
+
+    for index, (x, y) in enumerate(loader):
+        if index == 1:
+            break
+        criterion(net(x), y).backward()
+        optimizer.step()
+
 ## Fix
 
 Safe: no step is meant to use the gradients of all earlier batches. Offered for loops with one optimizer and without
@@ -94,7 +102,19 @@ from lintrain.analysis import (
 )
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.python import Value
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +147,10 @@ class MissingZeroGrad(Rule[Claim]):
             pipeline, _next_step(training), training.loop
         ):
             return False
-        loops = [loop for loop in training.backward.loops if not _is_over_epochs(loop, training)]
+        runs_once = FIRST_STEP_ONLY.match(pipeline.code(training.loop.location)) is not None
+        loops = [loop for loop in training.backward.loops if runs_once or not _is_over_epochs(loop, training)]
+        if runs_once and len(loops) == 1:
+            return False
         around = [event for loop in loops for event in pipeline.events_in(loop)]
         clears = [event for event in around if event.act is Act.ZERO_GRAD]
         followed = _next_step(training).subject
@@ -214,6 +237,11 @@ class MissingZeroGrad(Rule[Claim]):
             f"insert `{statement}` before `backward`", fixes.InsertBefore(finding.location, statement), safe=True
         )
 
+
+FIRST_STEP_ONLY = lazy_pattern(
+    r"for (\w+), [^\n]* in enumerate\(\w+\):\s+if (?:\1 (?:==|>=) 1|\1 > 0|1 == \1):\s+break\b"
+)
+"""A loop that is left before its second step."""
 
 CLEARS = r"zero_?grad|\.grad\b|set_to_none|clear_grad"
 """Code that clears gradients, or handles them in some other way."""

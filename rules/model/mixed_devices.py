@@ -102,6 +102,7 @@ from lintrain.rule import (
     Verdict,
     one_per_location,
 )
+from lintrain.source.project import scripts_make_on_device
 
 RAISED = ("to be on the same device", "are not at the same device", "is not on the expected device")
 
@@ -116,7 +117,9 @@ class MixedDevices(Rule):
         return bool(cpu_tensors.local_tensors(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        tensors = map(self._report, cpu_tensors.local_tensors(pipeline.source))
+        found = cpu_tensors.local_tensors(pipeline.source)
+        is_elsewhere = bool(found) and scripts_make_on_device(pipeline.source.path)
+        tensors = map(self._report, () if is_elsewhere else found)
         yield from one_per_location(chain(tensors, map(self._report_apart, device_moves.apart(pipeline))))
 
     def _report_apart(self, found: device_moves.Apart) -> Finding:
