@@ -37,6 +37,8 @@ def aliased(pipeline: Pipeline) -> Iterator[Alias]:
     """What is kept of a model while it trains on, and is used afterwards as if it were what it was then."""
     source = pipeline.source
     yield from _in_mappings(pipeline)
+    yield from _in_attributes(source)
+    yield from _among_others(pipeline)
     for node in source.nodes_of(ast.Assign):
         if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             continue
@@ -62,6 +64,59 @@ def aliased(pipeline: Pipeline) -> Iterator[Alias]:
         if used is not None:
             location = source.location(node.value)
             yield Alias(location, source.code(location), name, source.location(used), not owner)
+
+
+KEEPS = re.compile(r"=\s*[\w.]+\.state_dict\(\)|best_\w*\s*=\s*(model|net)\b")
+
+
+def may_keep(source: Source) -> bool:
+    """Whether a file that trains nothing itself may keep the best weights of a model."""
+    return KEEPS.search(source.text) is not None
+
+
+def _among_others(pipeline: Pipeline) -> Iterator[Alias]:
+    """Weights in an assignment of several values: `best, weights = loss, model.state_dict()`."""
+    source = pipeline.source
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(targets, values, strict=False))
+            case _:
+                continue
+        for target, value in pairs:
+            owner = _owner_of_weights(value)
+            if owner and isinstance(target, ast.Name):
+                scope = blocks.scope_of(pipeline, source.location(node))
+                used = _loaded_again(source, scope, node, target.id, owner)
+                if used is not None:
+                    location = source.location(value)
+                    yield Alias(location, source.code(location), target.id, source.location(used), is_model=False)
+
+
+def _in_attributes(source: Source) -> Iterator[Alias]:
+    """Weights that an object keeps where a score improves, `self.state = model.state_dict()`, and loads again."""
+    loads = [
+        call
+        for call in source.nodes_of(ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and call.args
+    ]
+    tests = source.nodes_of(ast.If) if loads else ()
+    for test in tests:
+        for node in test.body if _compares(test.test) else ():
+            match node:
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value) if (
+                    _owner_of_weights(value)
+                ):
+                    used = next((each for each in loads if _is_attribute(each.args[0], name)), None)
+                case _:
+                    continue
+            if used is not None:
+                location = source.location(value)
+                yield Alias(location, source.code(location), f"self.{name}", source.location(used), is_model=False)
+
+
+def _is_attribute(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == name
 
 
 def shared(source: Source) -> Iterator[tuple[Location, str]]:
@@ -351,13 +406,17 @@ def _loop_around(scope: ast.AST, node: ast.stmt, trains: re.Pattern[str]) -> Loo
     return loop if loop is not None and trains.search(ast.unparse(loop)) else None
 
 
+MODELS = frozenset({"model", "net", "network"})
+"""Names of networks."""
+
+
 def _used_as_best(source: Source, scope: ast.AST, node: ast.Assign, name: str) -> ast.expr | None:
     """Where `best_model` of `best_model = model` is read after the loop around it, in which the model trains."""
     if not isinstance(node.value, ast.Name) or BEST.search(node.value.id):
         return None
     model, loop = node.value.id, _loop_around(scope, node, TRAINS)
     is_model = re.search(rf"(?<![\w.]){re.escape(model)}\.(?:train|eval|parameters|state_dict)\(", source.text)
-    if loop is None or is_model is None or _binds(loop, model):
+    if loop is None or (is_model is None and model not in MODELS) or _binds(loop, model):
         return None
     tests = [each for each in walk(loop) if isinstance(each, ast.If) and node in walk(each)]
     if not tests or any(isinstance(each, ast.Break | ast.Return) for test in tests for each in walk(test)):

@@ -92,7 +92,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import kept_weights, script_text
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, dataclass, fixes
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, dataclass, fixes
 
 SHARDED = r"\b(?:FSDP|FullyShardedDataParallel|deepspeed|fully_shard)\b"
 """Wrappers whose `state_dict` gathers copies."""
@@ -108,6 +108,11 @@ class Claim:
 class AliasedWeights(Rule[Claim]):
     level = Level.ERROR
     keywords = "state_dict|best|weight|bias|parameters"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return kept_weights.may_keep(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if script_text.mentions(pipeline, SHARDED):

@@ -90,7 +90,7 @@ from lintrain.analysis import trainer_methods
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Optimizer, Task
-from lintrain.pipeline.values.python import Absent, Constant, Unknown, Value, number_of, text_of
+from lintrain.pipeline.values.python import Absent, Constant, Unknown, Value, number_of, options_of, text_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import (
     Evidence,
@@ -175,11 +175,30 @@ class HighLearningRate(Rule[Claim]):
             model = _whole_model(pipeline, optimizer.trains) if rate else None
             if rate is not None and model is not None and not _steps_once(pipeline, optimizer):
                 yield from self._judge(pipeline, model, rate)
+            elif rate is not None and rate.value >= HUGE and _trains_networks(pipeline, optimizer):
+                yield self._report_huge(rate, f"`{rate.owner}` moves each weight by about {rate.value:g} in every step")
+            momentum = number_of(optimizer.arguments.get("momentum", Unknown()))
+            if momentum is not None and momentum >= 1 and optimizer.origin is not None:
+                yield self.finding(
+                    optimizer.origin,
+                    f"a momentum of {momentum:g} makes each step longer than the one before",
+                    help="take a momentum below 1, such as 0.9",
+                )
         for run in pipeline.runs:
             rate = _rate_in_arguments(pipeline, run)
             model = _whole_model(pipeline, (run.value("model"),)) if rate else None
             if rate is not None and model is not None:
                 yield from self._judge(pipeline, model, rate)
+
+    def _report_huge(self, rate: Rate, message: str) -> Finding[Claim]:
+        return self.finding(
+            rate.location,
+            message,
+            help="take a rate of about 1e-3",
+            subject="learning_rate",
+            level=Level.WARNING,
+            claim=Claim(rate.value, rate.argument, rate.is_default, rate.is_keyword, False),
+        )
 
     def _judge(self, pipeline: Pipeline, model: Model, rate: Rate) -> Iterator[Finding[Claim]]:
         level = _level(model, rate.value)
@@ -308,6 +327,18 @@ def _rate_of(optimizer: Optimizer) -> Rate | None:
         return Rate(value, optimizer.origin, "lr", True, optimizer.name)
     is_free = isinstance(optimizer.learning_rate, Constant) and optimizer.learning_rate.may_differ
     return None if is_free else Rate(value, location, "lr", False, optimizer.name)
+
+
+HUGE = 0.5
+"""A rate with which no network is trained by steps of this size: weights are about a tenth of it."""
+
+
+def _trains_networks(pipeline: Pipeline, optimizer: Optimizer) -> bool:
+    """Whether an optimizer trains the weights of networks, at a rate that no schedule changes."""
+    has_schedule = any(optimizer in options_of(each.optimizer) for each in pipeline.schedulers)
+    given = optimizer.origin is not None and ".parameters()" in pipeline.code(optimizer.origin)
+    steps = any(event.subject is optimizer and event.loops for event in pipeline.acts(Act.STEP))
+    return given and steps and bool(optimizer.trains) and not has_schedule
 
 
 def _steps_once(pipeline: Pipeline, optimizer: Optimizer) -> bool:

@@ -59,22 +59,27 @@ PyTorch documentation, `torch.optim.Adam`; Kingma and Ba, "Adam: A Method for St
 
 from __future__ import annotations
 
+import ast  # asks for the tests in a loop
 import re
 from collections.abc import Iterator
 
 from lintrain.analysis import training_loops
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Module, Optimizer
-from lintrain.pipeline.values.python import Constant, Instance
+from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
 from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, lazy_pattern, one_per_location
 
 KEEPS_AVERAGES = frozenset({"Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta"})
 
 EPOCHS = lazy_pattern(r"epoch", re.IGNORECASE)
+BATCHES = lazy_pattern(r"loader|_dl\b|\bdl\b|batches\b", re.IGNORECASE)
 OF_OTHERS = lazy_pattern(
     r"fed|client|meta|maml|inner|fold|trial|task|seed|stage|phase|restart|reset|round", re.IGNORECASE
 )
 """Words of loops and functions that start again on purpose."""
+
+MODEL = lazy_pattern(r"model|net|^self$", re.IGNORECASE)
+"""Names of what is trained, where nothing else is known of it."""
 
 STARTS_AGAIN = frozenset({Act.FREEZE, Act.REPLACE, Act.ADAPT, Act.NEW_PART})
 
@@ -99,10 +104,14 @@ class RecreatedOptimizer(OddCallRule):
         name = getattr(created.subject, "name", "optimizer")
         return self.finding(
             created.location,
-            f"each epoch creates a new `{name}`, which has lost its averages",
+            f"each {_unit(loop)} creates a new `{name}`, which has lost its averages",
             related=[Related(loop.location, "repeats it for the same model", "loop", loop.header)],
             help="create the optimizer once, before the loop over epochs",
         )
+
+
+def _unit(loop: Loop) -> str:
+    return "epoch" if EPOCHS.search(loop.header) or not BATCHES.search(loop.header) else "batch"
 
 
 def _repeated_by(pipeline: Pipeline, created: Event) -> Loop | None:
@@ -112,13 +121,23 @@ def _repeated_by(pipeline: Pipeline, created: Event) -> Loop | None:
     if loop is None or not isinstance(optimizer, Optimizer) or not _keeps_averages(optimizer):
         return None
     head = pipeline.code(loop.location).partition("\n")[0]
-    is_over_epochs = EPOCHS.search(head) is not None and OF_OTHERS.search(f"{head} {created.function}") is None
+    is_repeated = EPOCHS.search(head) is not None or BATCHES.search(head) is not None
+    is_over_epochs = is_repeated and OF_OTHERS.search(f"{head} {created.function}") is None
     if not is_over_epochs or created.is_conditional_in(loop) or not _is_alike(optimizer):
+        return None
+    if _is_made_once(pipeline, created, loop):
         return None
     inside = pipeline.events_in(loop)
     steps = any(event.act is Act.STEP and event.subject is optimizer for event in inside)
     is_other = any(event.act in STARTS_AGAIN for event in inside)
     return loop if steps and not is_other and _trains_from_before(optimizer, loop) else None
+
+
+def _is_made_once(pipeline: Pipeline, created: Event, loop: Loop) -> bool:
+    """Whether an `if` in the loop, which a first iteration fulfils, makes the optimizer: `if optimizer is None:`."""
+    source = pipeline.source_of(created.location)
+    tests = [source.location(node) for node in source.nodes_of(ast.If)]
+    return any(loop.location.holds(test) and test.holds(created.location) for test in tests)
 
 
 def _keeps_averages(optimizer: Optimizer) -> bool:
@@ -136,6 +155,12 @@ def _is_alike(optimizer: Optimizer) -> bool:
 
 def _trains_from_before(optimizer: Optimizer, loop: Loop) -> bool:
     """Whether the modules of an optimizer are all known, and made before a loop."""
-    made = [each.origin for each in optimizer.trains if isinstance(each, Module | Instance)]
-    is_known = bool(made) and len(made) == len(optimizer.trains)
-    return is_known and all(at is not None and not loop.location.holds(at) for at in made)
+    return bool(optimizer.trains) and all(_is_from_before(each, loop) for each in optimizer.trains)
+
+
+def _is_from_before(trained: Value, loop: Loop) -> bool:
+    """Whether a model is made before a loop: what is not known has a name that the loop does not bind."""
+    if isinstance(trained, Module | Instance):
+        return trained.origin is not None and not loop.location.holds(trained.origin)
+    root = trained.name.partition(".")[0] if isinstance(trained, Unknown) else ""
+    return root.isidentifier() and root not in loop.rebound and MODEL.search(root) is not None

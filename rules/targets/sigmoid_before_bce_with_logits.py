@@ -144,7 +144,7 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
                 if made_by.location is not None:
                     found.setdefault(made_by.location, self._report_second(made_by, made_by.location, loss))
         for loss in loop_verdicts.losses_called(pipeline, "binary_cross_entropy"):
-            made = loop_verdicts.operations_before(loss, *UNBOUNDED)
+            made = loop_verdicts.operations_before(loss, *UNBOUNDED, "tanh")
             if made:
                 found.setdefault(loss.location, self._report_missing_sigmoid(made[0], loss))
         criterion, endings = loop_verdicts.endings_before(pipeline, "BCEWithLogitsLoss", "sigmoid", "softmax")
@@ -173,6 +173,13 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
         )
 
     def _report_missing_sigmoid(self, made: Operation, loss: LossCall) -> Finding[Claim]:
+        if made.name == "tanh":
+            return self.finding(
+                loss.location,
+                f"`{loop_verdicts.callee_of(loss)}` expects probabilities, but gets values between -1 and 1",
+                related=[Related(made.location, "returns them", "origin")] if made.location else [],
+                help="use a sigmoid in place of `tanh`",
+            )
         origin = [Related(made.location, "returns logits", "origin")] if made.location else []
         return self.finding(
             loss.location,

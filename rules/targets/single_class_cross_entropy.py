@@ -82,7 +82,7 @@ from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related,
 
 class SingleClassCrossEntropy(Rule):
     level = Level.ERROR
-    keywords = "cross_entropy|CrossEntropyLoss"
+    keywords = "cross_entropy|CrossEntropyLoss|softmax|Softmax"
     needs_training = False
     judges_networks = True
 
@@ -92,7 +92,20 @@ class SingleClassCrossEntropy(Rule):
             predictions, targets = loop_verdicts.tensors_given(loss), loop_verdicts.tensors_given(loss, "target")
             if predictions and all(_is_column(each, targets) for each in predictions):
                 found.setdefault(loss.location, self._report(loss, predictions[0]))
+        for loss in loop_verdicts.losses_called(pipeline, "binary_cross_entropy", "mse_loss", "cross_entropy"):
+            for logits in loop_verdicts.tensors_given(loss):
+                if logits.made and logits.made.name == "softmax" and logits.shape.last == 1:
+                    found.setdefault(loss.location, self._report_softmax(loss, logits))
         yield from found.values()
+
+    def _report_softmax(self, loss: LossCall, outputs: Tensor) -> Finding:
+        made = outputs.made.location if outputs.made else None
+        return self.finding(
+            made or loss.location,
+            "softmax over one output is always 1",
+            related=[Related(loss.location, "gets the same number for each row", "loss")],
+            help="use a sigmoid, or a last layer with two outputs",
+        )
 
     def _report(self, loss: LossCall, logits: Tensor) -> Finding:
         made = logits.made.location if logits.made else None
@@ -132,4 +145,6 @@ def _is_column(logits: Tensor, targets: tuple[Tensor, ...]) -> bool:
         return False
     if logits.shape.rank is not None:
         return logits.shape.rank == 2
+    if logits.made is not None and logits.made.name == "linear" and not logits.is_reshaped:
+        return not targets
     return bool(targets) and all(target.shape.rank == 1 and target.kind == "int" for target in targets)
