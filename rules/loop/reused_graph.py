@@ -151,6 +151,7 @@ from __future__ import annotations
 import ast  # matches how a `forward` passes a recurrent state through its layer: tuples, argument order, last return
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event
@@ -184,6 +185,8 @@ class Claim:
     """The statement that detaches the state."""
 
     statement: str
+    is_retained: bool = False
+    """Whether `retain_graph=True` keeps the graphs, so that they grow and none is missing."""
 
 
 class ReusedGraph(Rule[Claim]):
@@ -194,15 +197,16 @@ class ReusedGraph(Rule[Claim]):
         if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
-        if "retain_graph" in pipeline.source.text:
-            return
-        for name, backward, added in _summed_losses(pipeline):
+        is_retained = "retain_graph" in pipeline.source.text
+        for name, backward, added in _summed_losses(pipeline) if not is_retained else ():
             found.setdefault(backward.location, self._report_sum(name, backward, added))
         for training in training_loops.training_loops(pipeline):
             if training.backward.loops[-1] is not training.loop or iterations.hides_gradients(pipeline, training):
                 continue
             for carried, forward in _carried_states(pipeline, training):
-                found.setdefault(forward.location, self._report(carried, forward, training.backward))
+                found.setdefault(forward.location, self._report(carried, forward, training.backward, is_retained))
+            for carried, location in _carried_attributes(pipeline, training):
+                found.setdefault(location, self._report_attribute(carried, location, training.backward, is_retained))
         yield from found.values()
 
     def _report_sum(self, name: str, backward: Event, added: Location) -> Finding[Claim]:
@@ -213,13 +217,18 @@ class ReusedGraph(Rule[Claim]):
             help="call `backward` on the loss of this iteration, and add its number to the sum",
         )
 
-    def _report(self, carried: str, forward: Event, backward: Event) -> Finding[Claim]:
+    def _report(self, carried: str, forward: Event, backward: Event, is_retained: bool) -> Finding[Claim]:
+        found = self._report_attribute(carried, forward.location, backward, is_retained)
+        return found if is_retained else replace(found, claim=Claim(_detaching(carried, forward)))
+
+    def _report_attribute(self, carried: str, location: Location, backward: Event, is_retained: bool) -> Finding[Claim]:
+        graph = "graphs of all previous iterations" if is_retained else "freed graph of the previous iteration"
         return self.finding(
-            forward.location,
-            f"`{carried}` carries the freed graph of the previous iteration",
-            related=[Related(backward.location, "frees the graph", "backward")],
+            location,
+            f"`{carried}` carries the {graph}",
+            related=[Related(backward.location, "keeps the graph" if is_retained else "frees the graph", "backward")],
             help=f"detach `{carried}` before the next iteration uses it",
-            claim=Claim(_detaching(carried, forward)),
+            claim=Claim("", is_retained),
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -246,6 +255,8 @@ class ReusedGraph(Rule[Claim]):
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         text = f"{loop.backwards} backward passes ran, each with its own graph"
+        if finding.claim is not None and finding.claim.is_retained:
+            return Verdict.inconclusive(f"{loop.backwards} backward passes ran, and kept their graphs")
         return Verdict.refuted(text, backwards=loop.backwards) if loop.backwards > 1 else Verdict.inconclusive(text)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
@@ -276,6 +287,31 @@ def _carried_states(pipeline: Pipeline, training: training_loops.TrainingLoop) -
                 continue
             if not _is_rebound(pipeline, training, carried, node.targets[0]):
                 yield carried, forward
+
+
+def _carried_attributes(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Iterator[tuple[str, Location]]:
+    """The states that a network keeps as an attribute from one pass to the next, with the call that does so."""
+    for forward in training.inside:
+        network = forward.subject
+        if forward.act is not Act.FORWARD or forward.without_grad or not isinstance(network, Instance):
+            continue
+        method = network.cls.lookup("forward")
+        if method is None or not isinstance(method[1], Function) or DETACHES.search(ast.unparse(network.cls.node)):
+            continue
+        for node in ast.walk(method[1].node):
+            carried = _taken_and_given(node) if isinstance(node, ast.Assign) else None
+            if carried is None or not carried.startswith("self.") or not isinstance(node, ast.Assign):
+                continue
+            name = carried.partition(".")[2]
+            stores = [
+                each
+                for each in pipeline.source.nodes_of(ast.Attribute)
+                if each.attr == name and isinstance(each.ctx, ast.Store)
+            ]
+            layer = node.value.func if isinstance(node.value, ast.Call) else None
+            held = network.attributes.get(layer.attr) if isinstance(layer, ast.Attribute) else None
+            if len(stores) == 2 and isinstance(held, Module) and held.name in RECURRENT:
+                yield carried, pipeline.source.location(node.value)
 
 
 def _summed_losses(pipeline: Pipeline) -> Iterator[tuple[str, Event, Location]]:
@@ -370,6 +406,16 @@ def _taken_and_given(node: ast.Assign) -> str | None:
             value=ast.Call(args=[_, ast.Name(id=taken)]),
         ) if given == taken:
             return given
+        case ast.Assign(
+            targets=[ast.Tuple(elts=[_, ast.Tuple(elts=[ast.Name(id=given), _]) as state])],
+            value=ast.Call(args=[_, ast.Tuple() as taken]),
+        ) if ast.unparse(state) == ast.unparse(taken):
+            return given
+        case ast.Assign(
+            targets=[ast.Tuple(elts=[_, ast.Attribute(value=ast.Name(id="self")) as state])],
+            value=ast.Call(args=[_, ast.Attribute() as taken]),
+        ) if ast.unparse(state) == ast.unparse(taken):
+            return ast.unparse(state)
         case _:
             return None
 

@@ -57,11 +57,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, iterations, training_loops
+from lintrain.analysis import expressions, iterations, script_text, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Scaler
 from lintrain.pipeline.values.python import Unknown
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 REJECTED = (
     "step() has already been called since the last update()",
@@ -87,6 +99,10 @@ class MissingScalerUpdate(Rule[Claim]):
         for step in pipeline.acts(Act.STEP):
             if _fails_in_second_iteration(pipeline, step) and not _is_updated(pipeline, step):
                 found.setdefault(step.location, self._report(step))
+        for training in training_loops.training_loops(pipeline):
+            for step, message, remedy in _stepped_around(pipeline, training):
+                related = [Related(training.backward.location, "computes the gradients", "backward")]
+                found.setdefault(step.location, self.finding(step.location, message, related=related, help=remedy))
         yield from found.values()
 
     def _report(self, step: Event) -> Finding[Claim]:
@@ -137,7 +153,9 @@ class MissingScalerUpdate(Rule[Claim]):
 
 def _is_updated(pipeline: Pipeline, step: Event) -> bool:
     """Whether a scaler may be updated between two steps: an update in every hundredth iteration is not enough."""
-    return any(not _is_rarer(update, step) for update in pipeline.acts(Act.SCALER_UPDATE))
+    own = step.details.get("scaler")
+    updates = [each for each in pipeline.acts(Act.SCALER_UPDATE) if not _is_rarer(each, step)]
+    return any(update.subject is own or not isinstance(update.subject, Scaler) for update in updates)
 
 
 def _is_rarer(update: Event, step: Event) -> bool:
@@ -156,6 +174,30 @@ def _may_update(pipeline: Pipeline, escape: Event, scaler: Scaler, step: Event) 
         return training_loops.may_hide(pipeline, escape, scaler)
     held, followed = (expressions.touched_by(pipeline, value) for value in (escape.subject, scaler))
     return escape.subject is scaler or not held.isdisjoint(followed)
+
+
+SCALED = lazy_pattern(r"^(?P<scaler>[\w.]*scaler[\w.]*)\.scale\(")
+
+
+def _stepped_around(pipeline: Pipeline, training: training_loops.TrainingLoop) -> Iterator[tuple[Event, str, str]]:
+    """The steps that use scaled gradients as they are, or take unscaled ones for scaled ones, with what to say."""
+    backward, loop = training.backward, training.loop
+    scaled = SCALED.search(training_loops.text_of_event(backward))
+    following = [each for each in training.inside if each.order > backward.order]
+    first = next((each for each in following if each.act in {Act.STEP, Act.BACKWARD}), None)
+    if first is None or first.act is not Act.STEP or first.is_conditional_in(loop) or backward.is_conditional_in(loop):
+        return
+    scaler = training_loops.text_of_event(first, "scaler_text")
+    is_changed = any(each.act in {Act.UNSCALE, Act.GRADIENT} for each in training.inside)
+    if scaled is not None and not scaler and training_loops.is_certain_step(first) and not is_changed:
+        own = scaled["scaler"]
+        yield first, f"steps with gradients that `{own}` has scaled up", f"call `{own}.step(optimizer)`"
+        return
+    text = training_loops.text_of_event(backward)
+    is_scaled = scaled is not None or not text.isidentifier() or script_text.mentions(pipeline, r"\.scale\(")
+    if scaler and not is_scaled:
+        remedy = f"call `{scaler}.scale({text}).backward()`"
+        yield first, f"`{scaler}` has scaled no loss, so it finds no gradients", remedy
 
 
 def _fails_in_second_iteration(pipeline: Pipeline, step: Event) -> bool:
