@@ -138,6 +138,9 @@ def _note_permuted(call: Call, name: str, before: Tensor, arguments: Sequence[Va
     """Record a view of known sizes that has the same sizes in another order: `view(8, 64, 64, 3)` of (8, 3, 64, 64)."""
     given = arguments[0].items if len(arguments) == 1 and isinstance(arguments[0], SequenceValue) else arguments
     new, old = [integer(each) for each in given], list(before.shape.sizes)
+    if name in {"view", "reshape"} and _moves_features(before, new) and is_certain(call.reader):
+        call.reader.record.misuses.append(Misuse(call.location, before, PERMUTES, f"(rows, tokens, {new[1]})"))
+        return
     if name not in {"view", "reshape"} or before.shape.is_open or len(new) != len(old) or None in new or None in old:
         return
     known, sizes = [each for each in new if each is not None], [each for each in old if each is not None]
@@ -146,6 +149,14 @@ def _note_permuted(call: Call, name: str, before: Tensor, arguments: Sequence[Va
     ]
     if is_same and is_certain(call.reader) and not _is_written_out(call, before):
         call.reader.record.misuses.append(Misuse(call.location, before, PERMUTES, str(before.shape)))
+
+
+def _moves_features(before: Tensor, new: Sequence[int | None]) -> bool:
+    """Whether a view puts the features of tokens, which are on the last axis, before the tokens: `view(n, 50, -1)`."""
+    is_of_tokens = before.made is not None and before.made.name in {"embedding", "lstm", "gru", "rnn"}
+    features = before.shape.last
+    has_room = len(new) == 3 and new[2] in {-1, None} and new[1] == features
+    return is_of_tokens and not before.is_reshaped and not before.is_sliced and has_room and (features or 0) > 1
 
 
 def _is_written_out(call: Call, tensor: Tensor) -> bool:

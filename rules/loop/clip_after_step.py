@@ -84,7 +84,19 @@ from collections.abc import Iterator
 
 from lintrain.analysis import iterations, training_loops
 from lintrain.pipeline.events import Act, Event
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, one_per_location
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+    one_per_location,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +109,12 @@ class Claim:
 
 class ClipAfterStep(Rule[Claim]):
     level = Level.ERROR
-    keywords = "clip & backward"
+    keywords = "clip|clamp & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         steps = [(clip, _used_before(pipeline, training, clip)) for training, clip in iterations.clippings(pipeline)]
         steps += _outside(pipeline)
+        steps += _by_hand(pipeline)
         yield from one_per_location(self._report(pipeline, clip, step) for clip, step in steps if step)
 
     def _report(self, pipeline: Pipeline, clip: Event, step: Event) -> Finding[Claim]:
@@ -189,6 +202,30 @@ def _outside(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
         for clip in clips if not others else ():
             if clip.loops == around and clip.order > step.order and _clips_for(pipeline, training, clip, step):
                 yield clip, step
+
+
+BY_HAND = lazy_pattern(r"\.grad(\.data)?\.(clamp|clip)_?\(")
+
+
+def _by_hand(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
+    """Gradients that code limits itself, `p.grad.data.clamp_(-1, 1)`, between the step and their clearing."""
+    acts = {Act.STEP, Act.BACKWARD, Act.ZERO_GRAD}
+    for training in training_loops.training_loops(pipeline) if training_loops.trains_by_hand(pipeline) else ():
+        if len({id(step.subject) for step in training.steps}) != 1:
+            continue
+        around = [event for event in training.inside if event.act in acts]
+        for clip in training.inside:
+            if clip.act is not Act.GRADIENT or not BY_HAND.search(_line_of(pipeline, clip)):
+                continue
+            before = [event for event in around if event.order < clip.order]
+            after = [event for event in around if event.order > clip.order] + around
+            is_used = bool(before) and before[-1].act is Act.STEP and after[0].act is Act.ZERO_GRAD
+            if is_used and training_loops.is_certain_step(before[-1]) and not before[-1].conditions:
+                yield clip, before[-1]
+
+
+def _line_of(pipeline: Pipeline, event: Event) -> str:
+    return pipeline.source_of(event.location).lines[event.location.line - 1]
 
 
 def _clips_for(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event, step: Event) -> bool:

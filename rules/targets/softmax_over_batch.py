@@ -91,10 +91,11 @@ PyTorch documentation, `torch.nn.functional.log_softmax`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lintrain.analysis import loop_verdicts
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import Unknown
+from lintrain.pipeline.values.python import Unknown, text_of
 from lintrain.pipeline.values.tensors import Derived, Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import (
@@ -126,7 +127,7 @@ class Claim:
 
 class SoftmaxOverBatch(Rule[Claim]):
     level = Level.ERROR
-    keywords = "oftmax & cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss"
+    keywords = "oftmax & cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|kl_div|KLDivLoss"
     needs_training = False
     judges_networks = True
 
@@ -136,6 +137,12 @@ class SoftmaxOverBatch(Rule[Claim]):
             for made in loop_verdicts.operations_before(loss, *OVER_ROWS) if _has_batch(loss) else ():
                 if made.location is not None:
                     found.setdefault(made.location, self._report(pipeline, made, made.location, loss))
+        for loss in loop_verdicts.losses_called(pipeline, "kl_div"):
+            sides = ((loss, OVER_ROWS), (replace(loss, prediction=loss.target), OVER_ROWS))
+            for side, names in sides if text_of(loss.options.get("reduction", Unknown())) == "batchmean" else ():
+                for made in loop_verdicts.operations_before(side, *names) if side.prediction else ():
+                    if made.location is not None:
+                        found.setdefault(made.location, self._report(pipeline, made, made.location, loss))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, made: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
@@ -143,7 +150,7 @@ class SoftmaxOverBatch(Rule[Claim]):
         return self.finding(
             location,
             f"{made.name.partition(' ')[0]} over dimension 0 mixes the rows of the batch",
-            related=[Related(loss.location, "the loss expects the classes in dimension 1", "loss")],
+            related=[Related(loss.location, "the loss reads the classes of each row", "loss")],
             help="use `dim=1`, the dimension of the classes",
             claim=Claim(code if code != pipeline.code(location) else None),
         )
