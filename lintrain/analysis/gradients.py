@@ -16,6 +16,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Constant, Function, Instance, is_missing, literal, number_of, text_of
 from lintrain.pipeline.values.training import TrainerRun
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -200,6 +201,43 @@ def counts_labels(run: TrainerRun) -> bool:
         return False
     family = family_of(model)
     return family is not None and model.task is not Task.NO_HEAD and not SETS_LOSS_KWARGS.search(family)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebound:
+    """A step by hand that makes a new tensor in place of changing the weight: where, and the name of the weight.
+
+    `is_name` if the name is that of a loop over parameters, which stay what they are.
+    """
+
+    location: Location
+    name: str
+    is_name: bool
+
+
+def rebound(source: Source) -> Iterator[Rebound]:
+    """The statements such as `w = w - rate * w.grad` of a file that uses torch."""
+    if "torch" not in source.text or ".grad" not in source.text:
+        return
+    targets = {
+        each.id
+        for loop in source.nodes_of(ast.For)
+        if ".parameters()" in ast.unparse(loop.iter)
+        for each in ast.walk(loop.target)
+        if isinstance(each, ast.Name)
+    }
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[target], value=ast.BinOp(left=left, op=ast.Sub(), right=step)):
+                name = ast.unparse(target)
+            case _:
+                continue
+        if isinstance(target, ast.Name | ast.Attribute) and ast.unparse(left) == name and _uses(step, f"{name}.grad"):
+            yield Rebound(source.location(node), name, name in targets)
+
+
+def _uses(node: ast.expr, code: str) -> bool:
+    return any(isinstance(each, ast.Attribute) and ast.unparse(each) == code for each in ast.walk(node))
 
 
 MOST_UPDATES = 64

@@ -82,7 +82,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text
+from lintrain.analysis import gradients, script_text
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import overlap, weight_of
@@ -92,7 +92,7 @@ from lintrain.pipeline.values.python import LibraryObject, Unknown
 from lintrain.pipeline.values.tensors import CHANGED_IN_PLACE
 from lintrain.rule import Finding, Level, Location, Pipeline, Rule, Source, Targets, lazy_pattern, one_per_location
 
-CHANGES = lazy_pattern(r"\.[a-z]\w*_\(|\bout\s*=|[-+*/]=|\]\s*=[^=]")
+CHANGES = lazy_pattern(r"\.grad\b|\.[a-z]\w*_\(|\bout\s*=|[-+*/]=|\]\s*=[^=]")
 
 
 class InPlaceOnLeaf(Rule):
@@ -114,6 +114,18 @@ class InPlaceOnLeaf(Rule):
             if not _may_be_frozen(pipeline, each)
             if not blocks.shows_error(pipeline.source_of(each.location), each.location)
         )
+
+        if not script_text.mentions(pipeline, r"\brequires_grad_\(|\.requires_grad\s*=|\.detach_\("):
+            for found in gradients.rebound(pipeline.source):
+                yield self._report_rebound(found)
+
+    def _report_rebound(self, found: gradients.Rebound) -> Finding:
+        if found.is_name:
+            message = f"this binds the name `{found.name}` to a new tensor, and no weight changes"
+        else:
+            message = f"`{found.name}` becomes a new tensor, whose `grad` stays empty"
+        change = f"`{found.name} -= …`"
+        return self.finding(found.location, message, help=f"write {change} in `with torch.no_grad():`")
 
     def _report(self, location: Location, text: str) -> Finding:
         shown = f"`{text}`" if len(text) <= 30 else "this parameter"

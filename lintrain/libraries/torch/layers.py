@@ -54,6 +54,16 @@ HEAD_OF = (
 """The attribute of a ready-made network of torchvision that gives its output."""
 
 
+FEATURES = (
+    (re.compile(r"^(resnet(18|34))$"), 512),
+    (re.compile(r"^(resnet(50|101|152)|resnext\w+|wide_resnet\w+|inception_v3)$"), 2048),
+    (re.compile(r"^(densenet121|googlenet|shufflenet_v2_x(0_5|1_0|1_5))$"), 1024),
+    (re.compile(r"^densenet169$"), 1664),
+    (re.compile(r"^densenet201$"), 1920),
+    (re.compile(r"^densenet161$"), 2208),
+)
+"""The numbers that networks of torchvision give their head for each image."""
+
 STEPS_A_LAYER = 5
 """Steps that take as long as finding out what a layer gives: a network may hold a part many times."""
 
@@ -77,7 +87,9 @@ def through(call: Call, module: Module, given: Value) -> Value:
     head = _head_of(module)
     if head is not None:
         return (
-            _renamed(through(call, head, Unknown()), call, module) if isinstance(head, Module) else _plain(call, module)
+            _renamed(through(call, head, _features(module)), call, module)
+            if isinstance(head, Module)
+            else _plain(call, module)
         )
     if not module.path.startswith("torch.nn."):
         return _plain(call, module)
@@ -189,6 +201,14 @@ def _recurrent(module: Module, before: Tensor, call: Call) -> Sequence:
     )
     final: Value = hidden if module.name != "LSTM" else Sequence([hidden, replace(hidden)], "tuple")
     return Sequence([states, final], "tuple", origin=call.location)
+
+
+def _features(module: Module) -> Value:
+    """What a ready-made network gives its head, as far as that is known."""
+    size = next((number for pattern, number in FEATURES if pattern.search(module.name)), None)
+    # Another part that is replaced, such as the pooling, may give other sizes.
+    is_plain = size is not None and len(module.attributes) <= 1
+    return Tensor(shape=Shape((None, size), False), kind="float") if is_plain else Unknown()
 
 
 def _head_of(module: Module) -> Value | None:
