@@ -70,17 +70,18 @@ def _layer_of(source: Source, loop: ast.For) -> str:
         target = target.elts[-1]
     if not isinstance(target, ast.Name):
         return ""
-    is_network = OF_LAYERS.search(over) is not None or over in _sequences(source)
-    return target.id if is_network else ""
+    is_network = OF_LAYERS.search(over) is not None or over in source.cached(_sequences)
+    layers = source.cached(_sequences).get(OF_LAYERS.sub("", over), 2)
+    return target.id if is_network and layers > 1 else ""
 
 
-def _sequences(source: Source) -> frozenset[str]:
-    """The code of what a file makes as a sequence of layers."""
-    return frozenset(
-        ast.unparse(node.targets[0])
+def _sequences(source: Source) -> dict[str, int]:
+    """The code of what a file makes as a sequence of layers, with how many of those have weights to fill."""
+    return {
+        ast.unparse(node.targets[0]): len(LAYERS.findall(ast.unparse(node.value)))
         for node in source.nodes_of(ast.Assign)
         if isinstance(node.value, ast.Call) and ast.unparse(node.value.func).endswith("Sequential")
-    )
+    }
 
 
 def _in(source: Source, body: list[ast.stmt], name: str, spread: Location) -> Iterator[Constant]:

@@ -319,7 +319,9 @@ def note_last_row(reader: Reader, tensor: Tensor, keys: Sequence[Value], locatio
     """Record `states[:, -1]` of a layer that has time on its first axis, so that this is the last row of the batch."""
     made, layer = tensor.made, tensor.model
     is_whole = not tensor.is_sliced and not tensor.is_reshaped and tensor.shape.rank != 2
-    if made is None or made.name not in {"lstm", "gru", "rnn"} or not isinstance(layer, Module) or not is_whole:
+    if made is None or not isinstance(layer, Module) or made.name != layer.name.lower() or not is_whole:
+        return
+    if made.name not in {"lstm", "gru", "rnn"}:
         return
     first = layer.arguments.get("batch_first", layer.arguments.get("4", Constant(False)))
     if len(keys) > 1 and _key_kind(keys[0]) == "all" and literal(keys[1]) == -1 and literal(first) is False:
