@@ -1,8 +1,9 @@
-"""What code gives the weights of networks as their first numbers."""
+"""What code gives the weights of networks in place of numbers of their own: one number, or another network's."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from lintrain.model.location import Location
@@ -112,3 +113,45 @@ def _filled(call: ast.Call) -> str:
             return ast.unparse(weight)
         case _:
             return ""
+
+
+def shared(source: Source) -> Iterator[tuple[Location, str]]:
+    """The weights of a second network that become those of the first, `target.data = weight.data`, and its code."""
+    for loop in source.nodes_of(ast.For):
+        match loop:
+            case ast.For(
+                target=ast.Tuple(elts=[ast.Name(id=first), ast.Name(id=second)]),
+                iter=ast.Call(func=ast.Name(id="zip"), args=[ast.Call() as one, ast.Call() as other]),
+                body=[ast.Assign(targets=[ast.Attribute(value=ast.Name() as target, attr="data")]) as statement],
+            ) if ast.unparse(one).endswith(".parameters()") and ast.unparse(other).endswith(".parameters()"):
+                names = {ast.unparse(statement.value).removesuffix(".data"), target.id}
+                owners = ast.unparse(one if target.id == first else other)
+                if names == {first, second} and SECOND.search(owners):
+                    yield source.location(statement.value), source.code(source.location(statement.value))
+            case _:
+                pass
+
+
+def shared_layers(source: Source) -> Iterator[tuple[Location, str]]:
+    """The layers that get the weights of another network without a copy, where both networks run afterwards."""
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr="data") as target], value=ast.Attribute(attr="data") as value):
+                one, other = _root_of(target), _root_of(value)
+            case _:
+                continue
+        after = "\n".join(source.lines[node.end_lineno or node.lineno :])
+        is_weight = target.value.attr in {"weight", "bias"} if isinstance(target.value, ast.Attribute) else False
+        run = all(re.search(rf"(?<![\w.]){name}(?:\.\w+)*\b", after) for name in (one, other))
+        if is_weight and one != other and "self" not in (one, other) and run and re.search(r"\.step\(", after):
+            yield source.location(value), source.code(source.location(value))
+
+
+def _root_of(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+SECOND = re.compile(r"target|ema|old|prev|teacher|best|copy|avg|average|shadow|momentum|_k\b|fast|clone", re.IGNORECASE)
+"""Names of networks that shall stay as they are while the other one trains."""

@@ -91,7 +91,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import kept_weights, script_text
+from lintrain.analysis import first_weights, kept_weights, script_text
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, dataclass, fixes
 
 SHARDED = r"\b(?:FSDP|FullyShardedDataParallel|deepspeed|fully_shard)\b"
@@ -118,8 +118,8 @@ class AliasedWeights(Rule[Claim]):
         if script_text.mentions(pipeline, SHARDED):
             return
         for location, code in (
-            *kept_weights.shared(pipeline.source),
-            *kept_weights.shared_layers(pipeline.source),
+            *first_weights.shared(pipeline.source),
+            *first_weights.shared_layers(pipeline.source),
         ):
             yield self.finding(
                 location,
