@@ -90,7 +90,7 @@ def called(pipeline: Pipeline) -> Iterator[TokenFeed]:
 
 
 def read_together(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:
-    """The tokenizer and the model of each run or training loop, and where they meet."""
+    """The tokenizer and the model of each run or loader, and where they meet."""
     for feed in token_feeds(pipeline):
         if feed.tokenizer is not None and feed.model is not None:
             yield feed.location, feed.tokenizer, feed.model
@@ -100,6 +100,10 @@ def read_together(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Mod
         for tokenizer in given:
             if isinstance(tokenizer, Tokenizer) and run.model is not None and run.train_calls:
                 yield run.construction, tokenizer, run.model
+
+
+def paired(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:
+    """The only tokenizer of a script that pads, and the models that it trains or calls in its loops."""
     pads = any(each.padding in {Padding.LONGEST, Padding.FIXED} for each in pipeline.encodings)
     if not pads or len(pipeline.tokenizers) != 1:
         return

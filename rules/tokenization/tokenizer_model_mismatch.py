@@ -125,14 +125,22 @@ class TokenizerModelMismatch(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         reported: set[Location] = set()
-        for location, tokenizer, model in [*token_feeds.read_together(pipeline), *_called(pipeline)]:
+        met: set[tuple[int, int]] = set()
+        for location, tokenizer, model in (
+            *token_feeds.read_together(pipeline),
+            *_called(pipeline),
+            *(token_feeds.paired(pipeline) if len(pipeline.models) == 1 else ()),
+        ):
+            is_known = (id(tokenizer), id(model)) in met
             if (
                 location in reported
+                or is_known
                 or not _differ(pipeline, tokenizer, model)
                 or script_text.mentions(pipeline, NEW_VOCABULARY)
             ):
                 continue
             reported.add(location)
+            met.add((id(tokenizer), id(model)))
             names = f"`{text_of(tokenizer.checkpoint)}`", f"`{text_of(model.checkpoint)}`"
             yield self.finding(
                 location,

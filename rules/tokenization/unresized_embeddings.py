@@ -137,7 +137,8 @@ class UnresizedEmbeddings(Rule[Claim]):
     keywords = "token"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        pairs = {id(read): (read, model) for _, read, model in token_feeds.read_together(pipeline)}
+        found = (*token_feeds.read_together(pipeline), *token_feeds.paired(pipeline))
+        pairs = {id(read): (read, model) for _, read, model in found}
         for tokenizer, model in pairs.values():
             added = _added(pipeline, tokenizer)
             if added is None or not _has_exact_embedding(pipeline, tokenizer, model):
