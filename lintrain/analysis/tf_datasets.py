@@ -40,12 +40,21 @@ def cached_shuffles(source: Source) -> Iterator[tuple[Location, Location]]:
 
 
 def shuffled_batches(source: Source) -> Iterator[tuple[Location, Location]]:
-    """The `shuffle` calls of data sets in batches whose rows were never shuffled: where, and the `batch`."""
+    """The `shuffle` calls of data sets in batches whose rows were never shuffled: where, and the `batch`.
+
+    Rows that are divided into batches once more are sequences of the first division.
+    """
+    divided = {id(call) for batch in _methods(source, BATCHES) for call in _behind(source, batch)}
     for last, chain in source.cached(_chains):
         batches = [call for call in chain if _called(call) in BATCHES and (call.args or call.keywords)]
         others = {_called(call) for call in chain}
         is_shuffle = _called(last) == "shuffle" and len(last.args) + len(last.keywords) > 0
-        if is_shuffle and batches and not others & {"shuffle", "unbatch", "rebatch", "window"}:
+        if (
+            is_shuffle
+            and batches
+            and id(last) not in divided
+            and not others & {"shuffle", "unbatch", "rebatch", "window"}
+        ):
             yield name_at(source, last), name_at(source, batches[0])
 
 
@@ -68,8 +77,18 @@ def _called(call: ast.Call) -> str:
 
 def _chains(source: Source) -> list[tuple[ast.Call, Chain]]:
     """Each call of `shuffle` and `cache` with its chain."""
-    calls = [call for call in source.nodes_of(ast.Call) if _called(call) in {"shuffle", "cache"}]
-    return [(call, list(_made_by(source, call.func.value))) for call in calls if isinstance(call.func, ast.Attribute)]
+    calls = _methods(source, frozenset({"shuffle", "cache"}))
+    return [(call, list(_behind(source, call))) for call in calls]
+
+
+def _behind(source: Source, call: ast.Call) -> Iterator[ast.Call]:
+    """The calls that gave what a method is called on, latest first."""
+    return _made_by(source, call.func.value) if isinstance(call.func, ast.Attribute) else iter(())
+
+
+def _methods(source: Source, names: frozenset[str]) -> list[ast.Call]:
+    """The calls of methods of these names."""
+    return [call for call in source.nodes_of(ast.Call) if _called(call) in names]
 
 
 def _made_by(source: Source, node: ast.expr) -> Iterator[ast.Call]:
