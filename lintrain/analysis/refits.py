@@ -62,7 +62,7 @@ def refitted(pipeline: Pipeline) -> Iterator[Refit]:
     splits = {call.location for call in pipeline.calls if call.path == SPLIT}
     helpers = {name for name, each in source.cached(plain_functions).items() if _fits_itself(source, each, made)}
     functions = source.nodes_of(ast.FunctionDef)
-    helpers |= {function.name for function in functions if _fits_own_part(function)}
+    helpers |= {f".{function.name}" for function in functions if _fits_own_part(function)}
     for body in [source.tree.body, *(function.body for function in functions)]:
         yield from _refits_in_block(body, splits, _Fits(source, made, helpers, {}, {}, {}, []))
 
@@ -170,7 +170,9 @@ def _fitted(call: ast.Call, fits: _Fits) -> tuple[str, ast.expr, str] | None:
             return ("", rows, kind) if kind is not None else None
         case ast.Call(args=[rows, *_]) if fits.made.get(fits.source.location(call)) in SCALES:
             return "", rows, fits.made[fits.source.location(call)]
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[rows]) if name in fits.helpers:
+        case ast.Call(func=ast.Name(id=name), args=[rows]) if name in fits.helpers:
+            return "", rows, name
+        case ast.Call(func=ast.Attribute(attr=name), args=[rows]) if f".{name}" in fits.helpers:
             return "", rows, name
         case ast.Call(func=ast.Attribute(attr="fit_on_texts"), args=[rows]):
             return "", rows, "fit_on_texts"

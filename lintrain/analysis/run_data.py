@@ -124,7 +124,7 @@ def installed_inputs(run: TrainerRun) -> frozenset[str] | None:
 
 
 PLAIN_FAMILIES = lazy_pattern(
-    r"(?:[\w-]+/)?(?:distil|x?lm-?)?(?:bert|roberta|albert|electra|gpt-?2|opt-|llama|mistral|t5|bart|vit|deit|swin)",
+    r"(?:[\w-]+/)?(?:distil|x?lm-?)?(?:bert|roberta|albert|electra|gpt-?2|opt-|llama|mistral|t5|bart|vit(?!s|pose)|deit|swin)",
     re.IGNORECASE,
 )
 """Families of models, by their class or checkpoint, whose `forward` takes nothing but the inputs below."""
@@ -137,7 +137,7 @@ PLAIN_INPUTS = frozenset(
         *("encoder_outputs", "encoder_hidden_states", "encoder_attention_mask", "cross_attn_head_mask", "mc_labels"),
         *("past_key_values", "output_attentions", "output_hidden_states", "return_dict", "cache_position"),
         *("logits_to_keep", "mc_token_ids", "pixel_values", "bool_masked_pos", "interpolate_pos_encoding", "cache"),
-        *("decoder_position_ids", "past_key_value", "inputs", "num_items_in_batch"),
+        *("decoder_position_ids", "past_key_value", "inputs", "num_items_in_batch", "noise"),
     }
 )
 

@@ -118,6 +118,9 @@ from lintrain.pipeline.values.python import Absent, is_missing, is_true, options
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
+KEEPS = r"_signature_columns|\.remove_unused_columns *=[^=]|\.label_names"
+"""Code that may keep columns of which nothing is known here."""
+
 NEVER_INPUTS = frozenset(
     {
         *("text", "texts", "sentence", "sentence1", "sentence2", "premise", "hypothesis", "question", "question1"),
@@ -160,7 +163,7 @@ class RemovedColumnsNeeded(Rule[Claim]):
     def _of_unknown_rows(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding[Claim]]:
         """What an own loss reads and no model of its family accepts is removed, whatever the rows are."""
         inputs = run_data.plain_inputs(run)
-        if inputs is None or not _has_no_collator(run):
+        if inputs is None or not _has_no_collator(run) or script_text.mentions(pipeline, KEEPS):
             return
         for name, location in _read_by_loss(pipeline, run):
             if name not in inputs:

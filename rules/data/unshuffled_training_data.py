@@ -277,11 +277,15 @@ def _are_sorted(labels: ColumnEvidence | None) -> bool:
     return labels is not None and is_enough and labels.runs == len(counts)
 
 
+STOPS_EARLY = frozenset({"**", "max_steps", "fast_dev_run", "overfit_batches", "limit_train_batches"})
+"""Arguments of a Trainer of Lightning by which it may train less than an epoch, or some rows on purpose."""
+
+
 def _runs_one_epoch(fit: LightningFit) -> bool:
     """Whether a Trainer of Lightning may run less than two epochs: then no order is repeated."""
     given = fit.trainer.arguments if isinstance(fit.trainer, LightningTrainer) else {"**": UNKNOWN}
     epochs = number_of(given.get("max_epochs", UNKNOWN))
-    return "**" in given or "max_steps" in given or (epochs is not None and epochs <= 1)
+    return not STOPS_EARLY.isdisjoint(given) or (epochs is not None and epochs <= 1)
 
 
 def _has_default_order(loader: Loader) -> bool:

@@ -150,7 +150,7 @@ class ComputeLossSignature(Rule[Claim]):
                 subject="compute_loss",
                 claim=Claim(False),
             )
-        elif made is not None and trainer_methods.leaves_graph(made.value):
+        elif made is not None and trainer_methods.leaves_graph(made.value) and _returns(pipeline, function, "loss"):
             yield self.finding(
                 trainer_methods.location_in(pipeline, function, made.value),
                 "`compute_loss` returns a loss that is off the graph",
@@ -224,6 +224,12 @@ class ComputeLossSignature(Rule[Claim]):
 
 def _may_be_called_with(function: Function, name: str) -> bool:
     return bool(function.decorators) or trainer_methods.accepts(function, name)
+
+
+def _returns(pipeline: Pipeline, function: Function, name: str) -> bool:
+    """Whether all that a function returns mentions a name."""
+    returned = expressions.returned_by(pipeline, function)
+    return bool(returned) and all(re.search(rf"(?<![\w.]){name}\b", each.code) for each in returned)
 
 
 def _is_loss_alone(returned: expressions.Expression) -> bool:

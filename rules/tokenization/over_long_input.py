@@ -91,6 +91,9 @@ class OverLongInput(Rule[Claim]):
             if encoding is None or encoding.origin is None or ids is None or limit is None or encoding.depth:
                 continue
             is_padded = ids.padding is Padding.FIXED and token_feeds.pads_take_positions(pipeline, feed)
+            is_call = feed.run is None and feed.loader is None
+            if is_call and not is_padded:
+                continue
             max_length = (
                 encoding.max_length
                 if is_padded or (ids.truncated and not token_feeds.may_be_short(feed.dataset))

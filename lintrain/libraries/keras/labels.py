@@ -7,7 +7,15 @@ from dataclasses import replace
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import Transfer, family, function, method, operated, subscript_of
+from lintrain.interpreter.core.registry import (
+    Transfer,
+    family,
+    function,
+    method,
+    operated,
+    stored_item_of,
+    subscript_of,
+)
 from lintrain.libraries.numpy.random_numbers import is_permutation
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Dataset, Slices
@@ -87,6 +95,13 @@ def _some_pixels(reader: Reader, value: Value, key: Value, location: Location) -
 def _expanded(call: Call) -> Value:
     given = call.positional[0].value if call.positional else UNKNOWN
     return given if isinstance(given, Pixels) else UNKNOWN
+
+
+@stored_item_of(Pixels)
+def _change_some(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
+    """`x[i] = x[i] / 255` in a loop."""
+    if isinstance(owner, Pixels):
+        owner.is_scaled = True
 
 
 @operated(Pixels)

@@ -127,7 +127,9 @@ def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
     # Everything may come from the command line, so nothing that is not set in the class has a certain
     # value.
     values = {name: _option(name, value, call.location) for name, value in defaults.items()}
-    written = {name: value.origin for name, value in defaults.items() if value.origin is not None}
+    # A fix of most arguments writes `name=value` at their place, which is none for a field of a class.
+    rate = defaults.get("learning_rate")
+    written = {"learning_rate": rate.origin} if rate is not None and rate.origin is not None else {}
     made = TrainingArguments(path, values, written, False, call.text, origin=call.location)
     call.reader.record.arguments.append(made)
     return made
