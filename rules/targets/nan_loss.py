@@ -58,6 +58,9 @@ class NanLoss(EvidenceRule):
     message = "the loss, a gradient or the data contain NaN or infinity"
     help_text = "find the first non-finite value: often a log or sqrt of 0, a division by 0, or the data"
 
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == "swapped-loss-arguments"  # the logarithm of labels that are 0
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         source = _bad_data(evidence)
         forward, backward = evidence.forward, evidence.backward
