@@ -217,7 +217,7 @@ class OddCallRule(Rule[ClaimT]):
     odd_message: ClassVar[str]
     odd_help: ClassVar[str] = ""
     fewest_odd: ClassVar[int] = 1
-    """So often such a call is made, where the text does not show it."""
+    """So often such a call is made, or with so many shapes, where the text does not show it."""
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[ClaimT]]:
         """Each place of such a call."""

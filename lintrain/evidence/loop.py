@@ -59,7 +59,7 @@ class LossEvidence:
     inputs come from (`Sigmoid`, `Addmm`), views of its result left out; "" for inputs without a graph. `mixes_rows`:
     the inputs are probabilities, or logarithms of such, over the rows of the batch for each class. `reduction` and
     `ignored_index` are what it was called with, `log_target` says that the targets of a divergence are logarithms.
-    `is_swapped`: a gradient flows to the targets, and none to the inputs.
+    `is_swapped`: a gradient flows to the targets alone, and the inputs are labels.
     """
 
     function: str

@@ -100,6 +100,7 @@ WITH_NUMBERS = lazy_pattern(r"\.(?:view|reshape)\(\s*\d+\s*,\s*\d+")
 class ViewForPermute(OddCallRule):
     level = Level.WARNING
     odd = "permuting view"
+    fewest_odd = 2
     odd_message = "a tensor gets the same sizes in another order"
     odd_help = "use `permute` or `transpose`, which move the elements as well"
     keywords = "view|reshape"

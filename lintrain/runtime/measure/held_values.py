@@ -123,6 +123,13 @@ def _loops_around(frame: FrameType) -> list[ast.For | ast.While]:
     return [node for node in scope if isinstance(node, ast.For | ast.While) and _holds(node, frame.f_lineno)]
 
 
+def heads_around(frame: FrameType) -> list[str]:
+    """The name of the function that a frame runs, and the heads of the loops in it that it is in."""
+    loops = _loops_around(frame)
+    targets = [ast.unparse(each.target if isinstance(each, ast.For) else each.test) for each in loops]
+    return [frame.f_code.co_name, *targets, *(ast.unparse(each.iter) for each in loops if isinstance(each, ast.For))]
+
+
 def _begins(node: ast.FunctionDef) -> int:
     return min([node.lineno, *(each.lineno for each in node.decorator_list)])
 

@@ -50,7 +50,7 @@ def loss_evidence(call: LossCall) -> LossEvidence:
         reduction=str(options.get("reduction", "mean")),
         ignored_index=_ignored_index(name, options),
         log_target=bool(options.get("log_target", False)),
-        is_swapped=bool(getattr(target, "requires_grad", False) and not given.requires_grad),
+        is_swapped=_is_swapped(given, target),
     )
 
 
@@ -82,6 +82,13 @@ def _result_shape(node: Any) -> tuple[int, ...]:
 
 
 VIEWS = ("Squeeze", "Unsqueeze", "View", "UnsafeView", "Reshape", "Slice", "Select", "Transpose", "Permute", "Clone")
+
+
+def _is_swapped(given: Any, target: Any) -> bool:
+    """Whether a gradient flows to the targets alone, and the inputs are whole numbers, as labels are."""
+    if not getattr(target, "requires_grad", False) or given.requires_grad or not given.numel():
+        return False
+    return bool((given == given.round()).all()) if given.is_floating_point() else True
 
 
 def _made_by(tensor: Any) -> str:

@@ -12,7 +12,7 @@ import re
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from lintrain.evidence.loop import OddCall, OddCallKind
@@ -21,14 +21,20 @@ from lintrain.runtime.child.frames import callers_frame, frame_location, is_user
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.surroundings import lines_now
+from lintrain.runtime.measure.held_values import heads_around
 from lintrain.runtime.measure.seen import Forward, tensors_in
 
 MOST = 32
 """Calls of different places that are kept."""
 HALF = 0.5
-COLORS = 4
-"""At most so many channels has the last axis of a picture."""
+PICTURE, COLORS = 3, 4
+"""The axes of a picture, and the most entries of that of its colors."""
 ON_PURPOSE = re.compile(r"shared|tied|same", re.IGNORECASE)
+DROPS_ALWAYS = re.compile(r"mc(?=_|[A-Z])|monte|bayes|uncertain|sampl|augment|nois|pre_?net", re.IGNORECASE)
+STARTS_ANEW = re.compile(
+    r"fed|client|meta|maml|inner|fold|trial|task|seed|stage|phase|restart|reset|round", re.IGNORECASE
+)
+"""Words of loops and functions that make a new optimizer on purpose."""
 
 
 class OddCalls:
@@ -40,6 +46,8 @@ class OddCalls:
         self._logits: list[weakref.ref[Any]] = []
         self._gives_logits = set[int]()
         self._made: list[tuple[weakref.ref[Any], list[Any]]] = []
+        self._views: dict[tuple[CodeType, int], set[tuple[int, ...]]] = {}
+        self._splits = set[tuple[CodeType, int]]()
 
     def evidence(self) -> tuple[OddCall, ...]:
         """All of them, in the order in which they were first made."""
@@ -60,6 +68,22 @@ class OddCalls:
         if location is not None and (len(self._seen) < MOST or (kind, location) in self._seen):
             before, times = self._seen.get((kind, location), (text, 0))
             self._seen[kind, location] = before, times + 1
+
+    def on_view(self, before: tuple[int, ...], after: tuple[int, ...], frame: FrameType) -> None:
+        """A view gives a tensor other sizes. That they are the same ones by chance, another number of rows shows."""
+        call = frame.f_code, frame.f_lasti
+        is_same = _without_ones(before) == _without_ones(after)
+        if is_same or call in self._splits or len(self._views) > MOST:
+            return
+        if Counter(_without_ones(before)) != Counter(_without_ones(after)):
+            self._splits.add(call)
+            if self._views.pop(call, None) and (location := frame_location(frame)) is not None:
+                self._seen.pop((OddCallKind.PERMUTING_VIEW, location), None)
+        elif moves_an_axis(before, after) and before not in self._views.setdefault(call, set()):
+            self._views[call].add(before)
+            text = f"a tensor of shape {list(before)} becomes one of {list(after)}, without moving its elements"
+            for _ in range(1 + moves_colors(before, after)):
+                self.note(OddCallKind.PERMUTING_VIEW, text, frame, always=True)
 
     # logits
 
@@ -88,6 +112,8 @@ class OddCalls:
     def on_optimizer(self, optimizer: Any, frame: FrameType | None) -> None:
         """An optimizer is made; the same statement may have made one before that is just like it."""
         lines = lines_now()
+        if frame is None or any(STARTS_ANEW.search(text) for text in heads_around(frame)):
+            return
         for made, where in self._made:
             earlier = made()
             if earlier is not None and where == lines and _is_alike(earlier, optimizer):
@@ -135,11 +161,8 @@ def _watched_view(calls: OddCalls, function: Callable[..., Any]) -> Callable[...
     def view(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = function(self, *args, **kwargs)
         before, after = self.shape, result.shape
-        if len(before) == len(after) > 1 and before != after and moves_an_axis(tuple(before), tuple(after)):
-            frame = callers_frame(above=1)
-            if frame is not None and is_users(frame.f_code.co_filename):
-                text = f"a tensor of shape {list(before)} becomes one of {list(after)}, without moving its elements"
-                calls.note(OddCallKind.PERMUTING_VIEW, text, frame, always=True)
+        if len(before) == len(after) > 1 and before != after and (frame := _users(callers_frame(above=1))) is not None:
+            calls.on_view(tuple(before), tuple(after), frame)
         return result
 
     return view
@@ -149,14 +172,20 @@ def moves_an_axis(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     """Whether sizes are in another order, so that rows of one are made of parts of several rows of the other.
 
     Axes of one entry do not count. Sizes behind the first axis may meet by chance where a product is split anew; only
-    the colors of pictures that change from the last axis to the second one do not.
+    the colors of pictures do not.
     """
-    old, new = [size for size in before if size > 1], [size for size in after if size > 1]
-    if old == new or Counter(old) != Counter(new):
-        return False
-    (first, *_, last), (begins, second, *_) = before, (*after, 0)
-    is_picture = len(before) > 3 and 1 < last <= COLORS and last == second and first == begins
-    return first != begins or is_picture
+    old, new = _without_ones(before), _without_ones(after)
+    return old != new and Counter(old) == Counter(new) and (before[0] != after[0] or moves_colors(before, after))
+
+
+def moves_colors(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Whether the last axis, of the colors of a picture or of a batch of them, comes before its height and width."""
+    colors, axis = before[-1], len(before) - PICTURE
+    return axis in (0, 1) and 1 < colors <= COLORS and after == (*before[:axis], colors, *before[axis:-1])
+
+
+def _without_ones(sizes: tuple[int, ...]) -> list[int]:
+    return [size for size in sizes if size > 1]
 
 
 def _watched_comparison(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -202,7 +231,8 @@ def _watched_dropout(calls: OddCalls, function: Callable[..., Any]) -> Callable[
             frame = _users(callers_frame(above=1))
             owner = frame.f_locals.get("self") if frame is not None else None
             rate = args[0] if args else kwargs.get("p", HALF)
-            if owner is not None and getattr(owner, "training", None) is False and rate:
+            is_meant = DROPS_ALWAYS.search(type(owner).__name__) is not None
+            if owner is not None and getattr(owner, "training", None) is False and rate and not is_meant:
                 text = f"`{type(owner).__name__}` dropped values with probability {float(rate):.3g} in eval mode"
                 calls.note(OddCallKind.DROPOUT_IN_EVAL, text, frame, always=True)
         return function(input, *args, **kwargs)
