@@ -31,6 +31,7 @@ Workers are forked from the process that trains, and CUDA does not work in a for
             return features[index], targets[index]
 
     loader = DataLoader(Rows(), batch_size=2, num_workers=2, pin_memory=True)
+    net.to("cuda")
     for x, y in loader:
         x, y = x.to("cuda"), y.to("cuda")
         optimizer.zero_grad()

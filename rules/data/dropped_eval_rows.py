@@ -7,7 +7,8 @@ of all rows is too small.
 ## Bad
 
     train_loader = DataLoader(TensorDataset(features, targets), batch_size=32, shuffle=True, drop_last=True)
-    val_loader = DataLoader(TensorDataset(features, targets), batch_size=32, drop_last=True)  # <- dropped-eval-rows
+    held_out = TensorDataset(torch.randn(40, 8), torch.randint(3, (40,)))
+    val_loader = DataLoader(held_out, batch_size=32, drop_last=True)  # <- dropped-eval-rows
     for x, y in train_loader:
         optimizer.zero_grad()
         criterion(net(x), y).backward()
@@ -22,7 +23,8 @@ of all rows is too small.
 ## Good
 
     train_loader = DataLoader(TensorDataset(features, targets), batch_size=32, shuffle=True, drop_last=True)
-    val_loader = DataLoader(TensorDataset(features, targets), batch_size=32)
+    held_out = TensorDataset(torch.randn(40, 8), torch.randint(3, (40,)))
+    val_loader = DataLoader(held_out, batch_size=32)
     for x, y in train_loader:
         optimizer.zero_grad()
         criterion(net(x), y).backward()

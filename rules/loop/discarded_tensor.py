@@ -6,6 +6,7 @@ layer that is called as a statement in `forward` has no effect either.
 
 ## Bad
 
+    net.to(device)
     for x, y in loader:
         x.to(device)  # <- discarded-tensor
         optimizer.zero_grad()
@@ -23,6 +24,7 @@ A conversion or another shape is lost the same way:
 
 ## Good
 
+    net.to(device)
     for x, y in loader:
         x = x.to(device)
         optimizer.zero_grad()

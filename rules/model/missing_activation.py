@@ -79,6 +79,16 @@ A narrow layer between two wider ones makes a matrix of low rank on purpose:
         criterion(model(x), y).backward()
         optimizer.step()
 
+Two networks that are trained apart, or against each other, are not one:
+
+    generator, judge = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8)), nn.Linear(8, 2)
+    optimizer = torch.optim.Adam(generator.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        scores = judge(generator(x))
+        F.cross_entropy(scores, torch.ones(len(x), dtype=torch.long)).backward()
+        optimizer.step()
+
 ## Fix
 
 None: which activation is right depends on the network.
@@ -111,7 +121,9 @@ class MissingActivation(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
         for misuse in pipeline.misuses:
-            if misuse.use == "linear of linear" and not _is_on_purpose(pipeline, misuse.location):
+            if misuse.use != "linear of linear" or not _is_one_network(pipeline, misuse):
+                continue
+            if not _is_on_purpose(pipeline, misuse.location):
                 found.setdefault(misuse.location, self._report(misuse))
         yield from found.values()
 
@@ -124,6 +136,19 @@ class MissingActivation(Rule):
             related=[Related(before, "the layer before it", "layer")] if before else [],
             help="put an activation between them, such as `nn.ReLU()`",
         )
+
+
+def _is_one_network(pipeline: Pipeline, misuse: Misuse) -> bool:
+    """Whether both layers are parts of one class or of one statement: a generator feeds the network that judges it."""
+    made = misuse.value.made if isinstance(misuse.value, Tensor) else None
+    if made is None or made.location is None or made.location.path != misuse.location.path:
+        return False
+    source, pair = pipeline.source_of(misuse.location), (made.location, misuse.location)
+    classes = [node for node in source.nodes_of(ast.ClassDef) if source.location(node).holds(pair[0])]
+    if any(source.location(node).holds(pair[1]) for node in classes):
+        return True
+    first, second = (blocks.statement_at(pipeline, each) for each in pair)
+    return first is not None and first is second
 
 
 def _is_on_purpose(pipeline: Pipeline, location: Location) -> bool:

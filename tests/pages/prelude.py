@@ -109,7 +109,7 @@ loader = DataLoader(TensorDataset(features, targets), batch_size=16)
 # where an example speaks of `net`, these names mean its optimizer and data
 optimizer = torch.optim.Adam(net.parameters())
 train_loader = DataLoader(TensorDataset(features, targets), batch_size=16, shuffle=True)
-eval_loader = DataLoader(TensorDataset(features, targets), batch_size=32)
+eval_loader = DataLoader(TensorDataset(features * 0.9, targets), batch_size=32)
 
 # Keras: x float32 [96, 8], y int64 [96] of three classes
 x_train = np.random.default_rng(0).normal(size=(96, 8)).astype("float32")

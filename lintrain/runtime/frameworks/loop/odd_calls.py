@@ -31,9 +31,7 @@ PICTURE, COLORS = 3, 4
 """The axes of a picture, and the most entries of that of its colors."""
 ON_PURPOSE = re.compile(r"shared|tied|same", re.IGNORECASE)
 DROPS_ALWAYS = re.compile(r"mc(?=_|[A-Z])|monte|bayes|uncertain|sampl|augment|nois|pre_?net", re.IGNORECASE)
-STARTS_ANEW = re.compile(
-    r"fed|client|meta|maml|inner|fold|trial|task|seed|stage|phase|restart|reset|round", re.IGNORECASE
-)
+RESTARTS = re.compile(r"fed|client|meta|maml|inner|fold|trial|task|seed|stage|phase|restart|reset|round", re.IGNORECASE)
 """Words of loops and functions that make a new optimizer on purpose."""
 
 
@@ -112,7 +110,7 @@ class OddCalls:
     def on_optimizer(self, optimizer: Any, frame: FrameType | None) -> None:
         """An optimizer is made; the same statement may have made one before that is just like it."""
         lines = lines_now()
-        if frame is None or any(STARTS_ANEW.search(text) for text in heads_around(frame)):
+        if frame is None or any(RESTARTS.search(text) for text in heads_around(frame)):
             return
         for made, where in self._made:
             earlier = made()
