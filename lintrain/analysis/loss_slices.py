@@ -91,9 +91,28 @@ def _cuts_of(source: Source, loss: ast.expr, sink: Location) -> Iterator[Cut]:
     state = follower.state_of(loss)
     if state.cut is not None and not state.is_live:
         yield Cut(source.location(state.cut), _how(state.cut), sink, is_whole=True)
+    elif (built := _built_itself(source, loss)) is not None:
+        yield Cut(source.location(built), _how(built), sink, is_whole=True)
     for leaf in follower.leaves:
         if state.cut is not leaf:
             yield Cut(source.location(leaf), _how(leaf), sink, is_whole=False)
+
+
+def _built_itself(source: Source, loss: ast.expr) -> ast.Call | None:
+    """The call that makes the loss as a new tensor of numbers: `backward` reaches nothing but this tensor."""
+    if not isinstance(loss, ast.Name):
+        return None
+    values = [
+        node.value
+        for node in source.nodes_of(ast.Assign)
+        if node.lineno < loss.lineno and [ast.unparse(target) for target in node.targets] == [loss.id]
+    ]
+    call = values[-1] if values else None
+    if not isinstance(call, ast.Call) or not call.args or isinstance(call.args[0], ast.Constant | ast.List):
+        return None
+    name, _ = _callee(call)
+    learns = any(each.arg == "requires_grad" and _is_true(each.value) for each in call.keywords)
+    return call if learns and name in BUILDS else None
 
 
 def _cuts_of_returned(source: Source, *, has_backward: bool) -> Iterator[Cut]:
