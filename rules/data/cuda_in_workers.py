@@ -30,6 +30,7 @@ Workers are forked from the process that trains, and CUDA does not work in a for
         def __getitem__(self, index):
             return features[index], targets[index]
 
+    net.to("cuda")
     loader = DataLoader(Rows(), batch_size=2, num_workers=2, pin_memory=True)
     net.to("cuda")
     for x, y in loader:

@@ -25,7 +25,8 @@ networks are trained against each other, and both losses use the same output.
 
 With one optimizer for each part of a network:
 
-    encoder, head = nn.Linear(8, 16), nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
+    encoder = nn.Sequential(nn.Linear(8, 16), nn.ReLU())
+    head = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
     encoder_optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
     head_optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
     for x, y in loader:
@@ -79,7 +80,7 @@ Both calls may come before both steps:
 
 The output may be taken off the graph, so that nothing flows back to the changed weights:
 
-    encoder = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+    encoder = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
     head = nn.Linear(8, 3)
     first = torch.optim.Adam(encoder.parameters())
     second = torch.optim.Adam(head.parameters())

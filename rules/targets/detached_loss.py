@@ -36,7 +36,7 @@ A number has no `backward`:
 
 The output of one part of the network becomes a new tensor, so that part gets no gradient:
 
-    encoder, head = nn.Linear(8, 16), nn.Linear(16, 3)
+    encoder, head = nn.Sequential(nn.Linear(8, 16), nn.ReLU()), nn.Linear(16, 3)
     optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
     for x, y in loader:
         optimizer.zero_grad()
@@ -72,7 +72,7 @@ A tensor has `backward`:
 
 The output is used as it is:
 
-    encoder, head = nn.Linear(8, 16), nn.Linear(16, 3)
+    encoder, head = nn.Sequential(nn.Linear(8, 16), nn.ReLU()), nn.Linear(16, 3)
     optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
     for x, y in loader:
         optimizer.zero_grad()
@@ -113,7 +113,7 @@ The input is optimized instead of the network:
 
 The gradient of a new tensor is read, so it is meant to be one:
 
-    encoder, head = nn.Linear(8, 16), nn.Linear(16, 3)
+    encoder, head = nn.Sequential(nn.Linear(8, 16), nn.ReLU()), nn.Linear(16, 3)
     for x, y in loader:
         hidden = encoder(x)
         cut = torch.autograd.Variable(hidden.data, requires_grad=True)
