@@ -47,6 +47,23 @@ Training drops rows that come again in the next epoch:
             criterion(net(x), y).backward()
             optimizer.step()
 
+So does the accuracy on the rows that are trained on, which is computed with the loader of the training:
+
+    train_loader = DataLoader(TensorDataset(features, targets), batch_size=32, shuffle=True, drop_last=True)
+    for epoch in range(2):
+        net.train()
+        for number, (x, y) in enumerate(train_loader):
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        net.eval()
+        hits = seen = 0
+        with torch.no_grad():
+            for x, y in train_loader:
+                hits += (net(x).argmax(dim=1) == y).sum().item()
+                seen += len(y)
+        print("on the training rows", hits / seen)
+
 ## Fix
 
 None: a network may need full batches.
@@ -60,7 +77,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluations, training_loops
+from lintrain.analysis import evaluations, loaders, training_loops
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import is_true, options_of
@@ -75,13 +92,14 @@ class DroppedEvalRows(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        trained = {id(each) for loop in pipeline.loops if _trains(pipeline, loop) for each in options_of(loop.over)}
+        training = [loop for loop in pipeline.loops if _trains(pipeline, loop)]
+        trained = {each.origin for loop in training for each in loaders.loaders_in(loop.each)}
         for forward in pipeline.acts(Act.FORWARD):
             loop = forward.loops[-1] if forward.loops else None
             if loop is None or not forward.without_grad or not evaluations.is_in_eval_mode(pipeline, forward):
                 continue
             for loader in options_of(loop.over):
-                if isinstance(loader, Loader) and loader.origin and id(loader) not in trained and _drops(loader):
+                if isinstance(loader, Loader) and loader.origin and loader.origin not in trained and _drops(loader):
                     found.setdefault(loader.origin, self._report(loader, loader.origin, loop.location))
         yield from found.values()
 
