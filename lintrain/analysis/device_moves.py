@@ -22,6 +22,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 MOVES = frozenset({"to", "cuda"})
+MOVED = lazy_pattern(r"\.(to|cuda)\(")
 ON_GPU = lazy_pattern(r"cuda|gpu", re.IGNORECASE)
 MOVES_OTHERWISE = (
     r"set_default_(tensor_type|device)|with torch\.device|accelerat|DataParallel|DistributedDataParallel|deepspeed|"
@@ -47,7 +48,7 @@ class Apart:
 
 def apart(pipeline: Pipeline) -> Iterator[Apart]:
     """The forward passes of a training in which only the network, or only the batch, was moved."""
-    if mentions(pipeline, MOVES_OTHERWISE):
+    if not pipeline.source.contains(MOVED) or mentions(pipeline, MOVES_OTHERWISE):
         return
     for event in pipeline.acts(Act.FORWARD):
         module = event.subject

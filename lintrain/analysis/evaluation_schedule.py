@@ -118,6 +118,8 @@ class KeptWorst:
 def kept_worst(source: Source) -> Iterator[KeptWorst]:
     """The comparisons `if accuracy < best_accuracy:` below which that value becomes the best, and a model is kept."""
     for node in source.nodes_of(ast.If):
+        if "best" not in source.code(source.location(node.test)).lower():
+            continue
         code = "\n".join(ast.unparse(each) for each in node.body)
         for test in _comparisons(node.test):
             value, best, is_less = test

@@ -125,8 +125,8 @@ def _trains(node: ast.AST) -> bool:
 def _returned_early(source: Source, loop: ast.For) -> Iterator[Overwritten]:
     """A `return` that ends the body of the loop, of what the loop adds up."""
     *_, last = _plain_statements(loop)
-    sums = {total: each for each, total in additions_in(loop)}
     if isinstance(last, ast.Return) and last.value is not None:
+        sums = {total: each for each, total in additions_in(loop)}
         read = [total for total in sums if total in _names(last.value)]
         if read:
             yield Overwritten(source.location(last), read[0], source.location(sums[read[0]]), is_left=True)
