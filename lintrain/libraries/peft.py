@@ -71,6 +71,7 @@ def _load_adapted(call: Call) -> Value:
     if isinstance(model, Model):
         model.is_adapted = True
         model.num_labels = UNKNOWN
+        note_adapter(call, model, UNKNOWN)
     return model
 
 

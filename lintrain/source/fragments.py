@@ -116,7 +116,10 @@ NAMES = {
     "functools": "partial lru_cache",
     "lightning.fabric": "Fabric seed_everything",
     "pathlib": "Path",
-    "peft": "LoraConfig PeftConfig PeftModel PrefixTuningConfig PromptTuningConfig TaskType get_peft_config "
+    "peft": "AutoPeftModel AutoPeftModelForCausalLM AutoPeftModelForSeq2SeqLM AutoPeftModelForSequenceClassification "
+    "AutoPeftModelForTokenClassification LoraConfig PeftConfig PeftModel PeftModelForCausalLM PeftModelForSeq2SeqLM "
+    "PeftModelForSequenceClassification PeftModelForTokenClassification PrefixTuningConfig PromptTuningConfig TaskType "
+    "get_peft_config "
     "get_peft_model prepare_model_for_int8_training prepare_model_for_kbit_training",
     "PIL": "Image",
     "sentence_transformers": "InputExample SentenceTransformer SentenceTransformerTrainer",

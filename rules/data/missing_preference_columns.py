@@ -1,7 +1,8 @@
 """A trainer of TRL gets a data set without the columns that it reads.
 
 `DPOTrainer` and `RewardTrainer` read `chosen` and `rejected`, `KTOTrainer` `prompt`, `completion` and `label`, the
-trainers that generate `prompt`. With other names, the constructor raises a KeyError from inside a `map`.
+trainers that generate `prompt`, and `SFTTrainer` `text` or the column that `dataset_text_field` names, unless the rows are
+conversations or prompts with completions. With other names, the constructor raises a KeyError from inside a `map`.
 
 ## Bad
 
@@ -9,6 +10,13 @@ trainers that generate `prompt`. With other names, the constructor raises a KeyE
     settings = trl.DPOConfig("out", bf16=False, use_cpu=True, max_steps=1)
     trainer = trl.DPOTrainer("gpt2", args=settings, train_dataset=pairs)  # <- missing-preference-columns
     # raises KeyError: 'chosen'
+
+Instructions are not read by their names:
+
+    rows = Dataset.from_dict({"instruction": ["a", "b"], "output": ["c", "d"]})
+    settings = trl.SFTConfig("out", bf16=False, use_cpu=True, max_steps=1)
+    trainer = trl.SFTTrainer("gpt2", args=settings, train_dataset=rows)  # <- missing-preference-columns
+    # raises KeyError: 'text'
 
 ## Good
 
@@ -18,6 +26,13 @@ trainers that generate `prompt`. With other names, the constructor raises a KeyE
     trainer = trl.DPOTrainer("gpt2", args=settings, train_dataset=pairs)
 
 ## When it is fine
+
+A function of the script writes the text:
+
+    rows = Dataset.from_dict({"instruction": ["a", "b"], "output": ["c", "d"]})
+    settings = trl.SFTConfig("out", bf16=False, use_cpu=True, max_steps=1)
+    write = lambda row: row["instruction"] + " " + row["output"]
+    trainer = trl.SFTTrainer("gpt2", args=settings, train_dataset=rows, formatting_func=write)
 
 Columns that are not all known:
 
@@ -40,7 +55,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import run_data
 from lintrain.pipeline.values.data import Dataset
-from lintrain.pipeline.values.python import is_missing
+from lintrain.pipeline.values.python import Constant, is_missing, text_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Finding, Level, Pipeline, Rule
 
@@ -54,10 +69,18 @@ READ = {
 """The columns that each trainer reads. KTO divides pairs itself, and DPO finds the prompt in conversations."""
 
 
+MADE_INTO_TEXT = frozenset(
+    {"prompt", "completion", "messages", "conversations", "chosen", "rejected", "image", "images"}
+)
+"""Columns of which SFTTrainer makes the text itself; images are left to its collator."""
+
+
 class MissingPreferenceColumns(Rule):
     level = Level.ERROR
     judges_configurations = True
-    keywords = "DPOTrainer|CPOTrainer|ORPOTrainer|RewardTrainer|KTOTrainer|GRPOTrainer|RLOOTrainer|OnlineDPOTrainer"
+    keywords = (
+        "DPOTrainer|CPOTrainer|ORPOTrainer|RewardTrainer|KTOTrainer|GRPOTrainer|RLOOTrainer|OnlineDPOTrainer|SFTTrainer"
+    )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -78,8 +101,8 @@ class MissingPreferenceColumns(Rule):
 
 def _missing(run: TrainerRun, rows: Dataset) -> str:
     """The first column that the trainer reads and the rows certainly lack; empty for rows that are prepared already."""
-    wanted = READ.get(run.path.rpartition(".")[2], ())
     names = set(rows.columns or {})
+    wanted = READ.get(run.path.rpartition(".")[2], ()) or _text_column(run, names)
     is_known = rows.columns is not None and rows.is_complete and not rows.may_differ and not rows.has_transform
     is_prepared = any(name.endswith("_ids") or "input_ids" in name for name in names)
     if (
@@ -92,3 +115,19 @@ def _missing(run: TrainerRun, rows: Dataset) -> str:
     if wanted is UNPAIRED and names >= set(PAIRS):
         return ""
     return next((name for name in wanted if name not in names), "")
+
+
+def _text_column(run: TrainerRun, names: set[str]) -> tuple[str, ...]:
+    """The column of text that SFTTrainer reads, if nothing else makes the text; empty where that is not certain."""
+    own = ("formatting_func", "dataset_kwargs")
+    if run.path != "trl.SFTTrainer" or names & MADE_INTO_TEXT or any(not is_missing(run.value(each)) for each in own):
+        return ()
+    if "args" in run.arguments and run.settings is None:
+        return ()
+    values = run.settings.values if run.settings is not None else {}
+    if not is_missing(values.get("dataset_kwargs", Constant(None))):
+        return ()
+    given = run.arguments["dataset_text_field"].value if "dataset_text_field" in run.arguments else None
+    field = given or values.get("dataset_text_field") or Constant("text")
+    name = text_of(field)
+    return (name,) if name else ()

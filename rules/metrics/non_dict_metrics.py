@@ -102,7 +102,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule, expressions, script_text, trainer_methods
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import Constant, LibraryObject, Sequence, Value, options_of
+from lintrain.pipeline.values.python import Constant, LibraryObject, Sequence, Value, is_missing, options_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -132,7 +132,7 @@ class NonDictMetrics(Rule[Claim]):
             if function is None or not run.is_plain or run.overrides & OWN_EVALUATION or id(function) in seen:
                 continue
             given = expressions.returned_by(pipeline, function)
-            if given and evaluation_schedule.is_evaluated(pipeline, run) and _are_bare(pipeline, run.metrics, given):
+            if given and _may_be_evaluated(pipeline, run) and _are_bare(pipeline, run.metrics, given):
                 seen.add(id(function))
                 yield self._report(run, given[-1])
 
@@ -171,6 +171,12 @@ class NonDictMetrics(Rule[Claim]):
             return None
         edit = fixes.Replace(finding.location, f'{{"{name}": {name}}}')
         return fixes.Fix.of(f"return it as `{name}` in a dictionary", edit, safe=True)
+
+
+def _may_be_evaluated(pipeline: Pipeline, run: TrainerRun) -> bool:
+    """Whether a run evaluates, or may do so by settings from elsewhere on the data that it gets for that."""
+    is_set_elsewhere = "args" in run.arguments and run.settings is None and not is_missing(run.value("eval_dataset"))
+    return is_set_elsewhere or evaluation_schedule.is_evaluated(pipeline, run)
 
 
 def _are_bare(pipeline: Pipeline, metrics: Value, given: list[expressions.Expression]) -> bool:

@@ -1,0 +1,173 @@
+"""Functions that a data set maps over batches, and what in them works for one row only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from lintrain.model.location import Location
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+MADE_FOR_TEXT = frozenset({"endswith", "lower", "lstrip", "rstrip", "split", "startswith", "strip", "title", "upper"})
+"""Methods that a text has, and neither a list nor an array."""
+
+ASKS_FIRST = frozenset({"isinstance", "type", "hasattr", "callable"})
+
+Mapped: TypeAlias = ast.FunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True, slots=True)
+class SingleRowUse:
+    """Where a function for batches certainly fails, and why."""
+
+    location: Location
+    message: str
+
+
+def uses_of_single_rows(source: Source) -> Iterator[tuple[Location, SingleRowUse]]:
+    """For each call of `map` with `batched=True`, the first use in its function that fails for a batch."""
+    seen = set[ast.AST]()
+    for call in source.nodes_of(ast.Call):
+        function = _mapped(source, call)
+        if function is None or function in seen or _asks_first(function):
+            continue
+        seen.add(function)
+        name = _row_name(function)
+        found = next(_failing(source, function, name), None) if name else None
+        if found is not None:
+            yield source.location(call.func), SingleRowUse(source.location(found[0]), found[1])
+
+
+def _mapped(source: Source, call: ast.Call) -> Mapped | None:
+    """The function of the file that a call maps over batches, if it gets whole batches and no other has its name."""
+    keywords = {each.arg: each.value for each in call.keywords}
+    batched = keywords.get("batched")
+    is_map = isinstance(call.func, ast.Attribute) and call.func.attr == "map"
+    if not is_map or "input_columns" in keywords or not (isinstance(batched, ast.Constant) and batched.value is True):
+        return None
+    given = call.args[0] if call.args else keywords.get("function")
+    if isinstance(given, ast.Lambda):
+        return given
+    name = given.id if isinstance(given, ast.Name) else given.attr if isinstance(given, ast.Attribute) else None
+    named = [each for each in source.nodes_of(ast.FunctionDef) if each.name == name]
+    is_bound = any(target.id == name for target in source.nodes_of(ast.Name) if isinstance(target.ctx, ast.Store))
+    return named[0] if len(named) == 1 and not is_bound and not named[0].decorator_list else None
+
+
+def _asks_first(function: Mapped) -> bool:
+    """Whether a function looks at what it got, catches errors, or has others inside it."""
+    for node in ast.walk(function):
+        if node is not function and isinstance(node, ast.Try | ast.Yield | ast.FunctionDef):
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ASKS_FIRST:
+            return True
+    return False
+
+
+def _row_name(function: Mapped) -> str | None:
+    """The name of the batch in a function that binds it nowhere else."""
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    names = names[1:] if names[:1] in (["self"], ["cls"]) else names
+    bound = {
+        node.id for node in ast.walk(function) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    }
+    inner = {each.arg for node in ast.walk(function) if isinstance(node, ast.Lambda) for each in node.args.args}
+    is_own = bool(names) and names[0] not in bound and (isinstance(function, ast.Lambda) or names[0] not in inner)
+    return names[0] if is_own else None
+
+
+def _failing(source: Source, function: Mapped, name: str) -> Iterator[tuple[ast.expr, str]]:
+    tables = _tables(source)
+    for node in ast.walk(function):
+        column, what = _operation(node, name, tables)
+        if column is not None and isinstance(node, ast.expr):
+            yield node, f"`{_shown(column)}` is a list in a batch, {what}"
+    for value in _columns_set(function, name):
+        if _is_single(value, function):
+            yield value, "one value is given for all rows of a batch, and not a list with one for each"
+
+
+def _operation(node: ast.AST, name: str, tables: frozenset[str]) -> tuple[ast.Subscript | None, str]:
+    """The column that an operation for one value is applied to, and which operation."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=value, attr=method)) if method in MADE_FOR_TEXT:
+            return _column(value, name), f"which has no method `{method}`"
+        case ast.Call(func=ast.Name(id="int" | "float" as kind), args=[value], keywords=[]):
+            return _column(value, name), f"which `{kind}` cannot convert"
+        case ast.BinOp(left=left, op=ast.Add(), right=right) if _is_text(left) or _is_text(right):
+            return _column(right, name) or _column(left, name), "which cannot be added to a text"
+        case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()], comparators=[right]):
+            number = isinstance(right, ast.Constant) and isinstance(right.value, int | float)
+            return _column(left, name) if number else None, "which cannot be compared with a number"
+        case ast.Subscript(value=ast.Name(id=table), slice=key) if table in tables:
+            return _column(key, name), f"which is no key of `{table}`"
+        case _:
+            return None, ""
+
+
+def _column(node: ast.AST, name: str) -> ast.Subscript | None:
+    """A column that is read from the batch: `name["text"]`."""
+    match node:
+        case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str())) if owner == name:
+            return node
+        case _:
+            return None
+
+
+def _is_text(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=str()) | ast.JoinedStr():
+            return True
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _is_text(left) or _is_text(right)
+        case _:
+            return False
+
+
+def _tables(source: Source) -> frozenset[str]:
+    """The names that are bound once in a file, to a dictionary that is written down."""
+    stored = [node.id for node in source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Store)]
+    written = {
+        target.id
+        for node in source.nodes_of(ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.Dict | ast.DictComp)
+    }
+    return frozenset(each for each in written if stored.count(each) == 1)
+
+
+def _columns_set(function: Mapped, name: str) -> Iterator[ast.expr]:
+    """The values that a function gives for columns: in the dictionary that it returns, or set on the batch."""
+    if isinstance(function, ast.Lambda):
+        yield from function.body.values if isinstance(function.body, ast.Dict) else ()
+        return
+    for node in ast.walk(function):
+        match node:
+            case ast.Return(value=ast.Dict(values=values)):
+                yield from values
+            case ast.Assign(targets=[target], value=value) if _column(target, name) is not None:
+                yield value
+            case _:
+                pass
+
+
+def _is_single(value: ast.expr, function: Mapped) -> bool:
+    """Whether a value is one text: written as an f-string, or a name that is bound once to one."""
+    if isinstance(value, ast.JoinedStr):
+        return True
+    if not isinstance(value, ast.Name):
+        return False
+    bound = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == value.id]
+    is_once = sum(isinstance(node.ctx, ast.Store) for node in bound) == 1
+    return is_once and any(
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.JoinedStr)
+        and any(isinstance(target, ast.Name) and target.id == value.id for target in node.targets)
+        for node in ast.walk(function)
+    )
+
+
+def _shown(column: ast.Subscript) -> str:
+    return ast.unparse(column)

@@ -1,0 +1,129 @@
+"""`Sequential` gets a list where it needs layers, or layers where it needs a list.
+
+`torch.nn.Sequential` gets its layers one by one, `keras.Sequential` in one list. What Keras gets after the list is
+`trainable` and `name`. Either raises an error at once.
+
+## Bad
+
+    network = nn.Sequential([nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 3)])  # <- sequential-arguments
+    optimizer = torch.optim.Adam(network.parameters())
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        criterion(network(inputs), labels).backward()
+        optimizer.step()
+    # raises TypeError: list is not a Module subclass
+
+Keras, the other way round:
+
+    network = keras.Sequential(  # <- sequential-arguments
+        keras.layers.Dense(4, activation="relu"),
+        keras.layers.Dense(3, activation="softmax"),
+    )
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit(x_train, y_train, verbose=0)
+    # raises ValueError
+
+## Good
+
+    network = nn.Sequential(*[nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 3)])
+    optimizer = torch.optim.Adam(network.parameters())
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        criterion(network(inputs), labels).backward()
+        optimizer.step()
+
+Keras gets a list:
+
+    network = keras.Sequential([
+        keras.layers.Dense(4, activation="relu"),
+        keras.layers.Dense(3, activation="softmax"),
+    ])
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit(x_train, y_train, verbose=0)
+
+## When it is fine
+
+A dictionary of layers with their names, and arguments that are not layers:
+
+    from collections import OrderedDict
+
+    network = nn.Sequential(OrderedDict([("hidden", nn.Linear(8, 4)), ("output", nn.Linear(4, 3))]))
+    other = keras.Sequential([keras.layers.Dense(3)], True)
+
+## Fix
+
+None: whether more is to be changed in the call is a guess.
+
+## References
+
+`torch.nn.Sequential` of torch 2.13; `keras.Sequential` of Keras 3.15.
+"""
+
+from __future__ import annotations
+
+import ast  # whether a list or its items were given is a matter of how the call is written
+from collections.abc import Iterator
+
+from lintrain.analysis import script_text
+from lintrain.rule import Finding, Level, Pipeline, Rule
+
+OF_KERAS = frozenset({"keras.Sequential", "keras.models.Sequential"})
+LAYERS_OF_KERAS = r"\b(?:Dense|Conv[123]D|LSTM|GRU|Flatten|MaxPooling[123]D)\s*\("
+
+
+class SequentialArguments(Rule):
+    level = Level.ERROR
+    keywords = "Sequential"
+    judges_networks = True
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for call in pipeline.calls:
+            if call.path != "torch.nn.Sequential" and call.path not in OF_KERAS:
+                continue
+            node = _call_at(pipeline, call.location.path, call.location.line, call.location.column)
+            if node is None or call.is_guarded:
+                continue
+            if call.path in OF_KERAS and _gives_layers(node) and script_text.mentions(pipeline, LAYERS_OF_KERAS):
+                yield self.finding(
+                    call.location,
+                    "`Sequential` of Keras gets its layers one by one, and not in a list",
+                    help="put the layers into one list: `Sequential([…])`",
+                )
+            elif call.path not in OF_KERAS and _gives_list(node):
+                yield self.finding(
+                    call.location,
+                    "`nn.Sequential` gets a list, and not its layers one by one",
+                    help="write `*` before the list, or remove its brackets",
+                )
+
+
+def _call_at(pipeline: Pipeline, path: str, line: int, column: int) -> ast.Call | None:
+    source = pipeline.sources.get(path, pipeline.source)
+    for node in source.nodes_of(ast.Call):
+        here = source.location(node)
+        if (here.line, here.column) == (line, column) and _name(node.func) == "Sequential":
+            return node
+    return None
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _gives_layers(node: ast.Call) -> bool:
+    """Whether the layers are given themselves: calls of classes, or the items of a list."""
+    match node.args:
+        case [ast.Starred()]:
+            return True
+        case [ast.Call(func=made), *_]:
+            return _name(made)[:1].isupper() and _name(made) not in {"Sequential", "Input"}
+        case _:
+            return False
+
+
+def _gives_list(node: ast.Call) -> bool:
+    match node:
+        case ast.Call(args=[ast.List() | ast.ListComp() | ast.Tuple()], keywords=[]):
+            return True
+        case _:
+            return False
