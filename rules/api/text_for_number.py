@@ -1,7 +1,7 @@
 """An optimizer or training arguments get a text where they need a number, such as `learning_rate="2e-5"`.
 
-Options without a type, environment variables and JSON in quotes give texts. `TrainingArguments` takes them without a check,
-and the optimizer, which is made later, compares the text with a number and raises TypeError.
+Options without a type, environment variables and JSON in quotes give texts. `TrainingArguments` takes them without a
+check, and the optimizer, which is made later, compares the text with a number and raises TypeError.
 
 ## Bad
 
@@ -51,7 +51,7 @@ A number from a text:
 
 ## Fix
 
-Safe where the text is written in the call: the same number without quotes.
+Safe: the same number without quotes. Offered where the text is written in the call.
 
 ## References
 

@@ -1,8 +1,9 @@
 """A trainer of TRL gets a data set without the columns that it reads.
 
 `DPOTrainer` and `RewardTrainer` read `chosen` and `rejected`, `KTOTrainer` `prompt`, `completion` and `label`, the
-trainers that generate `prompt`, and `SFTTrainer` `text` or the column that `dataset_text_field` names, unless the rows are
-conversations or prompts with completions. With other names, the constructor raises a KeyError from inside a `map`.
+trainers that generate `prompt`. `SFTTrainer` reads `text`, or the column that `dataset_text_field` names, unless the
+rows are conversations or prompts with completions. With other names, the constructor raises a KeyError from inside a
+`map`.
 
 ## Bad
 
@@ -78,9 +79,7 @@ MADE_INTO_TEXT = frozenset(
 class MissingPreferenceColumns(Rule):
     level = Level.ERROR
     judges_configurations = True
-    keywords = (
-        "DPOTrainer|CPOTrainer|ORPOTrainer|RewardTrainer|KTOTrainer|GRPOTrainer|RLOOTrainer|OnlineDPOTrainer|SFTTrainer"
-    )
+    keywords = "DPO|CPO|ORPO|Reward|KTO|GRPO|RLOO|SFT"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:

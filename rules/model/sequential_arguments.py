@@ -65,9 +65,12 @@ import ast  # whether a list or its items were given is a matter of how the call
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text
-from lintrain.rule import Finding, Level, Pipeline, Rule
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source
 
 OF_KERAS = frozenset({"keras.Sequential", "keras.models.Sequential"})
+NO_LAYERS = frozenset({"Input", "OrderedDict", "Sequential"})
+"""Capitalized names whose result has several layers, or stands for the first one."""
+
 LAYERS_OF_KERAS = r"\b(?:Dense|Conv[123]D|LSTM|GRU|Flatten|MaxPooling[123]D)\s*\("
 
 
@@ -80,30 +83,29 @@ class SequentialArguments(Rule):
         for call in pipeline.calls:
             if call.path != "torch.nn.Sequential" and call.path not in OF_KERAS:
                 continue
-            node = _call_at(pipeline, call.location.path, call.location.line, call.location.column)
+            source = pipeline.source_of(call.location)
+            node = source.cached(_calls).get((call.location.line, call.location.column))
             if node is None or call.is_guarded:
                 continue
             if call.path in OF_KERAS and _gives_layers(node) and script_text.mentions(pipeline, LAYERS_OF_KERAS):
                 yield self.finding(
                     call.location,
-                    "`Sequential` of Keras gets its layers one by one, and not in a list",
+                    "`Sequential` of Keras gets its layers in one list, and here one by one",
                     help="put the layers into one list: `Sequential([…])`",
                 )
             elif call.path not in OF_KERAS and _gives_list(node):
                 yield self.finding(
                     call.location,
-                    "`nn.Sequential` gets a list, and not its layers one by one",
+                    "`nn.Sequential` gets its layers one by one, and here a list",
                     help="write `*` before the list, or remove its brackets",
                 )
 
 
-def _call_at(pipeline: Pipeline, path: str, line: int, column: int) -> ast.Call | None:
-    source = pipeline.sources.get(path, pipeline.source)
-    for node in source.nodes_of(ast.Call):
-        here = source.location(node)
-        if (here.line, here.column) == (line, column) and _name(node.func) == "Sequential":
-            return node
-    return None
+def _calls(source: Source) -> dict[tuple[int, int], ast.Call]:
+    """The calls of `Sequential` by their line and column."""
+    calls = [node for node in source.nodes_of(ast.Call) if _name(node.func) == "Sequential"]
+    places = [source.location(node) for node in calls]
+    return {(place.line, place.column): node for place, node in zip(places, calls, strict=True)}
 
 
 def _name(node: ast.expr) -> str:
@@ -116,7 +118,7 @@ def _gives_layers(node: ast.Call) -> bool:
         case [ast.Starred()]:
             return True
         case [ast.Call(func=made), *_]:
-            return _name(made)[:1].isupper() and _name(made) not in {"Sequential", "Input"}
+            return _name(made)[:1].isupper() and _name(made) not in NO_LAYERS
         case _:
             return False
 
