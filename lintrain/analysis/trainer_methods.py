@@ -188,6 +188,49 @@ def head_of(pipeline: Pipeline, function: Function) -> Location:
     return Location(whole.path, whole.line, whole.column, whole.line, max(end, whole.column + 3))
 
 
+def decodes_predictions(function: Function) -> bool:
+    """Whether a metric function certainly turns what the model predicted into text, as it gets it from the trainer."""
+    names = [each.arg for each in function.node.args.args if each.arg != "self"]
+    nodes = list(nodes_of(function))
+    stored = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    if not names or names[0] in stored:
+        return False
+    held = {name for node in nodes for name in _predictions_in(node, names[0]) if stored.count(name) == 1}
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(attr="batch_decode"), args=[ast.Name(id=name), *_]) if name in held:
+                return True
+            case ast.Call(func=ast.Attribute(attr="batch_decode"), args=[given, *_]) if _is_predictions(
+                given, names[0]
+            ):
+                return True
+            case _:
+                pass
+    return False
+
+
+def _predictions_in(node: ast.AST, given: str) -> Iterator[str]:
+    """The names that an assignment gives to the predictions in what a metric function gets."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_predictions(value, given):
+            yield name
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), _])], value=ast.Name(id=whole)) if whole == given:
+            yield name
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), _])], value=ast.Tuple(elts=[value, _])):
+            if _is_predictions(value, given):
+                yield name
+        case _:
+            pass
+
+
+def _is_predictions(node: ast.expr, given: str) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id=owner), attr="predictions"):
+            return owner == given
+        case _:
+            return False
+
+
 def generates_nothing(run: TrainerRun) -> bool:
     """Whether the evaluation of a sequence-to-sequence trainer certainly runs a forward pass and generates no text."""
     settings = run.settings

@@ -236,12 +236,15 @@ class MissingPredictWithGenerate(Rule[Claim]):
 def _compares_texts(pipeline: Pipeline, function: Function) -> bool:
     """Whether the metric function decodes predictions and does not generate itself.
 
-    It decodes them if it uses a text metric, or treats logits (or the tuple that contains them) as token ids.
+    It decodes them if it uses a text metric, or treats logits (or the tuple that contains them) as token ids: what the
+    trainer passes to it without generation.
     """
     parts = list(expressions.expressions_in(pipeline, function))
     names = {part.name for part in parts if part.owner is not None}
     if "generate" in names or not names & {"batch_decode", "decode"}:
         return False
+    if trainer_methods.decodes_predictions(function):
+        return True
     lines = {part.location.line for part in parts if part.callee is not None}
     compared = [
         call.location for call in pipeline.metric_calls if {part.name for part in call.metric.every()} & OF_TEXTS

@@ -102,7 +102,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule, expressions, script_text, trainer_methods
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import Constant, LibraryObject, Sequence, Value, is_missing, options_of
+from lintrain.pipeline.values.python import Constant, Function, LibraryObject, Sequence, Value, is_missing, options_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -132,6 +132,9 @@ class NonDictMetrics(Rule[Claim]):
             if function is None or not run.is_plain or run.overrides & OWN_EVALUATION or id(function) in seen:
                 continue
             given = expressions.returned_by(pipeline, function)
+            if not given and _may_be_evaluated(pipeline, run) and _is_nothing(run.metrics):
+                seen.add(id(function))
+                yield self._report_nothing(pipeline, run, function)
             if given and _may_be_evaluated(pipeline, run) and _are_bare(pipeline, run.metrics, given):
                 seen.add(id(function))
                 yield self._report(run, given[-1])
@@ -145,6 +148,16 @@ class NonDictMetrics(Rule[Claim]):
             help=f'return a dictionary: `{{"{name or "score"}": …}}`',
             subject="compute_metrics",
             claim=Claim(name),
+        )
+
+    def _report_nothing(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Finding[Claim]:
+        return self.finding(
+            trainer_methods.head_of(pipeline, function),
+            "`compute_metrics` returns nothing instead of a dictionary",
+            related=[Related(run.construction, "this trainer calls it", "trainer")],
+            help="return the dictionary of metrics",
+            subject="compute_metrics",
+            claim=Claim(None),
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -171,6 +184,10 @@ class NonDictMetrics(Rule[Claim]):
             return None
         edit = fixes.Replace(finding.location, f'{{"{name}": {name}}}')
         return fixes.Fix.of(f"return it as `{name}` in a dictionary", edit, safe=True)
+
+
+def _is_nothing(metrics: Value) -> bool:
+    return isinstance(metrics, Constant) and metrics.value is None and not metrics.may_differ
 
 
 def _may_be_evaluated(pipeline: Pipeline, run: TrainerRun) -> bool:
