@@ -117,6 +117,38 @@ def _is_passed_on(calls: list[ast.Call], optimizers: set[str]) -> bool:
     return not optimizers.isdisjoint(given)
 
 
+def backwards_by_hand(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
+    """The backward calls of steps for which Lightning calls `backward` itself, and why each fails."""
+    seen = set[int]()
+    for returned in pipeline.returned:
+        cls, node = returned.cls, returned.method.node
+        is_known = is_lightning_module(cls) and not cls.has_unknown_base and len(cls.library_bases) == 1
+        if returned.method.name != "training_step" or not is_known or id(node) in seen or _sets_optimization(cls):
+            continue
+        seen.add(id(node))
+        source = pipeline.source_of(returned.method.origin) if returned.method.origin else pipeline.source
+        values = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
+        losses = {value.id for value in values if isinstance(value, ast.Name)}
+        for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+            match call:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr="manual_backward")):
+                    yield source.location(call), "`manual_backward` needs `self.automatic_optimization = False`"
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="backward"), args=[], keywords=[]):
+                    if name in losses:
+                        yield source.location(call), f"Lightning calls `backward` on the returned `{name}` once more"
+                case _:
+                    pass
+
+
+def _sets_optimization(cls: Class) -> bool:
+    """Whether a class mentions `automatic_optimization`, or takes the backward pass over."""
+    nodes = [node for owner in cls.lineage() for node in ast.walk(owner.node)]
+    names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    names |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    names |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    return "automatic_optimization" in names or cls.lookup("backward") is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Unconfigured:
     """A module that gives Lightning no optimizer: where, and in words why not."""

@@ -1,7 +1,8 @@
 """The optimizer is prepared by a launcher, but `backward` is called on the loss itself.
 
 `accelerator.backward` divides the loss by the accumulation steps and scales it for mixed precision. `loss.backward()`
-does neither: gradients are too large by the number of accumulated batches, or underflow in float16.
+does neither: gradients are too large by the number of accumulated batches, or underflow in float16. Lightning calls
+`backward` itself on the loss that `training_step` returns, which fails if the step has called it before.
 
 ## Bad
 
@@ -72,7 +73,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, training_loops
+from lintrain.analysis import iterations, lightning_updates, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Launcher
@@ -89,9 +90,19 @@ class Claim:
 
 class PlainBackward(Rule[Claim]):
     level = Level.ERROR
-    keywords = "Accelerator|Fabric & backward"
+    keywords = "Accelerator|Fabric|Lightning & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for location, message in lightning_updates.backwards_by_hand(pipeline):
+            yield self.finding(
+                location,
+                message,
+                help="return the loss alone, or set `self.automatic_optimization = False` and step by hand",
+                claim=Claim(None),
+            )
+        yield from self._past_launchers(pipeline)
+
+    def _past_launchers(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
             return
         found: dict[Location, Finding[Claim]] = {}

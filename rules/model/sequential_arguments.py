@@ -104,8 +104,8 @@ class SequentialArguments(Rule):
 def _calls(source: Source) -> dict[tuple[int, int], ast.Call]:
     """The calls of `Sequential` by their line and column."""
     calls = [node for node in source.nodes_of(ast.Call) if _name(node.func) == "Sequential"]
-    places = [source.location(node) for node in calls]
-    return {(place.line, place.column): node for place, node in zip(places, calls, strict=True)}
+    locations = [source.location(node) for node in calls]
+    return {(location.line, location.column): node for location, node in zip(locations, calls, strict=True)}
 
 
 def _name(node: ast.expr) -> str:
