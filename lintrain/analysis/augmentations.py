@@ -40,19 +40,20 @@ def augmented_data(source: Source) -> list[AugmentedData]:
 
 
 def _augmented_data(source: Source) -> list[AugmentedData]:
-    if not source.contains(r"\btransforms?\b") or source.contains(ON_PURPOSE):
+    if not source.contains(r"\btransforms?\b|Compose\(") or source.contains(ON_PURPOSE):
         return []
-    stored = Counter(each.id for each in source.nodes_of(ast.Name) if isinstance(each.ctx, ast.Store))
+    names = (*source.nodes_of(ast.Name), *source.nodes_of(ast.Attribute))
+    stored = Counter(ast.unparse(each) for each in names if isinstance(each.ctx, ast.Store))
     # A name that is bound twice may be another transform in another function or branch.
     made = {name: location for name, location in _random_transforms(source).items() if stored[name] == 1}
-    uses = list(_uses(source))
+    uses = list(_uses(source, made)) if made else []
     trained = {name for name, words, _ in uses if words & TRAINING_WORDS}
     found = [
         AugmentedData(location, name, made[name])
         for name, words, location in uses
         if name in made and name in trained and words & EVALUATION_WORDS and not words & TRAINING_WORDS
     ]
-    return found + list(_split_off(source, made))
+    return [*found, *_split_off(source, made), *_by_split(source, made)]
 
 
 def _random_transforms(source: Source) -> dict[str, Location]:
@@ -65,7 +66,8 @@ def _random_transforms(source: Source) -> dict[str, Location]:
     found: dict[str, Location] = {}
     for node in source.nodes_of(ast.Assign):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.Call() as call):
+                name = ast.unparse(target)
                 is_own = (
                     isinstance(call.func, ast.Name) and call.func.id in own and _is_unused_beside(source, name, call)
                 )
@@ -95,15 +97,30 @@ def _is_unused_beside(source: Source, name: str, call: ast.Call) -> bool:
     return any(words_of(other) & EVALUATION_WORDS and other not in read for other in others)
 
 
-def _uses(source: Source) -> Iterator[tuple[str, frozenset[str], Location]]:
+def _uses(source: Source, made: dict[str, Location]) -> Iterator[tuple[str, frozenset[str], Location]]:
     """Each data set that gets a named transform: that name, the words that say what it is for, and where."""
-    names = {id(node.value): node.targets[0] for node in source.nodes_of(ast.Assign)}
+    targets = {id(node): each.targets[0] for each in source.nodes_of(ast.Assign) for node in _data_in(each.value)}
     for call in source.nodes_of(ast.Call):
-        given = {each.arg: each.value for each in call.keywords}
-        transform = given.get("transform", given.get("transforms"))
-        if isinstance(transform, ast.Name):
-            target = names.get(id(call))
-            yield transform.id, _words(call, target), source.location(call)
+        name = _transform_of(call, made)
+        if name:
+            yield name, _words(call, targets.get(id(call))), source.location(call)
+
+
+def _data_in(value: ast.expr) -> Iterator[ast.expr]:
+    """A data set, and one that is given to a loader at once: `DataLoader(Images(files, transform))`."""
+    yield value
+    if isinstance(value, ast.Call) and value.args and ast.unparse(value.func).endswith("DataLoader"):
+        yield value.args[0]
+
+
+def _transform_of(call: ast.Call, made: dict[str, Location]) -> str:
+    """The transform that a data set gets by any of its arguments; empty for other calls."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    is_data = name[:1].isupper() and not name.endswith(("Compose", "Apply", "OneOf", "DataLoader"))
+    given = [*call.args[1:], *(each.value for each in call.keywords)] if is_data else []
+    given += [each.value for each in call.keywords if each.arg in {"transform", "transforms"}]
+    found = [ast.unparse(each) for each in given if isinstance(each, ast.Name | ast.Attribute)]
+    return next((each for each in found if each in made), "")
 
 
 def _words(call: ast.Call, target: ast.expr | None) -> frozenset[str]:
@@ -114,7 +131,8 @@ def _words(call: ast.Call, target: ast.expr | None) -> frozenset[str]:
     for keyword in call.keywords:
         if keyword.arg == "train" and isinstance(keyword.value, ast.Constant):
             return frozenset({"train" if keyword.value.value else "test"})
-    texts = (each.value for each in ast.walk(call) if isinstance(each, ast.Constant) and isinstance(each.value, str))
+    texts = [each.value for each in ast.walk(call) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    texts += [each.id for each in call.args[:1] if isinstance(each, ast.Name)]
     return frozenset[str]().union(*map(words_of, texts))
 
 
@@ -123,18 +141,48 @@ def _split_off(source: Source, made: dict[str, Location]) -> Iterator[AugmentedD
     whole: dict[str, str] = {}
     for node in source.nodes_of(ast.Assign):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(keywords=keywords)):
-                for each in keywords:
-                    if each.arg == "transform" and isinstance(each.value, ast.Name) and each.value.id in made:
-                        whole[name] = each.value.id
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _transform_of(call, made):
+                whole[name] = _transform_of(call, made)
             case _:
                 pass
+    shuffled, plain = source.cached(_loaded) if whole else (frozenset[str](), frozenset[str]())
     for node in source.nodes_of(ast.Assign):
         match node:
             case ast.Assign(targets=[target], value=ast.Call(func=func, args=[ast.Name(id=name), *_]) as call):
                 parts = target.elts if isinstance(target, ast.Tuple) else [target]
                 is_split = ast.unparse(func).rpartition(".")[2] in SPLITS and name in whole
-                if is_split and any(words_of(ast.unparse(part)) & EVALUATION_WORDS for part in parts):
+                names = {ast.unparse(part) for part in parts}
+                # The part that is not shuffled beside one that is shuffled is for evaluation, whatever its name.
+                is_for_evaluation = bool(names & shuffled) and bool((names & plain) - shuffled)
+                is_for_evaluation = is_for_evaluation or any(words_of(part) & EVALUATION_WORDS for part in names)
+                if is_split and is_for_evaluation:
                     yield AugmentedData(source.location(call), whole[name], made[whole[name]])
             case _:
                 pass
+
+
+def _loaded(source: Source) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of data that loaders shuffle, and of data that they read in order."""
+    found: dict[bool, set[str]] = {True: set(), False: set()}
+    for call in source.nodes_of(ast.Call):
+        if call.args and ast.unparse(call.func).endswith("DataLoader"):
+            given = {each.arg: ast.unparse(each.value) for each in call.keywords}
+            if given.get("shuffle", "False") in {"True", "False"} and not given.keys() & {None, "sampler"}:
+                found[given.get("shuffle") == "True"].add(ast.unparse(call.args[0]))
+    return frozenset(found[True]), frozenset(found[False])
+
+
+def _by_split(source: Source, made: dict[str, Location]) -> Iterator[AugmentedData]:
+    """Data sets that a comprehension makes for the names of all splits, with one transform."""
+    for node in source.nodes_of(ast.DictComp) if made else ():
+        match node.generators:
+            case [ast.comprehension(target=ast.Name(id=key), iter=ast.List() | ast.Tuple() as splits)]:
+                words = [words_of(ast.unparse(each)) for each in splits.elts]
+                calls = [each for each in ast.walk(node.value) if isinstance(each, ast.Call)]
+            case _:
+                continue
+        is_both = any(each & TRAINING_WORDS for each in words) and any(each & EVALUATION_WORDS for each in words)
+        for call in calls if is_both else ():
+            names = {each.id for each in ast.walk(call) if isinstance(each, ast.Name)}
+            if (name := _transform_of(call, made)) and key in names:
+                yield AugmentedData(source.location(call), name, made[name])

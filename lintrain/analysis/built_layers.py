@@ -58,7 +58,7 @@ class Repeated:
 
 def may_repeat(source: Source) -> bool:
     """Whether a file puts a multiplied list or a comprehension into a container of modules."""
-    nodes = (node for node in source.nodes_of(ast.Call) if len(node.args) == 1 and _last_name(node.func) in CONTAINERS)
+    nodes = (node for node in source.nodes_of(ast.Call) if len(node.args) == 1 and last_name(node.func) in CONTAINERS)
     return any(_repeated_in(source, node) is not None for node in nodes)
 
 
@@ -88,21 +88,22 @@ def _fills_plain_container(node: ast.AST) -> bool:
 def may_build_from_tensors(source: Source) -> bool:
     """Whether a file builds such a layer with a positional argument, or a loss with two."""
     nodes = (node for node in source.nodes_of(ast.Call) if node.args)
-    named = ((_last_name(node.func), node) for node in nodes)
+    named = ((last_name(node.func), node) for node in nodes)
     return any(
         name in WITHOUT_SETTINGS | WITH_SETTINGS or (name.endswith("Loss") and len(node.args) > 1)
         for name, node in named
     )
 
 
-def _last_name(node: ast.expr) -> str:
+def last_name(node: ast.expr) -> str:
+    """The name of what code calls, without what it belongs to; empty for other code."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def unapplied(pipeline: Pipeline) -> Iterator[Unapplied]:
     """The layers and losses of torch that are built with tensors."""
     source = pipeline.source
-    for call, node in _own_calls(pipeline, "torch.nn."):
+    for call, node in own_calls(pipeline, "torch.nn."):
         name = call.path.rpartition(".")[2]
         is_layer = _is_layer_of_tensors(pipeline, name, node)
         if (is_layer or _is_loss_of_tensors(pipeline, name, node)) and not _is_called(source, node):
@@ -112,7 +113,7 @@ def unapplied(pipeline: Pipeline) -> Iterator[Unapplied]:
 
 def repeated(pipeline: Pipeline) -> Iterator[Repeated]:
     """The containers of torch whose items are the same module several times."""
-    for call, node in _own_calls(pipeline, "torch.nn."):
+    for call, node in own_calls(pipeline, "torch.nn."):
         found = _repeated_in(pipeline.source, node) if call.path.rpartition(".")[2] in CONTAINERS else None
         if found is not None:
             yield found
@@ -120,13 +121,13 @@ def repeated(pipeline: Pipeline) -> Iterator[Repeated]:
 
 def may_discard(source: Source) -> bool:
     """Whether a file has a statement that only calls something with the name of a class."""
-    return any(_last_name(node.func)[:1].isupper() for node in source.cached(_statements).values())
+    return any(last_name(node.func)[:1].isupper() for node in source.cached(_statements).values())
 
 
 def discarded(pipeline: Pipeline) -> Iterator[tuple[str, Location]]:
     """The layers, losses and parts of networks that a statement builds and drops: the class, and where."""
     statements = pipeline.source.cached(_statements)
-    for call, _ in _own_calls(pipeline, "torch.nn."):
+    for call, _ in own_calls(pipeline, "torch.nn."):
         name = call.path.removeprefix("torch.nn.")
         if call.location in statements and name[:1].isupper() and "." not in name:
             yield name, call.location
@@ -134,14 +135,14 @@ def discarded(pipeline: Pipeline) -> Iterator[tuple[str, Location]]:
     for location, node in statements.items() if networks else ():
         # Outside of a network, `Net()` may be built to see whether it can be.
         inside = [cls for cls, around in networks.items() if around.holds(location)]
-        if inside and (name := _last_name(node.func)) in networks and isinstance(node.func, ast.Name):
+        if inside and (name := last_name(node.func)) in networks and isinstance(node.func, ast.Name):
             yield name, location
 
 
 def _own_networks(source: Source) -> dict[str, Location]:
     """The classes of a file whose base is `nn.Module`."""
     classes = source.nodes_of(ast.ClassDef)
-    return {cls.name: source.location(cls) for cls in classes if "Module" in map(_last_name, cls.bases)}
+    return {cls.name: source.location(cls) for cls in classes if "Module" in map(last_name, cls.bases)}
 
 
 def _statements(source: Source) -> dict[Location, ast.Call]:
@@ -168,9 +169,9 @@ def unreturned(source: Source) -> Iterator[Unreturned]:
     """The networks of a file whose `forward` computes something and returns nothing."""
     classes = source.nodes_of(ast.ClassDef)
     is_keras = "keras" in source.text
-    bases = {_last_name(base) for cls in classes for base in cls.bases}
+    bases = {last_name(base) for cls in classes for base in cls.bases}
     for cls in classes:
-        method = METHODS.get(".".join(_last_name(base) for base in cls.bases))
+        method = METHODS.get(".".join(last_name(base) for base in cls.bases))
         if method is None or cls.name in bases or (method == "call" and not is_keras):
             continue
         for node in cls.body:
@@ -197,14 +198,14 @@ def _assigned(statement: ast.stmt) -> str:
             return ""
 
 
-def _own_calls(pipeline: Pipeline, prefix: str) -> Iterator[tuple[LibraryCall, ast.Call]]:
+def own_calls(pipeline: Pipeline, prefix: str) -> Iterator[tuple[LibraryCall, ast.Call]]:
     """The calls of a library in the script itself that name what they call, each once, with their code."""
     nodes = pipeline.source.cached(_calls)
     calls = {call.location: call for call in reversed(pipeline.calls) if call.path.startswith(prefix)}
     for location, call in calls.items():
         if location not in nodes:
             continue
-        name, own = _last_name(nodes[location].func), call.path.rpartition(".")[2]
+        name, own = last_name(nodes[location].func), call.path.rpartition(".")[2]
         # `criterion = nn.CrossEntropyLoss` leaves out the brackets, and its calls build losses.
         if name == own or (own.endswith("Loss") and name.islower()):
             yield call, nodes[location]
@@ -226,7 +227,7 @@ def _is_loss_of_tensors(pipeline: Pipeline, name: str, node: ast.Call) -> bool:
     """Whether a loss is built with two values of which the second has the name of a target."""
     if not name.endswith("Loss") or len(node.args) < 2 or node.keywords:
         return False
-    return bool(TARGETS & set(_last_name(node.args[1]).lower().split("_")))
+    return bool(TARGETS & set(last_name(node.args[1]).lower().split("_")))
 
 
 def _is_called(source: Source, node: ast.Call) -> bool:

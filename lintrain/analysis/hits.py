@@ -45,7 +45,7 @@ def over_batches(pipeline: Pipeline) -> Iterator[Hits]:
     source = pipeline.source
     if mentions(pipeline, r"batch_size\s*=\s*1\b"):
         return
-    for loop, loader in source.cached(_loops_over_loaders):
+    for loop, loader in source.cached(loops_over_loaders):
         scope, added = blocks.scope_of(pipeline, source.location(loop)), dict[str, ast.stmt]()
         for statement, total in additions_in(loop):
             if _is_hits(_added(statement), loop):
@@ -63,7 +63,7 @@ def of_last_batch(pipeline: Pipeline) -> Iterator[Hits]:
     source = pipeline.source
     if mentions(pipeline, WHOLE):
         return
-    for loop, _ in source.cached(_loops_over_loaders):
+    for loop, _ in source.cached(loops_over_loaders):
         scope = blocks.scope_of(pipeline, source.location(loop))
         for statement in walk(loop):
             match statement:
@@ -97,7 +97,7 @@ class Overwritten:
 
 def may_evaluate(source: Source) -> bool:
     """Whether a file that trains nothing may evaluate: it goes through batches, and names eval mode or `no_grad`."""
-    return MODES.search(source.text) is not None and bool(source.cached(_loops_over_loaders))
+    return MODES.search(source.text) is not None and bool(source.cached(loops_over_loaders))
 
 
 MODES = lazy_pattern(r"\.eval\(\)|no_grad|inference_mode")
@@ -108,7 +108,7 @@ def overwritten(pipeline: Pipeline) -> Iterator[Overwritten]:
     source = pipeline.source
     if mentions(pipeline, WHOLE):
         return
-    for loop, _ in source.cached(_loops_over_loaders):
+    for loop, _ in source.cached(loops_over_loaders):
         if any(_trains(node) for node in walk(loop)):
             continue
         yield from _returned_early(source, loop)
@@ -171,7 +171,7 @@ def _plain_statements(loop: ast.For) -> list[ast.stmt]:
 
 def _is_score(node: ast.expr, loop: ast.For) -> bool:
     """Whether an expression is a score or a loss of one batch: a mean of comparisons, hits, or a loss."""
-    match _number(node):
+    match same_number(node):
         case ast.Call(func=ast.Attribute(value=inner, attr="mean"), args=[]):
             return _is_comparison(inner)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "np"), attr="mean"), args=[inner]):
@@ -217,7 +217,7 @@ def metrics_of_last_batch(pipeline: Pipeline) -> Iterator[LastBatch]:
             continue
         here = source.location(call)
         scope = blocks.scope_of(pipeline, here)
-        for loop, _ in source.cached(_loops_over_loaders):
+        for loop, _ in source.cached(loops_over_loaders):
             at = source.location(loop)
             is_before = blocks.scope_of(pipeline, at) is scope and (loop.end_lineno or 0) < here.line
             if is_before and not _leaves(loop) and _bound_by_each_batch(source, scope, loop, names):
@@ -276,7 +276,7 @@ def _leaves(loop: ast.For) -> bool:
     return any(isinstance(node, ast.Break | ast.Return | ast.Yield) for node in walk(loop))
 
 
-def _loops_over_loaders(source: Source) -> list[tuple[ast.For, str]]:
+def loops_over_loaders(source: Source) -> list[tuple[ast.For, str]]:
     """The loops over the batches of a loader, with the code of the loader."""
     found = [(loop, _loader_in(loop.iter)) for loop in source.nodes_of(ast.For)]
     return [(loop, loader) for loop, loader in found if loader]
@@ -299,7 +299,7 @@ def _added(addition: ast.AugAssign | ast.Assign) -> ast.expr:
 
 def _is_hits(node: ast.expr, loop: ast.For, depth: int = 0) -> bool:
     """Whether an expression is the number of rows of a batch whose prediction is right."""
-    match _number(node):
+    match same_number(node):
         case ast.Name(id=name) if depth == 0:
             given = [each.value for each in walk(loop) if isinstance(each, ast.Assign) and _binds(each, name)]
             return len(given) == 1 and _is_hits(given[0], loop, 1)
@@ -313,21 +313,21 @@ def _is_hits(node: ast.expr, loop: ast.For, depth: int = 0) -> bool:
             return False
 
 
-def _number(node: ast.expr) -> ast.expr:
+def same_number(node: ast.expr) -> ast.expr:
     """What `.item()`, `float(…)` and the like give as a number."""
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[]) if attr in SAME_NUMBER:
-            return _number(owner)
+            return same_number(owner)
         case ast.Attribute(value=owner, attr="data"):
-            return _number(owner)
+            return same_number(owner)
         case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
-            return _number(inner)
+            return same_number(inner)
         case _:
             return node
 
 
 def _is_comparison(node: ast.expr) -> bool:
-    match _number(node):
+    match same_number(node):
         case ast.Compare(ops=[ast.Eq()]):
             return True
         case ast.Call(func=ast.Attribute(attr="eq")):
@@ -364,13 +364,13 @@ def _plain_divisions(scope: ast.AST) -> list[tuple[ast.BinOp, str, str]]:
     for node in operations:
         name = _only_name(node.left) if isinstance(node.op, ast.Div) and id(node) not in scaled else ""
         if name:
-            found.append((node, name, ast.unparse(_number(node.right))))
+            found.append((node, name, ast.unparse(same_number(node.right))))
     return found
 
 
 def _only_name(node: ast.expr) -> str:
     """The name in `hits`, `100 * hits` and `hits.item()`; empty for other code."""
-    match _number(node):
+    match same_number(node):
         case ast.BinOp(left=ast.Constant(), op=ast.Mult(), right=inner):
             return _only_name(inner)
         case ast.BinOp(left=inner, op=ast.Mult(), right=ast.Constant()):

@@ -1,7 +1,10 @@
-"""`argmax` without an axis gives a metric one number in place of a class for each row.
+"""`argmax` without an axis, or over the rows, does not give a class for each row.
 
 Without an axis, NumPy and PyTorch search the whole array, and return the position of its highest score. The metric
 expects a prediction for each row and raises an error, after the whole evaluation set was computed.
+
+Over dimension 0, the row with the highest score is chosen for each class. Compared with the targets of a batch, that
+raises an error, or with as many rows as classes counts hits by chance.
 
 ## Bad
 
@@ -20,6 +23,14 @@ expects a prediction for each row and raises an error, after the whole evaluatio
     )
     trainer.evaluate()
 
+Over the rows of the batch:
+
+    hits = 0
+    with torch.no_grad():
+        for x, y in loader:
+            hits += (net(x).argmax(0) == y).sum().item()  # <- argmax-without-axis
+    # raises RuntimeError: must match the size of tensor b
+
 ## Good
 
     def compute_metrics(predicted):
@@ -36,6 +47,13 @@ expects a prediction for each row and raises an error, after the whole evaluatio
         compute_metrics=compute_metrics,
     )
     trainer.evaluate()
+
+and in a loop:
+
+    hits = 0
+    with torch.no_grad():
+        for x, y in loader:
+            hits += (net(x).argmax(1) == y).sum().item()
 
 ## When it is fine
 
@@ -58,10 +76,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions
+from lintrain.analysis import chosen_rows, expressions
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.training import MetricCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    one_per_location,
+)
 
 MODULES = frozenset({"np", "numpy", "torch", "jnp"})
 AXES = frozenset({"axis", "dim"})
@@ -80,7 +110,9 @@ ONE_NUMBER = ("numpy.int64' has no len", "numpy.int64' object is not iterable", 
 
 class ArgmaxWithoutAxis(Rule[Claim]):
     level = Level.ERROR
-    keywords = "argmax"
+    keywords = "argmax|max("
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[Location]()
@@ -99,6 +131,17 @@ class ArgmaxWithoutAxis(Rule[Claim]):
                 claim=Claim("dim" if owner == "torch" else "axis"),
             )
 
+        yield from one_per_location(map(self._over_rows, chosen_rows.chosen_rows(pipeline.source)))
+
+    def _over_rows(self, found: chosen_rows.ChosenRows) -> Finding[Claim]:
+        over = "over dimension 0 chooses a row for each class" if found.has_axis else "without an axis is one number"
+        return self.finding(
+            found.location,
+            f"the choice {over}, and not a class for each row",
+            related=[Related(found.compared, "compared with the class of each row", "metric")],
+            help="choose along dimension 1",
+        )
+
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         failed = evidence.stage("evaluation")
         failure = failed.failure if failed is not None else None
@@ -111,6 +154,8 @@ class ArgmaxWithoutAxis(Rule[Claim]):
             )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if finding.subject is None:
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         if stage is not None and stage.failure is not None:
             failure, shape = stage.failure, list(evaluation.predictions_shape) if evaluation else []

@@ -1,0 +1,202 @@
+"""Predicted classes that are chosen along the wrong axis: over the rows of a batch, or over all scores at once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from lintrain.analysis.hits import loops_over_loaders, same_number
+from lintrain.model.location import Location
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+CHOOSING = frozenset({"argmax", "max"})
+MODULES = frozenset({"np", "numpy", "torch"})
+SAME_CLASSES = frozenset({"view_as", "reshape", "view", "to", "cuda", "squeeze", "flatten", "type_as", "long", "cpu"})
+"""Methods that leave classes what they are."""
+
+MOVES = frozenset({"to", "cuda", "long", "float", "cpu", "numpy", "detach", "data"})
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRows:
+    """A choice along the wrong axis: where, where its result meets the targets, and whether it has an axis at all."""
+
+    location: Location
+    compared: Location
+    has_axis: bool
+
+
+def chosen_rows(source: Source) -> list[ChosenRows]:
+    """The choices in a file over the rows of a batch whose results are compared with the targets of its rows."""
+    return source.cached(_chosen_rows)
+
+
+def _chosen_rows(source: Source) -> list[ChosenRows]:
+    found = list[ChosenRows]()
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        nodes = list(_own_nodes(scope))
+        values = _values_of(nodes)
+        for node in nodes:
+            for chosen, target in _comparisons(node):
+                call = _choice(_followed(chosen, values))
+                scores = _followed(_scores_of(call), values) if call is not None else None
+                if call is None or scores is None or not isinstance(target, ast.Name):
+                    continue
+                if _are_of_rows(source, scope, scores, target.id, values):
+                    found.append(ChosenRows(source.location(call), source.location(node), _axis_of(call) is not None))
+    return found
+
+
+def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run with a function or file."""
+    for child in ast.iter_child_nodes(scope):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield child
+            yield from _own_nodes(child)
+
+
+def _values_of(nodes: list[ast.AST]) -> Mapping[str, ast.expr]:
+    """What each name is given that only one statement binds; `_, chosen = torch.max(…)` gives the second part."""
+    found = dict[str, list[ast.expr]]()
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                found.setdefault(name, []).append(value)
+            case ast.Assign(targets=[ast.Tuple(elts=parts)], value=ast.Tuple(elts=values)) if len(parts) == len(values):
+                for part, value in zip(parts, values, strict=True):
+                    found.setdefault(ast.unparse(part), []).append(value)
+            case ast.Assign(targets=[ast.Tuple(elts=[_, ast.Name(id=name)])], value=value):
+                second = ast.Subscript(value=value, slice=ast.Constant(value=1), ctx=ast.Load())
+                found.setdefault(name, []).append(second)
+            case _:
+                pass
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
+
+
+def _comparisons(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Both sides of `a == b` and `a.eq(b)`, in both orders."""
+    match node:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+            sides = _bare(left), _bare(right)
+        case ast.Call(func=ast.Attribute(value=left, attr="eq"), args=[right]):
+            sides = _bare(left), _bare(right)
+        case _:
+            return
+    yield sides
+    yield sides[::-1]
+
+
+def _bare(node: ast.expr) -> ast.expr:
+    """An expression without the methods that leave classes what they are."""
+    node = same_number(node)
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME_CLASSES:
+        node = same_number(node.func.value)
+    return node
+
+
+def _followed(node: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr:
+    """An expression, or what the name that it is was given."""
+    node = same_number(node)
+    return same_number(values[node.id]) if isinstance(node, ast.Name) and node.id in values else node
+
+
+def _choice(node: ast.expr) -> ast.Call | None:
+    """The call that chooses among scores along the first axis, or among all of them."""
+    match _bare(node):
+        case ast.Subscript(value=ast.Call(func=ast.Attribute(attr="max")) as call, slice=ast.Constant(value=1)):
+            return call if _axis_of(call) == 0 else None
+        case ast.Call(func=ast.Attribute(attr="argmax")) as call:
+            return call if _axis_of(call) in {0, None} else None
+        case _:
+            return None
+
+
+def _axis_of(call: ast.Call) -> int | None:
+    """The axis that is given to a choice; -1 for one that is no constant, None without one."""
+    first = 1 if _is_function(call) else 0
+    given = [*call.args[first : first + 1], *(each.value for each in call.keywords if each.arg in {"dim", "axis"})]
+    if not given:
+        return None
+    value = given[0].value if isinstance(given[0], ast.Constant) else None
+    return value if isinstance(value, int) else -1
+
+
+def _is_function(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in MODULES
+
+
+def _scores_of(call: ast.Call) -> ast.expr:
+    if _is_function(call) and call.args:
+        return call.args[0]
+    return call.func.value if isinstance(call.func, ast.Attribute) else call
+
+
+def _are_of_rows(
+    source: Source, scope: ast.AST, scores: ast.expr, target: str, values: Mapping[str, ast.expr], *, depth: int = 0
+) -> bool:
+    """Whether scores are what a network gives for a batch, and a target has the class of each of its rows."""
+    if isinstance(scores, ast.Name) and isinstance(scope, ast.FunctionDef) and depth == 0:
+        return _are_given_rows(source, scope, scores.id, target)
+    match scores:
+        case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name()), args=[ast.Name(id=inputs), *_], keywords=[]):
+            callee = ast.unparse(scores.func)
+        case _:
+            return False
+    if callee.rpartition(".")[0] in MODULES | {"F", "tf"} or callee[:1].isupper():
+        return False
+    return _come_in_batches(source, scope, {inputs, target}) or _is_row_of_classes(values, target)
+
+
+def _are_given_rows(source: Source, function: ast.FunctionDef, scores: str, target: str) -> bool:
+    """Whether every call of a function gives it the scores and targets of a batch."""
+    names = [each.arg for each in function.args.args]
+    if scores not in names or target not in names:
+        return False
+    answers = list[bool]()
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        nodes = list(_own_nodes(scope))
+        calls = [each for each in nodes if isinstance(each, ast.Call) and ast.unparse(each.func) == function.name]
+        values = _values_of(nodes) if calls else {}
+        for call in calls:
+            given = dict(zip(names, call.args, strict=False))
+            given |= {each.arg: each.value for each in call.keywords if each.arg}
+            of, to = given.get(scores), given.get(target)
+            is_known = of is not None and isinstance(to, ast.Name)
+            answers.append(
+                is_known and _are_of_rows(source, scope, _followed(of, values), to.id, values, depth=1)  # type: ignore[union-attr, arg-type]
+            )
+    return bool(answers) and all(answers)
+
+
+def _come_in_batches(source: Source, scope: ast.AST, names: set[str]) -> bool:
+    """Whether a loop over a loader gives these names, which nothing but a move to another device binds again."""
+    inside = {id(node) for node in _own_nodes(scope)}
+    for loop, _ in source.cached(loops_over_loaders):
+        bound = {each.id for each in walk(loop.target) if isinstance(each, ast.Name)}
+        if id(loop) in inside and names <= bound and not source.contains(r"batch_size\s*=\s*(?:1\b|None)"):
+            return not any(_changes(node, names) for node in walk(loop))
+    return False
+
+
+def _changes(node: ast.AST, names: set[str]) -> bool:
+    """Whether a statement gives a name something else than the same tensor in another place or type."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in names:
+            while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVES:
+                value = value.func.value
+            return not (isinstance(value, ast.Name) and value.id == name)
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return name in names
+        case _:
+            return False
+
+
+def _is_row_of_classes(values: Mapping[str, ast.expr], target: str) -> bool:
+    """Whether a name holds one class for each of several rows: `torch.randint(3, (90,))`."""
+    match values.get(target):
+        case ast.Call(func=ast.Attribute(attr="randint"), args=[*_, ast.Tuple(elts=[_])]):
+            return True
+        case _:
+            return False

@@ -1,0 +1,124 @@
+"""Layers that each pass of a network, or each batch, builds, uses and drops, so that their weights are always new."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.built_layers import last_name, own_calls
+from lintrain.analysis.script_text import networks_of
+from lintrain.model.location import Location
+from lintrain.pipeline import blocks
+from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+LEARNS = frozenset(
+    {"Linear", "LazyLinear", "Bilinear", "Embedding", "EmbeddingBag", "MultiheadAttention", "Parameter"}
+    | {f"{kind}{axes}d" for kind in ("Conv", "ConvTranspose", "LazyConv") for axes in (1, 2, 3)}
+    | {f"{kind}{cell}" for kind in ("RNN", "LSTM", "GRU") for cell in ("", "Cell")}
+)
+"""What starts with random weights, so that training is what gives it a meaning."""
+
+RANDOM = frozenset({"randn", "rand", "empty", "Tensor", "FloatTensor", "zeros", "ones"})
+"""Functions that give a parameter its first numbers."""
+
+MOVES = frozenset({"to", "cuda", "cpu", "float", "double", "half", "type", "train"})
+"""Methods that give back the layer that they belong to."""
+
+HANDS_ON = lazy_pattern(r"register|append|setattr|extend|add_|insert|load|copy|orthogonal_|eye_|dirac_")
+"""Functions that keep a parameter, or give it weights that need no training."""
+
+
+def may_renew(source: Source) -> bool:
+    """Whether a file names a layer with weights in a function."""
+    return any(last_name(node.func) in LEARNS for node in source.nodes_of(ast.Call))
+
+
+def renewed(pipeline: Pipeline) -> Iterator[tuple[str, Location, bool]]:
+    """The layers that each pass builds, uses and drops: the class, where, and whether a network's method does it."""
+    source = pipeline.source
+    passes = [(method, True) for cls in networks_of(source) for method in _methods_of_pass(cls)]
+    passes += [(loop, False) for loop in source.nodes_of(ast.For) if any(map(_is_backward, walk(loop)))]
+    nodes = {location: name for name, location in _learning(pipeline)} if passes else {}
+    for scope, is_method in passes:
+        calls = [each for each in walk(scope) if isinstance(each, ast.Call) and source.location(each) in nodes]
+        around = scope if is_method or not calls else blocks.scope_of(pipeline, source.location(scope))
+        for call in calls:
+            name = nodes[source.location(call)]
+            if _is_dropped_after_use(scope, around, call, name):
+                yield name, source.location(call), is_method
+
+
+def _learning(pipeline: Pipeline) -> Iterator[tuple[str, Location]]:
+    for call, node in own_calls(pipeline, "torch.nn."):
+        name = call.path.rpartition(".")[2]
+        first = node.args[0] if node.args else None
+        is_random = isinstance(first, ast.Call) and last_name(first.func) in RANDOM
+        if name in LEARNS and (is_random or name != "Parameter"):
+            yield name, call.location
+
+
+def _methods_of_pass(cls: ast.ClassDef) -> list[ast.FunctionDef]:
+    """`forward` of a network, and the methods that only it leads to."""
+    methods = {each.name: each for each in cls.body if isinstance(each, ast.FunctionDef)}
+    others = {name for name in methods if name.startswith(("__", "build", "init", "_init", "_build", "make", "_make"))}
+    for start in ("forward", "__init__"):
+        reached, pending = dict[str, ast.FunctionDef](), [start]
+        while pending:
+            name = pending.pop()
+            if name in methods and name not in reached and name not in (others - {start}):
+                reached[name] = methods[name]
+                pending.extend(_own_methods_in(methods[name]))
+        if start == "forward":
+            of_pass = reached
+    return [method for name, method in of_pass.items() if name not in reached]
+
+
+def _own_methods_in(method: ast.FunctionDef) -> Iterator[str]:
+    for node in walk(method):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            yield node.attr
+
+
+def _is_backward(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "backward"
+
+
+def _is_dropped_after_use(scope: ast.AST, around: ast.AST, call: ast.Call, name: str) -> bool:
+    """Whether a new layer is only called: at once, or through a name that nothing else reads."""
+    users = {id(node.func): node for node in walk(scope) if isinstance(node, ast.Call)}
+    owners = {id(node.value): node for node in walk(scope) if isinstance(node, ast.Attribute) and node.attr in MOVES}
+    made: ast.expr = call
+    while id(made) in owners and id(owners[id(made)]) in users:
+        made = users[id(owners[id(made)])]
+    if id(made) in users:
+        return name != "Parameter"
+    for node in walk(scope):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=bound)], value=value) if value is made:
+                return _is_only_used(around, bound, as_layer=name != "Parameter")
+            case _:
+                pass
+    return False
+
+
+def _is_only_used(around: ast.AST, name: str, *, as_layer: bool) -> bool:
+    """Whether a name is bound once and read at least once: as a layer that is called, or in computations."""
+    nodes = list(walk(around))
+    named = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    reads = [node for node in named if isinstance(node.ctx, ast.Load)]
+    if len(named) != len(reads) + 1 or not reads:
+        return False
+    if as_layer:
+        called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        return all(id(read) in called for read in reads)
+    kept = {id(node.value) for node in nodes if isinstance(node, ast.Assign | ast.Return | ast.Attribute | ast.keyword)}
+    kept |= {id(each) for node in nodes if isinstance(node, ast.Tuple | ast.List | ast.Dict) for each in walk(node)}
+    kept |= {id(e) for node in nodes if isinstance(node, ast.Call) and _hands_on(node) for e in node.args}
+    return not any(id(read) in kept for read in reads)
+
+
+def _hands_on(call: ast.Call) -> bool:
+    return HANDS_ON.search(last_name(call.func)) is not None
