@@ -1,4 +1,4 @@
-"""Seeds that are set again while a network is trained, so that each epoch, batch or row gets the same random numbers."""
+"""Seeds that are set again while a network is trained, so that epochs, batches or rows get the same random numbers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _in_functions(source: Source) -> Iterator[RepeatedSeed]:
                 continue
             for seed, module in _seeds_in(source, called.body, set()):
                 trains = last is None and _trains_after(called, seed)
-                draws = last is not None and call.lineno < last and any(_draws(node, module) for node in walk(called))
+                draws = last is not None and call.lineno <= last and any(_draws(node, module) for node in walk(called))
                 if trains or draws:
                     yield RepeatedSeed(source.location(seed), "call", source.location(call))
 
@@ -127,8 +127,13 @@ def _own_seeders(source: Source) -> dict[str, str]:
 def _is_constant(node: ast.expr, bound: set[str]) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int)
-    names = {each.id for each in walk(node) if isinstance(each, ast.Name)}
-    return isinstance(node, ast.Name) and node.id.isupper() and not names & bound
+    match node:
+        case ast.Name(id=name):
+            return name.isupper() and name not in bound
+        case ast.Attribute(value=ast.Name(id=owner), attr="seed"):
+            return owner != "self" and owner not in bound
+        case _:
+            return False
 
 
 def _bound_in(loop: Loop) -> set[str]:

@@ -1,7 +1,4 @@
-"""Random numbers start again: in each epoch, or in a resumed run, which repeats the order of rows and the dropout.
-
-A constant seed inside the training loop gives every epoch the same order of rows, the same crops and the same noise.
-A seed in `__getitem__` gives every row the same augmentation.
+"""A resumed run starts its random numbers again, and repeats the order of rows and the dropout of the first steps.
 
 The script sets its seed at the start, and the resumed process does so again: it shuffles as the first epoch did, uses
 the same augmentation and the same dropout masks. Interrupted often, a training sees the rows of the first steps again
@@ -23,16 +20,6 @@ and again and the last ones seldom. `lintrain probe --also checkpoint` measures 
             optimizer.step()
         torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, "last.pt")
 
-In each epoch:
-
-    for epoch in range(3):
-        torch.manual_seed(0)  # <- restarted-random-numbers
-        order = torch.randperm(len(features))
-        for rows in order.split(16):
-            optimizer.zero_grad()
-            criterion(net(features[rows]), targets[rows]).backward()
-            optimizer.step()
-
 ## Good
 
     start = 0
@@ -51,16 +38,6 @@ In each epoch:
         state = {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
         torch.save({**state, "random": torch.get_rng_state()}, "last.pt")
 
-and
-
-    torch.manual_seed(0)
-    for epoch in range(3):
-        order = torch.randperm(len(features))
-        for rows in order.split(16):
-            optimizer.zero_grad()
-            criterion(net(features[rows]), targets[rows]).backward()
-            optimizer.step()
-
 ## When it is fine
 
 A run without a seed has other random numbers each time, and a seed that contains the epoch has its own for each epoch:
@@ -75,32 +52,16 @@ None: the state of the generators can be saved, or the seed can be made from the
 PyTorch documentation, "Reproducibility"; `transformers.Trainer` saves `rng_state.pth` with each checkpoint.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-from lintrain.analysis import constant_seeds
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Targets, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
 
 
-class RestartedRandomNumbers(Rule):
-    level = Level.WARNING
-    keywords = "seed"
-    needs_training = False
-    judges_networks = True
-
-    def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.cached(constant_seeds.may_repeat_seed)
-
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for found in constant_seeds.repeated_seeds(pipeline.source):
-            place = "before the loop" if found.each == "round" else "once, at the start of the script"
-            yield self.finding(
-                found.location,
-                f"each {found.each} starts the same random numbers again",
-                related=[Related(found.repeats, "it repeats here", "loop")],
-                help=f"set the seed {place}, or make it from the epoch: `seed + epoch`",
-            )
+class RestartedRandomNumbers(EvidenceRule):
+    level = Level.NOTE
+    message = "the resumed run starts its random numbers again"
+    help_text = (
+        "save `torch.get_rng_state()` with the checkpoint and restore it, or seed with the epoch:"
+        " `torch.manual_seed(seed + epoch)`"
+    )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         resumed = evidence.checkpoint

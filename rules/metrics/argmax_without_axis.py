@@ -29,7 +29,7 @@ Over the rows of the batch:
     with torch.no_grad():
         for x, y in loader:
             hits += (net(x).argmax(0) == y).sum().item()  # <- argmax-without-axis
-    # raises RuntimeError: must match the size of tensor b
+    # raises RuntimeError: The size of tensor a (3) must match
 
 ## Good
 
@@ -134,10 +134,10 @@ class ArgmaxWithoutAxis(Rule[Claim]):
         yield from one_per_location(map(self._over_rows, chosen_rows.chosen_rows(pipeline.source)))
 
     def _over_rows(self, found: chosen_rows.ChosenRows) -> Finding[Claim]:
-        over = "over dimension 0 chooses a row for each class" if found.has_axis else "without an axis is one number"
+        chosen = "this is a row for each class" if found.has_axis else "`argmax` without an axis is one number"
         return self.finding(
             found.location,
-            f"the choice {over}, and not a class for each row",
+            f"{chosen}, and not a class for each row",
             related=[Related(found.compared, "compared with the class of each row", "metric")],
             help="choose along dimension 1",
         )
