@@ -125,6 +125,8 @@ class ClassAxisLayout(Rule):
                 continue
             if all(_has_classes_last(each, targets) for each in predictions):
                 found.setdefault(loss.location, self._report_classes_last(loss, predictions[0]))
+            elif targets and all(_has_flat_channel(each, predictions[0]) for each in targets):
+                found.setdefault(loss.location, self._report_channel(loss, targets[0]))
             elif targets and all(_is_row(each) for each in predictions):
                 finding = self._report_targets(loss, targets)
                 if finding is not None:
@@ -142,6 +144,15 @@ class ClassAxisLayout(Rule):
             f"`{loop_verdicts.callee_of(loss)}` expects classes in dimension 1 of logits {logits.shape}",
             related=related,
             help="move the classes to dimension 1 (`.transpose(1, 2)`), or flatten rows and tokens",
+        )
+
+    def _report_channel(self, loss: LossCall, target: Tensor) -> Finding:
+        made = target.made.location if target.made else None
+        return self.finding(
+            loss.location,
+            f"`{loop_verdicts.callee_of(loss)}`: targets of shape {target.shape} have an extra dimension",
+            related=[Related(made, "targets are created here", "target")] if made else [],
+            help="drop it with `.squeeze(1)`",
         )
 
     def _report_targets(self, loss: LossCall, targets: tuple[Tensor, ...]) -> Finding | None:
@@ -210,3 +221,10 @@ def _has_tokens_first(logits: Tensor, target: Tensor) -> bool:
 def _is_row(logits: Tensor) -> bool:
     """Whether logits are certainly `(N, C)`."""
     return logits.shape.rank == 2 and logits.shape.last not in {None, 1}
+
+
+def _has_flat_channel(target: Tensor, logits: Tensor) -> bool:
+    """Whether masks of classes `(N, 1, H, W)` have a channel, beside logits `(N, C, H, W)` of several classes."""
+    rank, classes = logits.shape.rank or 0, logits.shape.sizes[1:2]
+    is_mask = rank > 2 and target.shape.rank == rank and target.shape.sizes[1] == 1
+    return is_mask and target.kind == "int" and classes[0] not in {None, 1}

@@ -1,7 +1,7 @@
-"""The loss has class weights for another number of classes than the network gives.
+"""The loss has class weights for another number of classes than the network gives, or whole numbers as weights.
 
-A cross-entropy with `weight` needs one number for each class of its input. With more or fewer, it raises a
-RuntimeError at the first batch.
+A cross-entropy with `weight` needs one number for each class of its input, of the type of its input. With more or
+fewer, or with whole numbers, it raises a RuntimeError at the first batch.
 
 ## Bad
 
@@ -12,6 +12,16 @@ RuntimeError at the first batch.
         optimizer.step()
 
     # raises RuntimeError: weight tensor should be defined either for all 3 classes or no classes
+
+and
+
+    weighted = nn.CrossEntropyLoss(weight=torch.tensor([1, 2, 2]))
+    for x, y in loader:
+        optimizer.zero_grad()
+        weighted(net(x), y).backward()  # <- class-weight-count
+        optimizer.step()
+
+    # raises RuntimeError: expected scalar type Float but found Long
 
 ## Good
 
@@ -50,7 +60,7 @@ from lintrain.pipeline.values.python import Sequence, Value, literal
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
-RAISED = "weight tensor should be defined"
+RAISED = ("weight tensor should be defined", "expected scalar type Float but found Long")
 WEIGHTED = frozenset({"cross_entropy", "nll_loss"})
 
 
@@ -65,6 +75,8 @@ class ClassWeightCount(Rule):
         weight = call.options.get("weight")
         if call.name not in WEIGHTED or weight is None or call.prediction is None:
             return None
+        if isinstance(weight, Tensor) and weight.kind == "int":
+            return self._report_whole(call, weight)
         count, classes = _length_of(weight), _classes_of(call.prediction.value)
         if count is None or classes is None or count == classes:
             return None
@@ -76,16 +88,24 @@ class ClassWeightCount(Rule):
             help=f"pass {classes} weights, one for each class",
         )
 
+    def _report_whole(self, call: LossCall, weight: Tensor) -> Finding:
+        return self.finding(
+            call.location,
+            "the class weights are whole numbers, but the loss multiplies floats by them",
+            related=[Related(weight.origin, "whole numbers", "weights")] if weight.origin else [],
+            help="make them floats: `torch.tensor([1.0, 2.0])`, or `.float()`",
+        )
+
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        if location := evidence.failed_place(RAISED):
+        if location := evidence.failed_place(*RAISED):
             yield self.finding(
                 location,
-                "the loss has another number of class weights than of classes",
-                help="pass one weight for each class",
+                "the loss refuses its class weights: their number, or their type",
+                help="pass one weight for each class, as floats",
             )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if (stage := evidence.failed_with(RAISED)) is not None:
+        if (stage := evidence.failed_with(*RAISED)) is not None:
             return Verdict.confirmed(f"the {stage.name} stage failed: 1 loss refused its weights")
         loop = evidence.loop
         if loop is None or not loop.steps:
@@ -105,6 +125,8 @@ def _classes_of(scores: Value) -> int | None:
     if not isinstance(scores, Tensor):
         return None
     sizes = scores.shape.sizes
+    if scores.shape.is_open and len(sizes) == 1 and scores.made is not None and scores.made.name == "linear":
+        return sizes[0]
     if scores.shape.rank is not None and len(sizes) > 1:
         return sizes[1] if (sizes[1] or 0) > 0 else None
     labels = literal(scores.model.num_labels) if isinstance(scores.model, Model) and not sizes else None

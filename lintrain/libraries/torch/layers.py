@@ -92,8 +92,17 @@ def through(call: Call, module: Module, given: Value) -> Value:
             else _plain(call, module)
         )
     if not module.path.startswith("torch.nn."):
-        return _plain(call, module)
+        return _ready_made(call, module)
     return replace(_after(module, before, call), model=module, text=call.text, origin=call.location)
+
+
+def _ready_made(call: Call, module: Module) -> Tensor:
+    """What a classifier of torchvision gives: one number for each of the classes that it was made for."""
+    is_plain = module.path.count(".") == 2 and not module.attributes and OPEN not in module.arguments
+    classes = integer(module.arguments.get("num_classes", Unknown())) if is_plain else None
+    if classes is None or not any(pattern.search(module.name) for pattern, _ in HEAD_OF):
+        return _plain(call, module)
+    return replace(_plain(call, module), shape=Shape((None, classes), False), kind="float")
 
 
 def _plain(call: Call, module: Module) -> Tensor:

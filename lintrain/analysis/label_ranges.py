@@ -1,0 +1,93 @@
+"""The class numbers that the labels of a loss have, where the code that makes them says it."""
+
+from __future__ import annotations
+
+import ast
+
+from lintrain.analysis import expressions
+from lintrain.model.location import Location
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.model import Tensor
+from lintrain.source.nodes import walk
+from lintrain.startup.lazy_dataclass import dataclass
+
+CLASSES = {
+    "MNIST": 10, "FashionMNIST": 10, "KMNIST": 10, "QMNIST": 10, "CIFAR10": 10, "CIFAR100": 100, "SVHN": 10,
+    "Flowers102": 102, "Food101": 101, "StanfordCars": 196, "GTSRB": 43, "EuroSAT": 10, "DTD": 47, "FGVCAircraft": 100,
+    "Country211": 211, "SUN397": 397, "Imagenette": 10, "FER2013": 7, "PCAM": 2, "OxfordIIITPet": 37, "Places365": 365,
+}  # fmt: skip
+"""The numbers of classes of data sets of torchvision 0.28, whose labels count from 0."""
+
+LETTERS = {"letters": (1, 26), "balanced": (0, 46), "bymerge": (0, 46), "byclass": (0, 61), "digits": (0, 9)}
+"""The labels of the splits of EMNIST."""
+
+DEFAULT_IGNORED = -100
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRange:
+    """The least and the largest class number of some labels, and where they are made."""
+
+    least: int
+    most: int
+    made: Location
+
+
+def range_of(pipeline: Pipeline, labels: Tensor, ignored: object) -> LabelRange | None:
+    """The class numbers of labels that nothing has changed since they were made; None where they are not known."""
+    made = labels.made
+    if made is None or made.location is None or made.name != "data":
+        return None
+    found = expressions.call_at(pipeline, made.location)
+    tree = ast.parse(found.code, mode="eval").body if found is not None else None
+    if not isinstance(tree, ast.Call):
+        return None
+    bounds = _of_call(tree, DEFAULT_IGNORED if not isinstance(ignored, int) else ignored)
+    return LabelRange(*bounds, made.location) if bounds is not None else None
+
+
+def _of_call(call: ast.Call, ignored: int) -> tuple[int, int] | None:
+    name = ast.unparse(call.func).rpartition(".")[2]
+    given = {each.arg: each.value for each in call.keywords}
+    if name == "randint":
+        return _of_random(call)
+    if name in {"tensor", "LongTensor"} and len(call.args) == 1:
+        return _of_numbers(call.args[0], ignored)
+    if "target_transform" in given or None in given:
+        return None
+    if name == "EMNIST":
+        split = given.get("split", call.args[1] if len(call.args) > 1 else None)
+        return LETTERS.get(str(split.value)) if isinstance(split, ast.Constant) else None
+    return (0, CLASSES[name] - 1) if name in CLASSES else None
+
+
+def _of_random(call: ast.Call) -> tuple[int, int] | None:
+    """`randint(high, sizes)` and `randint(low, high, sizes)` of torch; so many that all numbers are among them."""
+    numbers = [_number(each) for each in call.args if not isinstance(each, ast.Tuple | ast.List)]
+    if None in numbers or len(numbers) not in {1, 2} or any(each.arg in {"low", "high"} for each in call.keywords):
+        return None
+    low, high = (0, numbers[0]) if len(numbers) == 1 else numbers
+    return (low, high - 1) if low is not None and high is not None and low < high else None
+
+
+def _of_numbers(node: ast.expr, ignored: int) -> tuple[int, int] | None:
+    if not isinstance(node, ast.List | ast.Tuple):
+        return None
+    leaves = [each for each in walk(node) if not isinstance(each, ast.List | ast.Tuple | ast.Load)]
+    numbers = [_number(each) for each in leaves if isinstance(each, ast.Constant | ast.UnaryOp)]
+    signed = {id(each.operand) for each in leaves if isinstance(each, ast.UnaryOp)}
+    plain = [_number(each) for each in leaves if isinstance(each, ast.expr) and id(each) not in signed]
+    known = [each for each in plain if each is not None and each != ignored]
+    return (min(known), max(known)) if known and None not in numbers and None not in plain else None
+
+
+def _number(node: ast.AST) -> int | None:
+    match node:
+        case ast.Constant(value=bool()):
+            return None
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
+            return -value
+        case _:
+            return None

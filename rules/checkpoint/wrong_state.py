@@ -1,0 +1,73 @@
+"""A checkpoint does not hold, or is not given, the state that the script means.
+
+`torch.save(model.state_dict, path)` without the brackets saves a method and with it the whole object: code that loads
+it as weights fails. `load_state_dict` takes what `torch.load` gives, not the name of a file. An entry that was saved
+by another key raises a KeyError when the training is resumed.
+
+## Bad
+
+    net.load_state_dict("net.pt")  # <- wrong-state
+    # raises TypeError
+
+The brackets are missing:
+
+    torch.save(net.state_dict, "net.pt")  # <- wrong-state
+
+Another key:
+
+    def resume(path):
+        saved = torch.load(path)
+        net.load_state_dict(saved["model"])  # <- wrong-state
+        return saved["epoch"]
+
+    torch.save({"net": net.state_dict(), "epoch": 1}, "net.pt")
+    resume("net.pt")
+    # raises KeyError: 'model'
+
+## Good
+
+    torch.save({"net": net.state_dict(), "epoch": 1}, "net.pt")
+    saved = torch.load("net.pt")
+    net.load_state_dict(saved["net"])
+
+## When it is fine
+
+The content of a file that another script wrote:
+
+    torch.save({"net": net.state_dict(), "epoch": 1}, "net.pt")
+
+    def from_teacher(path):
+        net.load_state_dict(torch.load(path)["teacher"])
+
+## Fix
+
+None: which of the keys is meant is not certain.
+
+## References
+
+PyTorch documentation, "Saving and loading models".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import checkpoints
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
+
+
+class WrongState(Rule):
+    level = Level.ERROR
+    keywords = "state_dict"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return bool(checkpoints.wrong_states(source))
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(map(self._report, checkpoints.wrong_states(pipeline.source)))
+
+    def _report(self, found: checkpoints.WrongState) -> Finding:
+        saved = [Related(found.other, "saved here", "saved")] if found.other else []
+        return self.finding(found.location, found.problem, related=saved, help=found.remedy)

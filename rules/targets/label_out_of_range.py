@@ -1,0 +1,104 @@
+"""The labels have numbers that the network has no score for.
+
+A cross-entropy takes a label as the position of a score. A label of -1, or one as large as the number of scores, raises
+an IndexError on a CPU and stops the GPU with an assertion. Labels that count from 1 need one to be subtracted.
+
+## Bad
+
+    labels = torch.randint(1, 4, (96,))
+    for epoch in range(3):
+        optimizer.zero_grad()
+        criterion(net(features), labels).backward()  # <- label-out-of-range
+        optimizer.step()
+
+    # raises IndexError: Target 3 is out of bounds
+
+## Good
+
+    labels = torch.randint(1, 4, (96,))
+    for epoch in range(3):
+        optimizer.zero_grad()
+        criterion(net(features), labels - 1).backward()
+        optimizer.step()
+
+## When it is fine
+
+The label that the loss ignores, and a network with more scores than labels:
+
+    labels = torch.tensor([0, 1, -100])
+    for epoch in range(3):
+        optimizer.zero_grad()
+        criterion(net(features[:3]), labels).backward()
+        optimizer.step()
+
+## Fix
+
+None: either the labels or the last layer may be wrong.
+
+## References
+
+PyTorch documentation, `torch.nn.CrossEntropyLoss`: a target is a class index in [0, C).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import label_ranges, loop_verdicts
+from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.python import ABSENT, literal
+from lintrain.pipeline.values.training import LossCall
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
+
+RAISED = ("is out of bounds", "t >= 0 && t < n_classes")
+
+
+class LabelOutOfRange(Rule):
+    level = Level.ERROR
+    keywords = "cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss"
+    needs_training = False
+    judges_networks = True
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        losses = loop_verdicts.losses_called(pipeline, "cross_entropy", "nll_loss")
+        yield from one_per_location(found for loss in losses if (found := self._judge(pipeline, loss)) is not None)
+
+    def _judge(self, pipeline: Pipeline, loss: LossCall) -> Finding | None:
+        given = loop_verdicts.tensors_given(loss)
+        targets = loop_verdicts.tensors_given(loss, "target")
+        classes = {_classes_of(each) for each in given}
+        ranges = {
+            label_ranges.range_of(pipeline, each, literal(loss.options.get("ignore_index", ABSENT))) for each in targets
+        }
+        if len(classes) != 1 or len(ranges) != 1:
+            return None
+        (count,), (found,) = classes, ranges
+        if count is None or found is None or (found.least >= 0 and found.most < count):
+            return None
+        return self.finding(
+            loss.location,
+            f"labels go from {found.least} to {found.most}, but there are scores of {count} classes",
+            related=[Related(found.made, "the labels come from here", "labels")],
+            help=f"labels have to be 0 to {count - 1}, or the last layer needs more outputs",
+        )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        if location := evidence.failed_place(*RAISED):
+            yield self.finding(location, "a label has a number that the network has no score for")
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if (stage := evidence.failed_with(*RAISED)) is not None:
+            return Verdict.confirmed(f"the {stage.name} stage failed: 1 loss refused its labels")
+        loop = evidence.loop
+        if loop is None or not loop.steps:
+            return Verdict.inconclusive(evidence.without_loop)
+        return Verdict.refuted(f"{loop.steps} steps ran with these labels", steps=loop.steps)
+
+
+def _classes_of(scores: Tensor) -> int | None:
+    """The number of classes that a batch of scores is for."""
+    sizes = scores.shape.sizes
+    if scores.shape.is_open and len(sizes) == 1 and scores.made is not None and scores.made.name == "linear":
+        return sizes[0]
+    is_batch = (scores.shape.rank or 0) > 1
+    return sizes[1] if is_batch and (sizes[1] or 0) > 0 else None
