@@ -1,4 +1,4 @@
-"""Dropout that a network computes by a function, which `eval()` reaches only through an argument or a condition."""
+"""Dropout that `eval()` does not reach: by a function without the mode, or by a layer that is built in the pass."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ ON_PURPOSE = lazy_pattern(
 OWN = lazy_pattern(r"drop_?out|drop_?path|drop_?connect|stochastic_?depth", re.IGNORECASE)
 """Names of dropout that a project writes itself."""
 
+BUILT = lazy_pattern(r"^(?:torch\.)?nn\.(?:Alpha)?Dropout[123]?d?$|^(?:Alpha)?Dropout[123]?d?$")
+"""Layers of torch that drop."""
+
 DRAWS = frozenset({"rand", "rand_like", "bernoulli", "bernoulli_", "uniform_", "random_"})
 
 
@@ -72,6 +75,10 @@ def _in_methods(source: Source) -> Iterator[Dropout]:
             continue
         for call in _free_calls(method.body):
             code = ast.unparse(call.func)
+            if isinstance(call.func, ast.Call) and BUILT.search(ast.unparse(call.func.func)):
+                # A layer that is built in the pass is in train mode, whatever the mode of the network is.
+                yield Dropout(source.location(call), ast.unparse(call.func.func), takes_mode=False)
+                continue
             name = meant.get(code) or _functional(code, meant)
             if name in FUNCTIONAL and _drops_always(call, name):
                 yield Dropout(source.location(call), code, takes_mode=True)

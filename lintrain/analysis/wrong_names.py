@@ -174,7 +174,10 @@ def rounded_logits(pipeline: Pipeline) -> Iterator[RoundedLogits]:
     for loss in pipeline.losses:
         if loss.name == "binary_cross_entropy_with_logits" and loss.prediction is not None:
             source = pipeline.source_of(loss.location)
-            yield from _rounded_in(source, blocks.scope_of(pipeline, loss.location), _written_name(loss), loss.location)
+            scope = blocks.scope_of(pipeline, loss.location)
+            yield from _rounded_in(source, scope, _written_name(loss), loss.location)
+            yield from _rounded_by_function(source, scope, _written_name(loss), loss.location)
+            yield from _rounded_calls(source, loss)
     source = pipeline.source
     for call in source.nodes_of(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_cross_entropy_with_logits"):
@@ -182,6 +185,37 @@ def rounded_logits(pipeline: Pipeline) -> Iterator[RoundedLogits]:
             given = next((each.value for each in call.keywords if each.arg == "logits"), None)
             if isinstance(given, ast.Name):
                 yield from _rounded_in(source, blocks.scope_of(pipeline, location), given.id, location)
+
+
+def _rounded_by_function(source: Source, scope: ast.AST, name: str, loss: Location) -> Iterator[RoundedLogits]:
+    """Where a function of the file, which the scope of a loss gives its logits, rounds the parameter."""
+    functions = {each.name: each for each in source.tree.body if isinstance(each, ast.FunctionDef)}
+    if not functions or not name or name in source.once(_rounded_names, scope)[1]:
+        return
+    for call in walk(scope):
+        called = functions.get(call.func.id) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None
+        if called is None or not isinstance(call, ast.Call) or "sigmoid" in ast.unparse(called):
+            continue
+        for parameter, given in zip(called.args.args, call.args, strict=False):
+            if isinstance(given, ast.Name) and given.id == name:
+                # One that other code calls with probabilities is right for these.
+                calls = [each for each in source.nodes_of(ast.Call) if ast.unparse(each.func) == called.name]
+                yield from _rounded_in(source, called, parameter.arg, loss) if len(calls) == 1 else ()
+
+
+def _rounded_calls(source: Source, loss: LossCall) -> Iterator[RoundedLogits]:
+    """Where a file rounds what the same attribute gives that a loss reads: `self.net(x)`."""
+    text = loss.prediction.text if loss.prediction else ""
+    found = OWN_NETWORK.match(text)
+    if found is None or "igmoid" in source.text:
+        return
+    for node in source.nodes_of(ast.Compare, ast.Call):
+        rounded = _rounded(node)
+        if isinstance(rounded, ast.Call) and ast.unparse(rounded.func) == found[1]:
+            yield RoundedLogits(source.location(node), found[1], loss.location)
+
+
+OWN_NETWORK = lazy_pattern(r"(self\.\w+)\(")
 
 
 def _written_name(loss: LossCall) -> str:

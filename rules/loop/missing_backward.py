@@ -82,7 +82,8 @@ READS_ONLY = lazy_pattern(
 
 HARMLESS = lazy_pattern(
     r"(^|\.)(print|log\w*|update|set_\w+|write|add_scalar|append|debug|info|to|item|size|numel|items|keys|values|pop|get|"
-    r"bool|float|long|int|half|cuda|cpu|numpy|tolist|squeeze|unsqueeze|view|reshape|permute|transpose|detach)$"
+    r"bool|float|long|int|half|cuda|cpu|numpy|tolist|squeeze|unsqueeze|view|reshape|permute|transpose|detach|argmax|max|"
+    r"sum|mean|eq|softmax|log_softmax|sigmoid|view_as)$"
 )
 """Methods of dictionaries, tensors and logs."""
 

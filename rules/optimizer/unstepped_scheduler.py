@@ -294,7 +294,9 @@ def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
     given_away = [event.subject for event in pipeline.acts(Act.ESCAPE) if isinstance(event.subject, Instance)]
     if owner.bases or owner.keywords or any(value.cls.node is owner for value in given_away):
         return None
-    if all(event.uncalled for event in pipeline.acts(Act.STEP)):  # another script creates the objects of this class
+    steps = pipeline.acts(Act.STEP)
+    # Another script creates the objects of this class, and may step between epochs if it goes through them itself.
+    if all(event.uncalled for event in steps) and any(len(event.loops) < 2 for event in steps):
         return None
     read_only = pipeline.cached(_read_only, None)
     for node in script_text.every_node(pipeline):

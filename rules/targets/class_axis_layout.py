@@ -219,8 +219,10 @@ def _has_tokens_first(logits: Tensor, target: Tensor) -> bool:
 
 
 def _is_row(logits: Tensor) -> bool:
-    """Whether logits are certainly `(N, C)`."""
-    return logits.shape.rank == 2 and logits.shape.last not in {None, 1}
+    """Whether logits are `(N, C)`, or come out of a linear layer with axes that are not known before the classes."""
+    is_linear = logits.shape.is_open and logits.made is not None and logits.made.name == "linear"
+    is_single = len(logits.shape.sizes) == 1 and is_linear
+    return (logits.shape.rank == 2 or is_single) and logits.shape.last not in {None, 1}
 
 
 def _has_flat_channel(target: Tensor, logits: Tensor) -> bool:

@@ -66,13 +66,14 @@ WEIGHTED = frozenset({"cross_entropy", "nll_loss"})
 
 class ClassWeightCount(Rule):
     level = Level.ERROR
-    keywords = "weight"
+    keywords = "cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(found for call in pipeline.losses if (found := self._judge(call)) is not None)
 
     def _judge(self, call: LossCall) -> Finding | None:
-        weight = call.options.get("weight")
+        # The first setting of the module; a function gets its input there.
+        weight = call.options.get("weight", None if "input" in call.options else call.options.get("0"))
         if call.name not in WEIGHTED or weight is None or call.prediction is None:
             return None
         if isinstance(weight, Tensor) and weight.kind == "int":
