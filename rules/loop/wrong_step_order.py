@@ -206,11 +206,23 @@ def _cleared_before(pipeline: Pipeline, training: training_loops.TrainingLoop, s
         if event.act is Act.BACKWARD:
             return None
         concerned = iterations.concerns(pipeline, event, step.subject)
+        if concerned is None and event.act is Act.ZERO_GRAD and _is_only_network(pipeline, training, event):
+            concerned = True
         if concerned is None or (concerned and event.act is Act.STEP):
             return None
         if concerned:
             return event
     return None
+
+
+def _is_only_network(pipeline: Pipeline, training: training_loops.TrainingLoop, cleared: Event) -> bool:
+    """Whether `model.zero_grad()` clears the only network that a loop runs, which has one optimizer and one loss."""
+    inside = pipeline.events_in(training.loop)
+    passes = [event for event in inside if event.act is Act.FORWARD]
+    steps = [event for event in inside if event.act is Act.STEP]
+    backwards = [event for event in inside if event.act is Act.BACKWARD]
+    is_alone = bool(passes) and len(steps) == len(backwards) == 1
+    return is_alone and all(event.subject is cleared.subject for event in passes)
 
 
 MOST_STEPS = 64
