@@ -79,10 +79,10 @@ class RepeatedSeed(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for found in constant_seeds.repeated_seeds(pipeline.source):
-            place = "before the loop" if found.each == "round" else "once, at the start of the script"
+            where = "before the loop" if found.each == "round" else "once, at the start of the script"
             yield self.finding(
                 found.location,
                 f"each {found.each} starts the same random numbers again",
                 related=[Related(found.repeats, "it repeats here", "loop")],
-                help=f"set the seed {place}, or make it from the epoch: `seed + epoch`",
+                help=f"set the seed {where}, or make it from the epoch: `seed + epoch`",
             )

@@ -206,7 +206,9 @@ COMPUTES_LOSS = lazy_pattern(r"(?:^|[._])(?:loss\w*|criterion\w*|crit)$")
 
 
 def _is_harmless(pipeline: Pipeline, event: Event) -> bool:
-    callee = pipeline.code(event.location).partition("(")[0]
+    code = pipeline.code(event.location)
+    # `(a == b).sum()` calls what stands behind its brackets.
+    callee = code.partition("(")[0] if not code.startswith("(") else code.removesuffix("()")
     if HARMLESS.search(callee) or (pipeline.source.is_partial and COMPUTES_LOSS.search(callee)):
         return True
     paths = pipeline.cached(_paths, pipeline).get(event.location, ())
