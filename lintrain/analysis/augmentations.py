@@ -42,7 +42,7 @@ def augmented_data(source: Source) -> list[AugmentedData]:
 def _augmented_data(source: Source) -> list[AugmentedData]:
     if not source.contains(r"\btransforms?\b|Compose\(") or source.contains(ON_PURPOSE):
         return []
-    names = (*source.nodes_of(ast.Name), *source.nodes_of(ast.Attribute))
+    names: list[ast.Name | ast.Attribute] = [*source.nodes_of(ast.Name), *source.nodes_of(ast.Attribute)]
     stored = Counter(ast.unparse(each) for each in names if isinstance(each.ctx, ast.Store))
     # A name that is bound twice may be another transform in another function or branch.
     made = {name: location for name, location in _random_transforms(source).items() if stored[name] == 1}

@@ -38,7 +38,7 @@ def _chosen_rows(source: Source) -> list[ChosenRows]:
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = list(_own_nodes(scope))
         values = _values_of(nodes)
-        for node in nodes:
+        for node in (each for each in nodes if isinstance(each, ast.expr)):
             for chosen, target in _comparisons(node):
                 call = _choice(_followed(chosen, values))
                 scores = _followed(_scores_of(call), values) if call is not None else None

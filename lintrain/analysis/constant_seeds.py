@@ -58,14 +58,18 @@ def _repeated_seeds(source: Source) -> list[RepeatedSeed]:
     return list({each.location: each for each in found}.values())
 
 
+def _loops(source: Source) -> list[Loop]:
+    return [*source.nodes_of(ast.For), *source.nodes_of(ast.While)]
+
+
 def _in_loops(source: Source) -> Iterator[RepeatedSeed]:
-    """Seeds that stand in the body of a loop, before random numbers that its training uses."""
-    for loop in source.nodes_of(ast.For, ast.While):
+    """Seeds in the body of a loop, before random numbers that its training uses."""
+    for loop in _loops(source):
         last = _last_backward(loop)
         if last is None or _builds(loop):
             continue
         for call, module in _seeds_in(source, loop.body, _bound_in(loop)):
-            drawn = [node.lineno for node in walk(loop) if _draws(node, module)]
+            drawn = [node.lineno for node in _calls_in(loop) if _draws(node, module)]
             if any(call.lineno < line < last for line in drawn) or _is_shuffled(source, loop, call):
                 yield RepeatedSeed(source.location(call), "round", source.location(loop))
 
@@ -73,11 +77,11 @@ def _in_loops(source: Source) -> Iterator[RepeatedSeed]:
 def _in_functions(source: Source) -> Iterator[RepeatedSeed]:
     """Seeds in functions that a loop calls in each round: one that trains an epoch, or one that draws numbers."""
     functions = {each.name: each for each in source.nodes_of(ast.FunctionDef)}
-    for loop in source.nodes_of(ast.For, ast.While):
+    for loop in _loops(source):
         if _builds(loop):
             continue
         last = _last_backward(loop)
-        for call in (node for statement in _plain(loop.body) for node in walk(statement)):
+        for call in (node for statement in _plain(loop.body) for node in _calls_in(statement)):
             called = functions.get(_name_of(call))
             if called is None or called.name == "__init__" or _builds(called):
                 continue
@@ -93,7 +97,7 @@ def _for_rows(source: Source) -> Iterator[RepeatedSeed]:
     for function in source.nodes_of(ast.FunctionDef):
         if function.name == "__getitem__":
             for call, module in _seeds_in(source, function.body, set()):
-                drawn = [node for node in walk(function) if _draws(node, module) and node.lineno > call.lineno]
+                drawn = [node for node in _calls_in(function) if _draws(node, module) and node.lineno > call.lineno]
                 if isinstance(call.args[0], ast.Constant) and drawn:
                     yield RepeatedSeed(source.location(call), "row", source.location(drawn[0]))
 
@@ -147,6 +151,10 @@ def _plain(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _plain(statement.body)
         elif not isinstance(statement, ast.If | ast.With | ast.Try | Function | ast.ClassDef):
             yield statement
+
+
+def _calls_in(scope: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in walk(scope) if isinstance(node, ast.Call))
 
 
 def _name_of(node: ast.AST) -> str:

@@ -41,8 +41,8 @@ ON_PURPOSE = lazy_pattern(
 OWN = lazy_pattern(r"drop_?out|drop_?path|drop_?connect|stochastic_?depth", re.IGNORECASE)
 """Names of dropout that a project writes itself."""
 
-BUILT = lazy_pattern(r"^(?:torch\.)?nn\.(?:Alpha)?Dropout[123]?d?$|^(?:Alpha)?Dropout[123]?d?$")
-"""Layers of torch that drop."""
+BUILT = lazy_pattern(r"^(?:torch\.)?nn\.(?:Alpha)?Dropout[123]?d?$")
+"""Layers of torch that drop; those of flax have the same names, and are built in the pass."""
 
 DRAWS = frozenset({"rand", "rand_like", "bernoulli", "bernoulli_", "uniform_", "random_"})
 
@@ -75,7 +75,7 @@ def _in_methods(source: Source) -> Iterator[Dropout]:
             continue
         for call in _free_calls(method.body):
             code = ast.unparse(call.func)
-            if isinstance(call.func, ast.Call) and BUILT.search(ast.unparse(call.func.func)):
+            if isinstance(call.func, ast.Call) and _is_built_layer(source, call, call.func):
                 # A layer that is built in the pass is in train mode, whatever the mode of the network is.
                 yield Dropout(source.location(call), ast.unparse(call.func.func), takes_mode=False)
                 continue
@@ -142,6 +142,12 @@ def _free_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
         if isinstance(node, ast.Call):
             yield node
         pending.extend(ast.iter_child_nodes(node))
+
+
+def _is_built_layer(source: Source, call: ast.Call, made: ast.Call) -> bool:
+    """Whether a call is that of a dropout layer of torch which is built there."""
+    is_plain = len(call.args) == 1 and not call.keywords and not source.contains(r"\b(?:flax|jax)\b")
+    return is_plain and BUILT.search(ast.unparse(made.func)) is not None
 
 
 def _ends_early(method: Function) -> bool:

@@ -39,6 +39,7 @@ def may_renew(source: Source) -> bool:
 def renewed(pipeline: Pipeline) -> Iterator[tuple[str, Location, bool]]:
     """The layers that each pass builds, uses and drops: the class, where, and whether a network's method does it."""
     source = pipeline.source
+    passes: list[tuple[ast.FunctionDef | ast.For, bool]]
     passes = [(method, True) for cls in networks_of(source) for method in _methods_of_pass(cls)]
     passes += [(loop, False) for loop in source.nodes_of(ast.For) if any(map(_is_backward, walk(loop)))]
     nodes = {location: name for name, location in _learning(pipeline)} if passes else {}
