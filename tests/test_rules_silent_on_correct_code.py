@@ -85,7 +85,7 @@ def test_a_shared_weight_is_no_new_part() -> None:
                 self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
 
             def forward(self, x):
-                return self.last(self.first(x))
+                return self.last(F.relu(self.first(x)))
 
         tied = Tied()
         optimizer = torch.optim.Adam(tied.parameters())

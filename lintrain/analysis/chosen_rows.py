@@ -84,8 +84,9 @@ def _comparisons(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             sides = _bare(left), _bare(right)
         case _:
             return
-    yield sides
-    yield sides[::-1]
+    one, other = sides
+    yield one, other
+    yield other, one
 
 
 def _bare(node: ast.expr) -> ast.expr:
@@ -158,7 +159,9 @@ def _are_given_rows(source: Source, function: ast.FunctionDef, scores: str, targ
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = list(_own_nodes(scope))
         calls = [each for each in nodes if isinstance(each, ast.Call) and ast.unparse(each.func) == function.name]
-        values = _values_of(nodes) if calls else {}
+        if not calls:
+            continue
+        values = _values_of(nodes)
         for call in calls:
             given = dict(zip(names, call.args, strict=False))
             given |= {each.arg: each.value for each in call.keywords if each.arg}

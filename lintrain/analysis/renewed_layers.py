@@ -65,6 +65,7 @@ def _methods_of_pass(cls: ast.ClassDef) -> list[ast.FunctionDef]:
     """`forward` of a network, and the methods that only it leads to."""
     methods = {each.name: each for each in cls.body if isinstance(each, ast.FunctionDef)}
     others = {name for name in methods if name.startswith(("__", "build", "init", "_init", "_build", "make", "_make"))}
+    of_pass = reached = dict[str, ast.FunctionDef]()
     for start in ("forward", "__init__"):
         reached, pending = dict[str, ast.FunctionDef](), [start]
         while pending:

@@ -213,7 +213,6 @@ TORCH = lazy_pattern(
     r"\btorch\b|(?<!tf\.)\bnn\.|\bF\.[a-z]|\boptim\.|\.backward\(|zero_grad|\.parameters\(|requires_grad|\.detach\(|no_grad"
     r"|\bcriterion\w*\(|\.eval\(\)|\.cuda\(|\bdef forward\(self\b|\bDataLoader\b"
     r"|\bVariable\(|load_state_dict|\b(?:opt|optim|optimi[sz]er|scheduler)\w*\.step\("
-    r"|\b(?:train|val|valid|test|data)_?loader\b"
 )
 LIGHTNING = lazy_pattern(r"\bLightning|\bpl\.|\btrainer\.(?:fit|validate|test)\(|\bTrainer\([^)]{0,500}\bmax_epochs=")
 HUB_ROWS = lazy_pattern(r"\b(?:Iterable)?Dataset\.(?:from_|load_)")

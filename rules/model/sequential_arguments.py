@@ -77,6 +77,7 @@ LAYERS_OF_KERAS = r"\b(?:Dense|Conv[123]D|LSTM|GRU|Flatten|MaxPooling[123]D)\s*\
 class SequentialArguments(Rule):
     level = Level.ERROR
     keywords = "Sequential"
+    needs_training = False
     judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

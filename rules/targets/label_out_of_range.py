@@ -100,5 +100,5 @@ def _classes_of(scores: Tensor) -> int | None:
     sizes = scores.shape.sizes
     if scores.shape.is_open and len(sizes) == 1 and scores.made is not None and scores.made.name == "linear":
         return sizes[0]
-    is_batch = (scores.shape.rank or 0) > 1
-    return sizes[1] if is_batch and (sizes[1] or 0) > 0 else None
+    classes = sizes[1] if (scores.shape.rank or 0) > 1 and len(sizes) > 1 else None
+    return classes if (classes or 0) > 0 else None
