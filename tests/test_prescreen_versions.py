@@ -144,7 +144,7 @@ def test_a_file_of_torch_alone_that_trains_nothing_is_not_read(monkeypatch: pyte
 
 
 SWAPPED = "import torch\ndef split(heads):\n    rows, steps = heads.shape\n    return heads.view(steps, rows)\n"
-NETWORK = "from torch import nn\nnet = nn.Sequential(nn.Linear(8, 16),\n    nn.Linear(8, 3))\n"
+NETWORK = "from torch import nn\nnet = nn.Sequential(nn.Linear(8, 16), nn.ReLU(),\n    nn.Linear(8, 3))\n"
 
 
 @pytest.mark.parametrize(("code", "found"), [(SWAPPED, "view-for-permute"), (NETWORK, "shape-mismatch")])
