@@ -34,8 +34,12 @@ def chosen_rows(source: Source) -> list[ChosenRows]:
 
 
 def _chosen_rows(source: Source) -> list[ChosenRows]:
+    lines = [call.lineno for call in source.nodes_of(ast.Call) if _is_choice(call)]
+    if not lines:
+        return []
+    functions = (each for each in source.nodes_of(ast.FunctionDef) if _holds_one(each, lines))
     found = list[ChosenRows]()
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    for scope in (source.tree, *functions):
         nodes = list(_own_nodes(scope))
         values = _values_of(nodes)
         for node in (each for each in nodes if isinstance(each, ast.expr)):
@@ -47,6 +51,21 @@ def _chosen_rows(source: Source) -> list[ChosenRows]:
                 if _are_of_rows(source, scope, scores, target.id, values):
                     found.append(ChosenRows(source.location(call), source.location(node), _axis_of(call) is not None))
     return found
+
+
+def _is_choice(call: ast.Call) -> bool:
+    """Whether a call chooses along the first axis, or among all scores."""
+    match call.func:
+        case ast.Attribute(attr="argmax"):
+            return _axis_of(call) in {0, None}
+        case ast.Attribute(attr="max"):
+            return _axis_of(call) == 0
+        case _:
+            return False
+
+
+def _holds_one(function: ast.FunctionDef, lines: list[int]) -> bool:
+    return any(function.lineno <= line <= (function.end_lineno or line) for line in lines)
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
@@ -107,9 +126,9 @@ def _choice(node: ast.expr) -> ast.Call | None:
     """The call that chooses among scores along the first axis, or among all of them."""
     match _bare(node):
         case ast.Subscript(value=ast.Call(func=ast.Attribute(attr="max")) as call, slice=ast.Constant(value=1)):
-            return call if _axis_of(call) == 0 else None
+            return call if _is_choice(call) else None
         case ast.Call(func=ast.Attribute(attr="argmax")) as call:
-            return call if _axis_of(call) in {0, None} else None
+            return call if _is_choice(call) else None
         case _:
             return None
 
