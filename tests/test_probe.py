@@ -31,6 +31,23 @@ def test_a_mended_script_passes_every_stage(mended: Probed) -> None:
     assert list(mended.stages)[2:] == ["dataset", "batch", "forward", "backward", "step", "evaluation", "overfit"]
 
 
+LOOP = """
+import torch
+
+net = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(3):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(torch.randn(8, 4)), torch.randint(3, (8,))).backward()
+    optimizer.step()
+"""
+
+
+def test_libraries_are_intercepted_while_they_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(WARM_PYTHON, raising=False)  # where they are loaded before
+    assert [note for note in probe(tmp_path, LOOP).run["notes"] if "not intercepted" in note] == []
+
+
 def test_the_places_of_the_run_are_those_of_the_script(mended: Probed) -> None:
     lines = (MENDED + "").splitlines()
     call, built = mended.run["call"], mended.run["construction"]

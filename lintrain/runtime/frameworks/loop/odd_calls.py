@@ -139,6 +139,7 @@ def _is_alike(earlier: Any, later: Any) -> bool:
 def hook_odd_calls(calls: OddCalls, hooks: AfterImport) -> None:
     """Let them be seen."""
     hooks.add("torch._tensor", functools.partial(_hook_tensors, calls))
+    hooks.add("torch", functools.partial(_hook_functions, calls))
     hooks.add("torch.nn.functional", functools.partial(_hook_dropout, calls))
     hooks.add("torch.nn.modules.container", functools.partial(_hook_containers, calls))
 
@@ -150,7 +151,9 @@ def _hook_tensors(calls: OddCalls, module: Any) -> None:
     for name in ("__gt__", "__ge__", "__lt__", "__le__"):
         setattr(tensor, name, _watched_comparison(calls, getattr(tensor, name)))
     tensor.round = _watched_rounding(calls, tensor.round)
-    torch = library("torch")
+
+
+def _hook_functions(calls: OddCalls, torch: Any) -> None:
     torch.round = _watched_rounding(calls, torch.round)
 
 
