@@ -48,6 +48,24 @@ def test_libraries_are_intercepted_while_they_are_imported(tmp_path: Path, monke
     assert [note for note in probe(tmp_path, LOOP).run["notes"] if "not intercepted" in note] == []
 
 
+BEYOND = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+net = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in DataLoader(TensorDataset(torch.randn(32, 4), torch.arange(32) % 4), batch_size=8):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+"""
+
+
+def test_a_label_beyond_the_outputs_is_one_finding(tmp_path: Path) -> None:
+    probed = probe(tmp_path, BEYOND)
+    assert [(rule, outcome) for rule, _, outcome in probed.verdicts] == [("missing-num-labels", "confirmed")]
+
+
 def test_the_places_of_the_run_are_those_of_the_script(mended: Probed) -> None:
     lines = (MENDED + "").splitlines()
     call, built = mended.run["call"], mended.run["construction"]

@@ -103,7 +103,7 @@ def test_the_cpu_names_the_value_that_a_kernel_fails_on(
     assert found[0].failure.message == shown
     assert all(each.takes_gpu_to_cpu for each in asked)
     if shown == TARGET.message:
-        assert found[0].notes[-1].startswith("on the GPU this ends in a kernel at train.py:9 (CUDA error")
+        assert found[0].notes[-1].startswith("on the GPU a kernel fails at train.py:9 (CUDA error")
 
 
 def test_a_run_on_the_gpu_stays_also_where_the_model_had_not_moved_yet(

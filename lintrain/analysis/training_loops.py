@@ -14,6 +14,7 @@ from operator import attrgetter
 from lintrain.analysis.expressions import escapes_of, touched_by
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
+from lintrain.pipeline.blocks import scope_of
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.record import Pipeline
@@ -383,3 +384,17 @@ def origin_of(value: Value, note: str) -> list[Related]:
     """The location where a value is created; empty if it is unknown."""
     text = value.text if isinstance(value, Optimizer | Model) else ""
     return [Related(value.origin, note, "origin", text)] if value.origin else []
+
+
+def loops_and_steps(pipeline: Pipeline) -> Iterator[TrainingLoop]:
+    """The training loops, and the functions that train one step and that the file itself does not call."""
+    yield from training_loops(pipeline)
+    for backward in pipeline.acts(Act.BACKWARD):
+        if backward.loops or not backward.uncalled:
+            continue
+        inside = [each for each in pipeline.events if each.reading == backward.reading and not each.loops]
+        steps = tuple(each for each in inside if each.act is Act.STEP and each.order > backward.order)
+        around = scope_of(pipeline, backward.location)
+        if steps and isinstance(around, ast.FunctionDef):
+            loop = Loop(pipeline.source_of(backward.location).location(around))
+            yield TrainingLoop(loop, backward, steps, inside)

@@ -142,7 +142,6 @@ PyTorch documentation, `torch.optim`, "Constructing it".
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Sequence
 
@@ -184,7 +183,7 @@ class MissingParameters(Rule):
             return
         trained = expressions.parts_shared(pipeline, _trained(pipeline))
         found: dict[Location, Finding] = {}
-        for training in _trainings(pipeline) if trained else ():
+        for training in training_loops.loops_and_steps(pipeline) if trained else ():
             forwards = list(_forwards(training))
             ran = expressions.parts_shared(pipeline, (forward.subject for forward in forwards))
             if trained.isdisjoint(ran) and _may_run_otherwise(pipeline, training):
@@ -265,20 +264,6 @@ class MissingParameters(Rule):
     def fix(self, finding: Finding) -> fixes.Fix | None:
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("given")]
         return fixes.Fix.of("pass these parameters to the optimizer", *edits, safe=False) if edits else None
-
-
-def _trainings(pipeline: Pipeline) -> Iterator[training_loops.TrainingLoop]:
-    """The training loops, and the functions that train one step and that the file itself does not call."""
-    yield from training_loops.training_loops(pipeline)
-    for backward in pipeline.acts(events.Act.BACKWARD):
-        if backward.loops or not backward.uncalled:
-            continue
-        inside = [each for each in pipeline.events if each.reading == backward.reading and not each.loops]
-        steps = tuple(each for each in inside if each.act is events.Act.STEP and each.order > backward.order)
-        around = blocks.scope_of(pipeline, backward.location)
-        if steps and isinstance(around, ast.FunctionDef):
-            loop = events.Loop(pipeline.source_of(backward.location).location(around))
-            yield training_loops.TrainingLoop(loop, backward, steps, inside)
 
 
 def _names_of(pipeline: Pipeline, module: python.Value) -> list[str]:

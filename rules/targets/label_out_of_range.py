@@ -87,12 +87,17 @@ class LabelOutOfRange(Rule):
             yield self.finding(location, "a label has a number that the network has no score for")
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
-        if (stage := evidence.failed_with(*RAISED)) is not None:
-            return Verdict.confirmed(f"the {stage.name} stage failed: 1 loss refused its labels")
+        stage = evidence.failed_with(*RAISED)
+        if stage is not None and stage.failure is not None:
+            return Verdict.confirmed(f"the {stage.name} stage failed: `{stage.failure.message.splitlines()[0]}`")
         loop = evidence.loop
         if loop is None or not loop.steps:
             return Verdict.inconclusive(evidence.without_loop)
         return Verdict.refuted(f"{loop.steps} steps ran with these labels", steps=loop.steps)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        # That rule has compared the labels with the outputs, and says which of them are too few.
+        return cause.rule == "missing-num-labels" or super().follows_from(finding, verdict, cause)
 
 
 def _classes_of(scores: Tensor) -> int | None:

@@ -214,8 +214,8 @@ def _shown_by_cpu(found: list[Evidence], wanted: Wanted, temporary: Path) -> lis
         return found
     where = f" at {failure.location.path}:{failure.location.line}" if failure.location else ""
     note = (
-        f"on the GPU this ends in a kernel{where} ({failure.message.splitlines()[0]}), which names no value: "
-        "what is shown is a run with `cuda` taken to the CPU"
+        f"on the GPU a kernel fails{where} ({failure.message.splitlines()[0]}) and names no value: "
+        "this run has `cuda` taken to the CPU"
     )
     # No verdict rests on that: the script failed on its own device before.
     return [replace(each, notes=(*each.notes, note), stand_ins=()) for each in shown]
