@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -51,9 +52,21 @@ def _mapped(source: Source, call: ast.Call) -> Mapped | None:
     if isinstance(given, ast.Lambda):
         return given
     name = given.id if isinstance(given, ast.Name) else given.attr if isinstance(given, ast.Attribute) else None
-    named = [each for each in source.nodes_of(ast.FunctionDef) if each.name == name]
-    is_bound = any(target.id == name for target in source.nodes_of(ast.Name) if isinstance(target.ctx, ast.Store))
+    named = source.cached(_functions_by_name).get(name, ()) if name else ()
+    is_bound = name in source.cached(_stored_names)
     return named[0] if len(named) == 1 and not is_bound and not named[0].decorator_list else None
+
+
+def _functions_by_name(source: Source) -> dict[str, list[ast.FunctionDef]]:
+    found: dict[str, list[ast.FunctionDef]] = {}
+    for each in source.nodes_of(ast.FunctionDef):
+        found.setdefault(each.name, []).append(each)
+    return found
+
+
+def _stored_names(source: Source) -> Counter[str]:
+    """How often each name is bound in a file."""
+    return Counter(node.id for node in source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Store))
 
 
 def _asks_first(function: Mapped) -> bool:
@@ -79,7 +92,7 @@ def _row_name(function: Mapped) -> str | None:
 
 
 def _failing(source: Source, function: Mapped, name: str) -> Iterator[tuple[ast.expr, str]]:
-    tables = _tables(source)
+    tables = source.cached(_tables)
     for node in ast.walk(function):
         column, what = _operation(node, name, tables)
         if column is not None and isinstance(node, ast.expr):
@@ -128,14 +141,14 @@ def _is_text(node: ast.expr) -> bool:
 
 def _tables(source: Source) -> frozenset[str]:
     """The names that are bound once in a file, to a dictionary that is written down."""
-    stored = [node.id for node in source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Store)]
+    stored = source.cached(_stored_names)
     written = {
         target.id
         for node in source.nodes_of(ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name) and isinstance(node.value, ast.Dict | ast.DictComp)
     }
-    return frozenset(each for each in written if stored.count(each) == 1)
+    return frozenset(each for each in written if stored[each] == 1)
 
 
 def _columns_set(function: Mapped, name: str) -> Iterator[ast.expr]:

@@ -67,7 +67,7 @@ class DividedWithoutAccumulation(Rule):
         yield from one_per_location(
             self._report(training, divisor)
             for training in training_loops.training_loops(pipeline)
-            if (divisor := _divisor(pipeline, training)) and _steps_each_time(training)
+            if _steps_each_time(training) and (divisor := _divisor(pipeline, training))
         )
 
     def _report(self, training: training_loops.TrainingLoop, divisor: str) -> Finding:

@@ -20,6 +20,7 @@ import select
 import signal
 import socket
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -54,7 +55,8 @@ def main() -> None:
             if sys.stdin in ready:
                 return
             client, _ = listening.accept()
-            answer(client)
+            with client, suppress(ConnectionError):  # a client that a time limit killed wants no answer
+                answer(client)
 
 
 def answer(client: socket.socket) -> None:
@@ -78,10 +80,23 @@ def received(client: socket.socket) -> tuple[dict[str, Any], list[int]]:  # Any:
     streams = array.array("i")
     for _, _, data in ancillary:
         streams.frombytes(data)
-    text = b""
-    while len(text) < int.from_bytes(length, "big"):
-        text += client.recv(2**16)
-    return json.loads(text), list(streams)
+    try:
+        length = more(client, length, 8)
+        return json.loads(more(client, b"", int.from_bytes(length, "big"))), list(streams)
+    except ConnectionError:
+        for stream in streams:
+            os.close(stream)
+        raise
+
+
+def more(client: socket.socket, begun: bytes, size: int) -> bytes:
+    """So many bytes of a client, those that have come included."""
+    while len(begun) < size:
+        part = client.recv(min(size - len(begun), 2**16))
+        if not part:
+            raise ConnectionAbortedError("the client left before it had said what to run")
+        begun += part
+    return begun
 
 
 def preload(asked: dict[str, Any]) -> None:
@@ -95,18 +110,17 @@ def preload(asked: dict[str, Any]) -> None:
 
 def follow(client: socket.socket, child: int) -> None:
     """Tell a client how its child ended; kill the child when the client is gone."""
-    with client:
-        while True:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
-                code = os.waitstatus_to_exitcode(status)
-                client.sendall(str(code if code >= 0 else 128 - code).encode())
-                return
-            is_gone, _, _ = select.select([client], [], [], 0.01)
-            if is_gone:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                return
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            client.sendall(str(code if code >= 0 else 128 - code).encode())
+            return
+        is_gone, _, _ = select.select([client], [], [], 0.01)
+        if is_gone:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return
 
 
 def run(asked: dict[str, Any], streams: list[int]) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -43,7 +44,8 @@ class WarmPython:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """End the server: its standard input closes."""
+        """End the server, whose standard input closes, and remove its folder."""
         if self._server.stdin:
             self._server.stdin.close()
         self._server.wait(30)
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,50 @@
+"""The warm Python of the tests outlives clients that are killed."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.libraries]
+
+
+def asked_of(program: str) -> Path:
+    return Path(program).with_name("socket")
+
+
+def message(folder: Path) -> bytes:
+    text = json.dumps({"words": ["-c", "pass"], "folder": str(folder), "environment": {}}).encode()
+    return len(text).to_bytes(8, "big") + text
+
+
+@pytest.mark.parametrize("sent", [0, 4, 8, 20])
+def test_a_client_that_leaves_before_it_has_asked_does_not_end_the_server(
+    warm_python: str, tmp_path: Path, sent: int
+) -> None:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(asked_of(warm_python)))
+        if sent:
+            client.sendall(message(tmp_path)[:sent])
+    assert answers(warm_python)
+
+
+def test_a_client_that_takes_no_answer_does_not_end_the_server(warm_python: str, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as client, (tmp_path / "output.txt").open("w") as output:
+        client.connect(str(asked_of(warm_python)))
+        client.shutdown(socket.SHUT_RD)  # the answer meets a broken pipe, as when the client was just killed
+        asked = message(tmp_path)
+        socket.send_fds(client, [asked[:8]], [output.fileno()] * 3)
+        client.sendall(asked[8:])
+        closed = select.poll()
+        closed.register(client, 0)
+        assert closed.poll(30_000)
+    assert answers(warm_python)
+
+
+def answers(program: str) -> bool:
+    return subprocess.run([program, "-c", "print(1)"], capture_output=True, text=True, check=True).stdout == "1\n"
