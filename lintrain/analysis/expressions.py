@@ -36,6 +36,9 @@ class Kind(StrEnum):
     COMPARISON = "comparison"
     DICTIONARY = "dictionary"
     LIST_COMPREHENSION = "list comprehension"
+    LIST = "list"
+    TUPLE = "tuple"
+    SPREAD = "spread"
     OTHER = "other"
 
 
@@ -49,6 +52,9 @@ _KINDS: dict[type[ast.expr], Kind] = {
     ast.Compare: Kind.COMPARISON,
     ast.Dict: Kind.DICTIONARY,
     ast.ListComp: Kind.LIST_COMPREHENSION,
+    ast.List: Kind.LIST,
+    ast.Tuple: Kind.TUPLE,
+    ast.Starred: Kind.SPREAD,
 }
 
 REFERENCES = frozenset({Kind.NAME, Kind.ATTRIBUTE, Kind.SUBSCRIPT, Kind.CALL})
@@ -67,7 +73,7 @@ class Expression:
 
     @property
     def kind(self) -> Kind:
-        """What it is; a negation is `-x`."""
+        """What it is; a negation is `-x`, a spread `*x`."""
         if isinstance(self._node, ast.UnaryOp) and isinstance(self._node.op, ast.USub):
             return Kind.NEGATION
         return _KINDS.get(type(self._node), Kind.OTHER)
@@ -247,10 +253,11 @@ def returned_by(pipeline: Pipeline, function: Function) -> list[Expression]:
     return [Expression(source, each) for each in returned]
 
 
-def assignments_in(pipeline: Pipeline, function: Function) -> Iterator[Assignment]:
-    """The assignments in a function, those of functions inside it included."""
-    source = function.source or pipeline.source
-    return (_assignment(source, node) for node in ast.walk(function.node) if isinstance(node, ast.Assign))
+def assignments_in(pipeline: Pipeline, defined: Function | Class) -> Iterator[Assignment]:
+    """The assignments in a function or class, those of functions inside it included."""
+    of_function = defined.source if isinstance(defined, Function) else None
+    source = of_function or (pipeline.source_of(defined.origin) if defined.origin else pipeline.source)
+    return (_assignment(source, node) for node in ast.walk(defined.node) if isinstance(node, ast.Assign))
 
 
 def assignments_in_file(source: Source) -> Iterator[Assignment]:

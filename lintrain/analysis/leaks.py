@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from lintrain.analysis.evaluations import EVALUATION_WORDS
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
+from lintrain.pipeline import blocks
 from lintrain.pipeline.blocks import PlainFunction, given_back, given_names, plain_functions
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.source import Source
@@ -54,6 +55,45 @@ class Leak:
     learner: str
     location: Location
     split: Location
+
+
+@dataclass(frozen=True, slots=True)
+class FitAndSplit:
+    """`x = learner.fit_transform(rows)` above `a, b, … = train_test_split(x, …)`, the only use of `x`."""
+
+    learner: str
+    statement: Location
+    rows: Location
+    given: Location
+    parts: tuple[str, str]
+
+
+def fit_and_split(pipeline: Pipeline, fit: Location, split: Location) -> FitAndSplit | None:
+    """The statements around a fit and a split, if they have exactly this form."""
+    source = pipeline.source_of(fit)
+    match blocks.statement_at(pipeline, fit), blocks.statement_at(pipeline, split):
+        case (
+            ast.Assign(
+                targets=[ast.Name(id=scaled)],
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Name(id=learner), attr="fit_transform"), args=[rows], keywords=[]
+                ),
+            ) as learned,
+            ast.Assign(
+                targets=[ast.Tuple(elts=[ast.Name(id=kept), ast.Name(id=held_out), *_])],
+                value=ast.Call(args=[ast.Name(id=given) as first, *_]),
+            ) as parted,
+        ) if given == scaled:
+            pass
+        case _:
+            return None
+    others = [
+        each for each in blocks.uses_of(pipeline, scaled, fit) if each is not first and each not in ast.walk(rows)
+    ]
+    if others or source.location(parted.value) != split:
+        return None
+    at = source.location
+    return FitAndSplit(learner, at(learned), at(rows), at(first), (kept, held_out))
 
 
 @dataclass(frozen=True, slots=True)

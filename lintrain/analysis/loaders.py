@@ -14,7 +14,7 @@ from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Batch, Loader, TorchDataset
-from lintrain.pipeline.values.python import Either, Instance, Sequence, Value
+from lintrain.pipeline.values.python import Absent, Constant, Either, Instance, Mapping, Sequence, Value
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -34,6 +34,16 @@ MENTIONS_TEST_RUN = lazy_pattern(
     re.IGNORECASE,
 )
 """Words for runs that overfit a few rows on purpose, or only test the code."""
+
+
+DIVIDES_ROWS = lazy_pattern(
+    r"(?i)worker|get_rank|world_size|\brank\b|shard|islice|rand|shuffle|sample|choice|queue|socket|\bdist\b|"
+    r"webdataset|wds"
+)
+"""Names in classes that divide their rows among the workers, or sample them."""
+
+READING = frozenset({"open", "range", "iter", "enumerate", "zip", "len", "int", "float", "str", "list"})
+"""Functions that return the same in each worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,3 +261,62 @@ def _unmoved(given: ast.expr) -> ast.Name | ast.Attribute | None:
 
 def _calls(source: Source) -> dict[Location, ast.Call]:
     return {source.location(node): node for node in source.nodes_of(ast.Call)}
+
+
+def yields_all(stream: Instance) -> bool:
+    """Whether a stream class of the script certainly iterates over the same rows in every process."""
+    cls = stream.cls
+    bases = set(cls.library_bases)
+    if cls.has_unknown_base or STREAM not in bases or bases - {STREAM, "typing.Generic"}:
+        return False
+    nodes = [owner.node for owner in cls.lineage()]
+    if any(DIVIDES_ROWS.search(ast.unparse(node)) for node in nodes):
+        return False
+    iterates = next((method for node in nodes for method in node.body if _is_iter(method)), None)
+    return iterates is not None and all(_is_plain(stream, each) for each in ast.walk(iterates))
+
+
+def _is_iter(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "__iter__"
+
+
+def _is_plain(stream: Instance, node: ast.AST) -> bool:
+    """Whether a node of `__iter__` is the same in every process: a known attribute, or a function that only reads."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            found = stream.attributes.get(name)
+            inherited = stream.cls.lookup(name)
+            return _is_known(found if found is not None else inherited[1] if inherited else Absent())
+        case ast.Call(func=ast.Name(id=name)):
+            return name in READING
+        case ast.YieldFrom(value=ast.Call(func=ast.Name(id=name))):
+            return name in READING
+        case _:
+            return True
+
+
+def _is_known(value: Value) -> bool:
+    match value:
+        case Constant():
+            return True
+        case Sequence(items=items) | Mapping(entries=dict() as items):
+            return bool(items) or isinstance(value, Sequence)
+        case _:
+            return False
+
+
+def only_loop(pipeline: Pipeline, stream: Instance) -> tuple[Location, Location] | None:
+    """The locations of `__iter__` and of the rows of its only loop, if it yields one row in each iteration."""
+    method = next((each for owner in stream.cls.lineage() for each in owner.node.body if _is_iter(each)), None)
+    if not isinstance(method, ast.FunctionDef) or stream.cls.node not in pipeline.source.nodes:
+        return None
+    loops = [node for node in ast.walk(method) if isinstance(node, ast.For | ast.While)]
+    yields = [node for node in ast.walk(method) if isinstance(node, ast.Yield | ast.YieldFrom)]
+    names = {node.id for node in ast.walk(method) if isinstance(node, ast.Name)}
+    if len(loops) != 1 or len(yields) != 1 or names & {"worker", "first", "step"}:
+        return None
+    match loops[0]:
+        case ast.For(iter=rows, body=[ast.Expr(value=ast.Yield())], orelse=[]) if loops[0] in method.body:
+            return pipeline.source.location(method), pipeline.source.location(rows)
+        case _:
+            return None

@@ -34,6 +34,14 @@ def is_whole_statement(pipeline: Pipeline, location: Location) -> bool:
     return isinstance(statement, ast.Expr) and pipeline.source_of(location).location(statement) == location
 
 
+def names_in_effect(source: Source) -> frozenset[str]:
+    """The names of a file, without those of statements that only name something: `loss.backward` calls nothing."""
+    idle = {id(node.value) for node in source.nodes_of(ast.Expr) if isinstance(node.value, ast.Attribute)}
+    used = (node for node in source.nodes if id(node) not in idle)
+    names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in used)
+    return frozenset(name for name in names if isinstance(name, str))
+
+
 def is_plain_at_module_level(pipeline: Pipeline, location: Location) -> bool:
     """Whether every run of a file executes this code: it is in a simple statement outside of any block."""
     source = pipeline.source_of(location)

@@ -40,6 +40,17 @@ def _functions(source: Source) -> Nesting[ast.expr | ast.stmt]:
     return Nesting((source.location(node), node) for node in found)
 
 
+def branches(source: Source) -> list[Location]:
+    """The locations of the `if` statements of a file."""
+    return [source.location(node) for node in source.nodes_of(ast.If)]
+
+
+def classes_around(source: Source, location: Location) -> dict[str, Location]:
+    """The classes around a location by their names, outer ones first."""
+    found = {node.name: source.location(node) for node in source.nodes_of(ast.ClassDef)}
+    return {name: around for name, around in found.items() if around.holds(location)}
+
+
 def call_leading_to(pipeline: Pipeline, event: Event, other: Event) -> Location | None:
     """The call before another event, in its function, of the function that an event is in; None within one function."""
     scope, source = scope_of(pipeline, other.location), pipeline.source_of(other.location)

@@ -80,11 +80,10 @@ PyTorch documentation, "Multi-process data loading" and "CUDA in multiprocessing
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, trainer_methods
+from lintrain.analysis import expressions, script_text
 from lintrain.pipeline.values.python import Function, Instance, literal
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, lazy_pattern
 
@@ -129,27 +128,25 @@ def _moved_rows(pipeline: Pipeline, rows: Instance) -> Iterator[str]:
     read = found[1] if found else None
     if not isinstance(read, Function):
         return
-    for node in trainer_methods.nodes_of(read):
-        if isinstance(node, ast.Return) and node.value is not None:
-            yield from (ast.unparse(each) for each in ast.walk(node.value) if _is_moved_to_gpu(pipeline, each))
+    for returned in expressions.returned_by(pipeline, read):
+        yield from (each.code for each in returned.parts_outside_indexes() if _is_moved_to_gpu(pipeline, each))
     used = set(script_text.attributes_used(read))
-    for node in trainer_methods.nodes_of(made[1]) if made and isinstance(made[1], Function) else ():
-        match node:
-            case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if name in used:
-                if _is_moved_to_gpu(pipeline, value):
-                    yield ast.unparse(value)
-            case _:
-                pass
+    of_init = made[1] if made and isinstance(made[1], Function) else None
+    for kept in expressions.assignments_in(pipeline, of_init) if of_init else ():
+        (target, *others) = kept.targets
+        is_read = target.kind is expressions.Kind.ATTRIBUTE and target.name in used and not others
+        if is_read and _is_moved_to_gpu(pipeline, kept.value):
+            yield kept.value.code
 
 
-def _is_moved_to_gpu(pipeline: Pipeline, node: ast.AST) -> bool:
+def _is_moved_to_gpu(pipeline: Pipeline, moved: expressions.Expression) -> bool:
     """`x.cuda()` or `x.to(device)`, where a device may be a GPU."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr="cuda")):
-            return True
-        case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]):
-            code = ast.unparse(device)
-            is_given = isinstance(device, ast.Name) and script_text.is_free(pipeline, device.id)
-            return bool(ON_GPU.search(code)) and (is_given or script_text.mentions(pipeline, r"\bcuda\b"))
-        case _:
-            return False
+    if moved.called_on is None or moved.called_name not in {"cuda", "to"}:
+        return False
+    if moved.called_name == "cuda":
+        return True
+    device = moved.arguments[0] if moved.arguments else None
+    if device is None or not ON_GPU.search(device.code):
+        return False
+    is_given = device.kind is expressions.Kind.NAME and script_text.is_free(pipeline, device.name)
+    return is_given or script_text.mentions(pipeline, r"\bcuda\b")

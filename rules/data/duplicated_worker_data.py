@@ -101,24 +101,12 @@ PyTorch documentation, `torch.utils.data.IterableDataset`: the example with `get
 
 from __future__ import annotations
 
-import ast  # the rule is about the form of a generator method: which nodes `__iter__` consists of
-import re
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders
 from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.python import Absent, Constant, Instance, Mapping, Sequence, Value, is_missing, literal
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
-
-DIVIDES_ROWS = (
-    r"(?i)worker|get_rank|world_size|\brank\b|shard|islice|rand|shuffle|sample|choice|queue|socket|\bdist\b|"
-    r"webdataset|wds"
-)
-"""Names in classes that divide their rows among the workers, or sample them."""
-
-READING = frozenset({"open", "range", "iter", "enumerate", "zip", "len", "int", "float", "str", "list"})
-"""Functions that return the same in each worker."""
-
+from lintrain.pipeline.values.python import Instance, is_missing, literal
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 ROWS_OF_WORKER = """worker = get_worker_info()
 first, step = (worker.id, worker.num_workers) if worker else (0, 1)"""
@@ -142,14 +130,14 @@ class DuplicatedWorkerData(Rule[Claim]):
             stream = loader.dataset
             if not isinstance(workers, int) or workers < 2 or not isinstance(stream, Instance) or not loader.origin:
                 continue
-            if is_missing(loader.value("worker_init_fn")) and loader.is_complete and _yields_all(stream):
+            if is_missing(loader.value("worker_init_fn")) and loader.is_complete and loaders.yields_all(stream):
                 yield self._report(pipeline, loader, stream, workers)
 
     def _report(self, pipeline: Pipeline, loader: Loader, stream: Instance, workers: int) -> Finding[Claim]:
         assert loader.origin is not None
         name = stream.cls.node.name
         reasons = [Related(stream.origin, "never calls `get_worker_info`", "origin")] if stream.origin else []
-        method, rows = _only_loop(pipeline, stream) or (None, None)
+        method, rows = loaders.only_loop(pipeline, stream) or (None, None)
         if method and rows:
             reasons += [Related(method, "runs in every worker", "method"), Related(rows, "all rows", "rows")]
         return self.finding(
@@ -196,62 +184,3 @@ class DuplicatedWorkerData(Rule[Claim]):
             fixes.AddImport("torch.utils.data", "get_worker_info"),
             safe=False,
         )
-
-
-def _yields_all(stream: Instance) -> bool:
-    """Whether a stream class of the script certainly iterates over the same rows in every process."""
-    cls = stream.cls
-    bases = set(cls.library_bases)
-    if cls.has_unknown_base or loaders.STREAM not in bases or bases - {loaders.STREAM, "typing.Generic"}:
-        return False
-    nodes = [owner.node for owner in cls.lineage()]
-    if any(re.search(DIVIDES_ROWS, ast.unparse(node)) for node in nodes):
-        return False
-    iterates = next((method for node in nodes for method in node.body if _is_iter(method)), None)
-    return iterates is not None and all(_is_plain(stream, each) for each in ast.walk(iterates))
-
-
-def _is_iter(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == "__iter__"
-
-
-def _is_plain(stream: Instance, node: ast.AST) -> bool:
-    """Whether a node of `__iter__` is the same in every process: a known attribute, or a function that only reads."""
-    match node:
-        case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            found = stream.attributes.get(name)
-            inherited = stream.cls.lookup(name)
-            return _is_known(found if found is not None else inherited[1] if inherited else Absent())
-        case ast.Call(func=ast.Name(id=name)):
-            return name in READING
-        case ast.YieldFrom(value=ast.Call(func=ast.Name(id=name))):
-            return name in READING
-        case _:
-            return True
-
-
-def _is_known(value: Value) -> bool:
-    match value:
-        case Constant():
-            return True
-        case Sequence(items=items) | Mapping(entries=dict() as items):
-            return bool(items) or isinstance(value, Sequence)
-        case _:
-            return False
-
-
-def _only_loop(pipeline: Pipeline, stream: Instance) -> tuple[Location, Location] | None:
-    """The locations of `__iter__` and of the rows of its only loop, if it yields one row in each iteration."""
-    method = next((each for owner in stream.cls.lineage() for each in owner.node.body if _is_iter(each)), None)
-    if not isinstance(method, ast.FunctionDef) or stream.cls.node not in pipeline.source.nodes:
-        return None
-    loops = [node for node in ast.walk(method) if isinstance(node, ast.For | ast.While)]
-    yields = [node for node in ast.walk(method) if isinstance(node, ast.Yield | ast.YieldFrom)]
-    names = {node.id for node in ast.walk(method) if isinstance(node, ast.Name)}
-    if len(loops) != 1 or len(yields) != 1 or names & {"worker", "first", "step"}:
-        return None
-    match loops[0]:
-        case ast.For(iter=rows, body=[ast.Expr(value=ast.Yield())], orelse=[]) if loops[0] in method.body:
-            return pipeline.source.location(method), pipeline.source.location(rows)
-        case _:
-            return None

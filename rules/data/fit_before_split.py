@@ -66,12 +66,10 @@ scikit-learn documentation, "Common pitfalls and recommended practices": data le
 
 from __future__ import annotations
 
-import ast  # the fix needs a pair of assignments of one exact form
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lintrain.analysis import leaks
-from lintrain.pipeline import blocks
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 if TYPE_CHECKING:
@@ -167,32 +165,11 @@ class _Edit:
 
 
 def _edit(pipeline: Pipeline, fit: Location, split: Location) -> _Edit | None:
-    """The fix of `x = scaler.fit_transform(rows)` above `a, b, … = train_test_split(x, …)`, the only use of `x`."""
-    source = pipeline.source_of(fit)
-    match blocks.statement_at(pipeline, fit), blocks.statement_at(pipeline, split):
-        case (
-            ast.Assign(
-                targets=[ast.Name(id=scaled)],
-                value=ast.Call(
-                    func=ast.Attribute(value=ast.Name(id=learner), attr="fit_transform"), args=[rows], keywords=[]
-                ),
-            ) as learned,
-            ast.Assign(
-                targets=[ast.Tuple(elts=[ast.Name(id=kept), ast.Name(id=held_out), *_])],
-                value=ast.Call(args=[ast.Name(id=given) as first, *_]),
-            ) as parted,
-        ) if given == scaled:
-            pass
-        case _:
-            return None
-    others = [
-        each for each in blocks.uses_of(pipeline, scaled, fit) if each is not first and each not in ast.walk(rows)
-    ]
-    if others or source.location(parted.value) != split:
+    """The fix, where the rows of the split are the only use of what the fit gives."""
+    found = leaks.fit_and_split(pipeline, fit, split)
+    if found is None:
         return None
-    statements = f"{kept} = {learner}.fit_transform({kept})\n{held_out} = {learner}.transform({held_out})"
-    related = (
-        Related(source.location(learned), "fitted here", "statement"),
-        Related(source.location(first), "split", "rows"),
-    )
-    return _Edit(Claim(source.code(source.location(rows)), statements), related)
+    kept, held_out = found.parts
+    statements = f"{kept} = {found.learner}.fit_transform({kept})\n{held_out} = {found.learner}.transform({held_out})"
+    related = (Related(found.statement, "fitted here", "statement"), Related(found.given, "split", "rows"))
+    return _Edit(Claim(pipeline.code(found.rows), statements), related)

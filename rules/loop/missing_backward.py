@@ -48,11 +48,10 @@ PyTorch tutorial, "Optimizing Model Parameters".
 
 from __future__ import annotations
 
-import ast  # `loss.backward` without its brackets is a statement, which only the tree shows
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import gradients, lightning_modules, training_loops
+from lintrain.analysis import gradients, lightning_modules, statements, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer, Role, Tensor
@@ -194,11 +193,8 @@ def _first_pass(pipeline: Pipeline, loop: Loop) -> Event | None:
 
 def _computes(pipeline: Pipeline, _: Pipeline) -> bool:
     """Whether some name in the script refers to computing gradients."""
-    # `loss.backward` as a statement of its own calls nothing.
-    uncalled = {id(node.value) for node in pipeline.source.nodes_of(ast.Expr) if isinstance(node.value, ast.Attribute)}
-    tree = [node for node in pipeline.source.nodes if id(node) not in uncalled]
-    names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in tree)
-    return any(isinstance(name, str) and COMPUTES.search(name) and not READS_ONLY.search(name) for name in names)
+    names = pipeline.source.cached(statements.names_in_effect)
+    return any(COMPUTES.search(name) and not READS_ONLY.search(name) for name in names)
 
 
 COMPUTES_LOSS = lazy_pattern(r"(?:^|[._])(?:loss\w*|criterion\w*|crit)$")

@@ -45,10 +45,12 @@ Keras documentation, "The functional API".
 
 from __future__ import annotations
 
-import ast  # the rule is about what the statement before bound a name to, whatever its value
 from bisect import bisect_left
 from collections.abc import Iterator
 
+from lintrain.analysis import expressions, statements
+from lintrain.analysis.expressions import Assignment, Expression, Kind
+from lintrain.pipeline import blocks
 from lintrain.rule import Finding, Level, Location, Pipeline, Rule, Source, dataclass, fixes
 
 OUTPUTS = frozenset({"output", "outputs"})
@@ -66,15 +68,14 @@ class KerasAddOnTensor(Rule[Claim]):
     keywords = ".add( & keras"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        source = pipeline.source
-        whole = {node.value for node in source.nodes_of(ast.Expr)}
-        for call, name, layer in _additions(source):
-            called = f"{source.code(source.location(layer))}({name})"
+        for call, name, layer in _additions(pipeline):
+            called = f"{layer.written_code}({name})"
+            is_whole = statements.is_whole_statement(pipeline, call.location)
             yield self.finding(
-                source.location(call),
+                call.location,
                 f"`{name}` is a tensor, to which no layer can be added",
                 help="call the layer on the tensor",
-                claim=Claim(f"{name} = {called}" if call in whole else called),
+                claim=Claim(f"{name} = {called}" if is_whole else called),
             )
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
@@ -84,53 +85,36 @@ class KerasAddOnTensor(Rule[Claim]):
         return fixes.Fix.of("call the layer on the tensor", edit, safe=True)
 
 
-def _additions(source: Source) -> Iterator[tuple[ast.Call, str, ast.Call]]:
+def _additions(pipeline: Pipeline) -> Iterator[tuple[Expression, str, Expression]]:
     """The calls of `add` on a name that was last bound to a tensor, with the name and the added layer."""
-    for call in source.nodes_of(ast.Call):
-        match call:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="add"), args=[ast.Call() as layer]):
-                if _last_name(layer.func)[:1].isupper() and _is_tensor(_bound_before(source, name, call)):
-                    yield call, name, layer
-            case _:
-                pass
+    for call in expressions.calls_of_method(pipeline.source, "add"):
+        owner, given = call.called_on, call.arguments
+        if owner is None or owner.kind is not Kind.NAME or len(given) != 1 or call.keywords:
+            continue
+        if given[0].called_name[:1].isupper() and _is_tensor(_bound_before(pipeline, owner.name, call.location)):
+            yield call, owner.name, given[0]
 
 
-def _bound_before(source: Source, name: str, call: ast.Call) -> ast.expr | None:
+def _bound_before(pipeline: Pipeline, name: str, call: Location) -> Expression | None:
     """What the last assignment above a call bound a name to; None if that is in another function."""
-    bound = source.cached(_assigned).get(name, [])
-    at = bisect_left(bound, call.lineno, key=lambda node: node.lineno) - 1
-    if at < 0:
-        return None
-    here, there = source.location(call), source.location(bound[at])
-    return bound[at].value if _function_around(source, here) is _function_around(source, there) else None
+    bound = pipeline.source.cached(_assigned).get(name, [])
+    at = bisect_left(bound, call.line, key=lambda each: each.location.line) - 1
+    return bound[at].value if at >= 0 and blocks.is_one_scope(pipeline, call, bound[at].location) else None
 
 
-def _assigned(source: Source) -> dict[str, list[ast.Assign]]:
+def _assigned(source: Source) -> dict[str, list[Assignment]]:
     """The assignments to each plain name, by their lines."""
-    found: dict[str, list[ast.Assign]] = {}
-    for node in sorted(source.nodes_of(ast.Assign), key=lambda node: node.lineno):
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                found.setdefault(target.id, []).append(node)
+    found: dict[str, list[Assignment]] = {}
+    for made in sorted(expressions.assignments_in_file(source), key=lambda each: each.location.line):
+        for target in made.targets:
+            if target.kind is Kind.NAME:
+                found.setdefault(target.name, []).append(made)
     return found
 
 
-def _function_around(source: Source, location: Location) -> ast.FunctionDef | None:
-    around = [node for node in source.nodes_of(ast.FunctionDef) if source.location(node).holds(location)]
-    return around[-1] if around else None
-
-
-def _is_tensor(value: ast.expr | None) -> bool:
-    match value:
-        case ast.Attribute(attr=name):
-            return name in OUTPUTS
-        case ast.Call(func=ast.Call(func=made)):
-            return _last_name(made)[:1].isupper()
-        case ast.Call(func=made):
-            return _last_name(made) == "Input"
-        case _:
-            return False
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+def _is_tensor(value: Expression | None) -> bool:
+    if value is None or value.callee is None:
+        return value is not None and value.kind is Kind.ATTRIBUTE and value.name in OUTPUTS
+    if value.callee.kind is Kind.CALL:
+        return value.callee.called_name[:1].isupper()
+    return value.called_name == "Input"

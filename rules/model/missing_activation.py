@@ -100,9 +100,9 @@ Goodfellow, Bengio and Courville, "Deep Learning", chapter 6.
 
 from __future__ import annotations
 
-import ast  # asks whether the output of the first layer is used elsewhere
 from collections.abc import Iterator
 
+from lintrain.analysis import expressions, script_text
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Tensor
@@ -144,8 +144,7 @@ def _is_one_network(pipeline: Pipeline, misuse: Misuse) -> bool:
     if made is None or made.location is None or made.location.path != misuse.location.path:
         return False
     source, pair = pipeline.source_of(misuse.location), (made.location, misuse.location)
-    classes = [node for node in source.nodes_of(ast.ClassDef) if source.location(node).holds(pair[0])]
-    if any(source.location(node).holds(pair[1]) for node in classes):
+    if any(around.holds(pair[1]) for around in blocks.classes_around(source, pair[0]).values()):
         return True
     first, second = (blocks.statement_at(pipeline, each) for each in pair)
     return first is not None and first is second
@@ -153,21 +152,19 @@ def _is_one_network(pipeline: Pipeline, misuse: Misuse) -> bool:
 
 def _is_on_purpose(pipeline: Pipeline, location: Location) -> bool:
     """Whether names say that the network is linear, or the output of the first layer is used elsewhere too."""
-    source = pipeline.source_of(location)
-    around = [node for node in source.nodes_of(ast.ClassDef) if source.location(node).holds(location)]
-    statement = blocks.statement_at(pipeline, location)
-    if statement is None or any(ON_PURPOSE.search(node.name) for node in around):
+    source, statement = pipeline.source_of(location), blocks.statement_at(pipeline, location)
+    if statement is None:
         return True
-    function = blocks.scope_of(pipeline, location)
-    call = next((node for node in source.nodes_of(ast.Call) if source.location(node) == location), None)
-    if ON_PURPOSE.search(getattr(function, "name", "")) or ON_PURPOSE.search(ast.unparse(statement)):
+    around, function = source.location(statement), blocks.scope_of(pipeline, location)
+    names = [*blocks.classes_around(source, location), getattr(function, "name", ""), source.code(around)]
+    if any(map(ON_PURPOSE.search, names)):
         return True
-    given = call.args[0] if call is not None and call.args else None
-    if not isinstance(given, ast.Name):
+    call = expressions.call_at(pipeline, location)
+    given = call.arguments[0] if call is not None and call.arguments else None
+    if given is None or given.kind is not expressions.Kind.NAME:
         return False
-    stored = [node for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    if any(node.id == given.id for node in stored):
+    uses = script_text.uses_of(source, given.name)
+    if any(not use.is_read and around.holds(use.location) for use in uses):
         return False
-    reads = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == given.id]
-    later = [node for node in reads if isinstance(node.ctx, ast.Load) and node.lineno >= statement.lineno]
-    return len(later) > 1
+    later = [use for use in uses if use.is_read and use.location.line >= around.line]
+    return sum(blocks.scope_of(pipeline, use.location) is function for use in later) > 1

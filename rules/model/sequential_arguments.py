@@ -61,15 +61,17 @@ None: whether more is to be changed in the call is a guess.
 
 from __future__ import annotations
 
-import ast  # whether a list or its items were given is a matter of how the call is written
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source
+from lintrain.analysis import expressions, script_text
+from lintrain.analysis.expressions import Expression, Kind
+from lintrain.rule import Finding, Level, Pipeline, Rule
 
 OF_KERAS = frozenset({"keras.Sequential", "keras.models.Sequential"})
 NO_LAYERS = frozenset({"Input", "OrderedDict", "Sequential"})
 """Capitalized names whose result has several layers, or stands for the first one."""
+
+LISTS = frozenset({Kind.LIST, Kind.LIST_COMPREHENSION, Kind.TUPLE})
 
 LAYERS_OF_KERAS = r"\b(?:Dense|Conv[123]D|LSTM|GRU|Flatten|MaxPooling[123]D)\s*\("
 
@@ -84,8 +86,7 @@ class SequentialArguments(Rule):
         for call in pipeline.calls:
             if call.path != "torch.nn.Sequential" and call.path not in OF_KERAS:
                 continue
-            source = pipeline.source_of(call.location)
-            node = source.cached(_calls).get((call.location.line, call.location.column))
+            node = expressions.call_at(pipeline, call.location)
             if node is None or call.is_guarded:
                 continue
             if call.path in OF_KERAS and _gives_layers(node) and script_text.mentions(pipeline, LAYERS_OF_KERAS):
@@ -102,31 +103,14 @@ class SequentialArguments(Rule):
                 )
 
 
-def _calls(source: Source) -> dict[tuple[int, int], ast.Call]:
-    """The calls of `Sequential` by their line and column."""
-    calls = [node for node in source.nodes_of(ast.Call) if _name(node.func) == "Sequential"]
-    locations = [source.location(node) for node in calls]
-    return {(location.line, location.column): node for location, node in zip(locations, calls, strict=True)}
-
-
-def _name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _gives_layers(node: ast.Call) -> bool:
+def _gives_layers(call: Expression) -> bool:
     """Whether the layers are given themselves: calls of classes, or the items of a list."""
-    match node.args:
-        case [ast.Starred()]:
-            return True
-        case [ast.Call(func=made), *_]:
-            return _name(made)[:1].isupper() and _name(made) not in NO_LAYERS
-        case _:
-            return False
+    first = call.arguments[0] if call.arguments else None
+    if first is not None and first.kind is Kind.SPREAD:
+        return len(call.arguments) == 1
+    made = first.called_name if first else ""
+    return made[:1].isupper() and made not in NO_LAYERS
 
 
-def _gives_list(node: ast.Call) -> bool:
-    match node:
-        case ast.Call(args=[ast.List() | ast.ListComp() | ast.Tuple()], keywords=[]):
-            return True
-        case _:
-            return False
+def _gives_list(call: Expression) -> bool:
+    return len(call.arguments) == 1 and not call.keywords and call.arguments[0].kind in LISTS

@@ -130,10 +130,9 @@ PyTorch documentation, `torch.nn.ModuleList`.
 
 from __future__ import annotations
 
-import ast  # looks for the list among the arguments of the class's other modules
 from collections.abc import Iterator
 
-from lintrain.analysis import built_layers, loop_verdicts, script_text, statements
+from lintrain.analysis import built_layers, expressions, loop_verdicts, script_text, statements
 from lintrain.pipeline import modules
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.python import Mapping, Sequence, Unknown, Value
@@ -246,22 +245,21 @@ def _is_created_there(pipeline: Pipeline, kept: KeptModules, layer: Value) -> bo
     return around.holds(made) or statements.are_in_one_function(pipeline, kept.location, made)
 
 
-def _is_passed_on(kept: KeptModules) -> bool:
+def _is_passed_on(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether the list goes into another module of the class, which may register its layers."""
-    for node in ast.walk(kept.owner.cls.node):
-        match node:
-            case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Call(args=args)):
-                given = {each.attr for part in args for each in ast.walk(part) if isinstance(each, ast.Attribute)}
-                value = kept.owner.attributes.get(name)
-                if kept.name in given and (isinstance(value, Unknown) or (value and modules.is_module(value))):
-                    return True
-            case _:
-                pass
+    for made in expressions.assignments_in(pipeline, kept.owner.cls):
+        (target, *others) = made.targets
+        value = kept.owner.attributes.get(target.name)
+        is_attribute = target.kind is expressions.Kind.ATTRIBUTE and not others
+        if is_attribute and (isinstance(value, Unknown) or (value and modules.is_module(value))):
+            parts = (part for each in made.value.arguments for part in each.parts_outside_indexes())
+            if any(part.kind is expressions.Kind.ATTRIBUTE and part.name == kept.name for part in parts):
+                return True
     return False
 
 
 def _is_handled(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a statement that mentions the list, or the class itself, also mentions parameters or registration."""
-    if BY_HAND & script_text.names_in_class(kept.owner.cls) or _is_passed_on(kept):
+    if BY_HAND & script_text.names_in_class(kept.owner.cls) or _is_passed_on(pipeline, kept):
         return True
     return bool(BY_HAND & script_text.names_beside_attribute(pipeline.source, kept.name))

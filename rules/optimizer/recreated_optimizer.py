@@ -59,11 +59,11 @@ PyTorch documentation, `torch.optim.Adam`; Kingma and Ba, "Adam: A Method for St
 
 from __future__ import annotations
 
-import ast  # asks for the tests in a loop
 import re
 from collections.abc import Iterator
 
 from lintrain.analysis import training_loops
+from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Module, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
@@ -136,7 +136,7 @@ def _repeated_by(pipeline: Pipeline, created: Event) -> Loop | None:
 def _is_made_once(pipeline: Pipeline, created: Event, loop: Loop) -> bool:
     """Whether an `if` in the loop, which a first iteration fulfils, makes the optimizer: `if optimizer is None:`."""
     source = pipeline.source_of(created.location)
-    tests = [source.location(node) for node in source.nodes_of(ast.If)]
+    tests = source.cached(blocks.branches)
     return any(loop.location.holds(test) and test.holds(created.location) for test in tests)
 
 
