@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.fix import FixError
-from lintrain.model.fixes import AddArgument, AddParameter, RemoveArgument, RenameArgument
+from lintrain.model.fixes import AddArgument, AddParameter, RemoveArgument, RenameArgument, SetArgument
 from lintrain.model.location import Location
 from tests.support.mending import fixed, location_of
 
@@ -197,3 +197,37 @@ class TestAddParameter:
         once = fixed(text, AddParameter(location_of(text, "def f("), "k", "None"))
         assert once == f"{expected}\n"
         assert fixed(once, AddParameter(location_of(once, "def f("), "k", "None")) == once
+
+
+class TestSetArgument:
+    @pytest.mark.parametrize(
+        ("text", "place", "after"),
+        [
+            ("f(old=1, other=2)\n", "old=1", "f(old=3, other=2)\n"),
+            ("f(1, other=2)\n", "1", "f(3, other=2)\n"),
+            ("a.b.old = 1  # why\n", "a.b.old", "a.b.old = 3  # why\n"),
+            ("class A(B):\n    old: int = 1\n", "old: int = 1", "class A(B):\n    old: int = 3\n"),
+            (
+                "class A(B):\n    old: int = field(default=1, metadata=m)\n",
+                "old: int = field(default=1, metadata=m)",
+                "class A(B):\n    old: int = field(default=3, metadata=m)\n",
+            ),
+        ],
+    )
+    def test_a_value_is_replaced_where_it_is_set(self, text: str, place: str, after: str) -> None:
+        assert fixed(text, SetArgument(location_of(text, place), "old", "3")) == after
+
+    @pytest.mark.parametrize(
+        ("text", "place", "after"),
+        [
+            ("f(old=1)\n", "old=1", "f(new=3)\n"),
+            ("a.old = 1\n", "a.old", "a.new = 3\n"),
+            ("class A(B):\n    old: int = 1\n", "old: int = 1", "class A(B):\n    new: int = 3\n"),
+        ],
+    )
+    def test_a_new_name_replaces_the_old_one(self, text: str, place: str, after: str) -> None:
+        assert fixed(text, SetArgument(location_of(text, place), "new", "3")) == after
+
+    def test_a_location_that_sets_nothing_is_an_error(self) -> None:
+        with pytest.raises(FixError):
+            fixed("import a\n", SetArgument(location_of("import a\n", "import a"), "old", "3"))

@@ -36,8 +36,8 @@ def is_whole_statement(pipeline: Pipeline, location: Location) -> bool:
 
 def names_in_effect(source: Source) -> frozenset[str]:
     """The names of a file, without those of statements that only name something: `loss.backward` calls nothing."""
-    idle = {id(node.value) for node in source.nodes_of(ast.Expr) if isinstance(node.value, ast.Attribute)}
-    used = (node for node in source.nodes if id(node) not in idle)
+    unused = {id(node.value) for node in source.nodes_of(ast.Expr) if isinstance(node.value, ast.Attribute)}
+    used = (node for node in source.nodes if id(node) not in unused)
     names = (getattr(node, "attr", getattr(node, "id", getattr(node, "name", ""))) for node in used)
     return frozenset(name for name in names if isinstance(name, str))
 

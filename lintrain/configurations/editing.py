@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from lintrain.configurations.components import sections_of
 from lintrain.configurations.document import Entry, Node, NotReadError, Section, quoted, read_document
 from lintrain.configurations.kinds import parts_of
-from lintrain.model.fixes import AddArgument, Edit, Fix, RemoveArgument, RenameArgument, Replace
+from lintrain.model.fixes import AddArgument, Edit, Fix, RemoveArgument, RenameArgument, Replace, SetArgument
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -83,6 +83,8 @@ class _Editor:
                 yield from self._addition(call, name, value)
             case Replace(location, code):
                 yield from self._replacement(location, code)
+            case SetArgument(location, name, value):
+                yield from self._replacement(location, f"{name}={value}")
             case _:
                 raise NotEditableError("the edit is one of Python")
 

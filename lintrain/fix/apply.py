@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from lintrain.configurations.editing import NotEditableError, edited
-from lintrain.fix.arguments import argument_step, parameter_step
+from lintrain.fix.arguments import argument_step, parameter_step, setting_step
 from lintrain.fix.comma_list import fitting, read_expression, within_parentheses
 from lintrain.fix.imports import with_import, without_import
 from lintrain.fix.insertions import insert_after_step, insert_at_top_step, insert_before_step, wrap_body_step, wrap_step
@@ -32,6 +32,7 @@ from lintrain.model.fixes import (
     RemoveImport,
     RenameArgument,
     Replace,
+    SetArgument,
     WrapBody,
     WrapInWith,
 )
@@ -136,6 +137,8 @@ def _step(tree: Tree, edit: Edit) -> Step | None:
     match edit:
         case Replace():
             return replace_step(tree, edit)
+        case SetArgument():
+            return setting_step(tree, edit)
         case AddArgument() | RenameArgument() | RemoveArgument():
             return argument_step(tree, edit)
         case AddParameter():

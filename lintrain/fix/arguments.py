@@ -8,8 +8,8 @@ from __future__ import annotations
 import libcst as cst
 
 from lintrain.fix.comma_list import NOTHING, CommaList, read_value
-from lintrain.fix.tree import FixError, Step, Tree
-from lintrain.model.fixes import AddArgument, AddParameter, RemoveArgument, RenameArgument
+from lintrain.fix.tree import FixError, Step, Tree, span_of
+from lintrain.model.fixes import AddArgument, AddParameter, RemoveArgument, RenameArgument, SetArgument
 
 ArgumentEdit = AddArgument | RenameArgument | RemoveArgument
 
@@ -171,3 +171,33 @@ def _listed(function: cst.FunctionDef) -> CommaList:
     if isinstance(tail, cst.ParenthesizedWhitespace):
         last = last.with_changes(comma=comma.with_changes(whitespace_after=tail))
     return CommaList(function.whitespace_before_params, (*others, last), NOTHING)
+
+
+def setting_step(tree: Tree, edit: SetArgument) -> Step:
+    """The change of an argument where it is set; raises FixError if the location sets none."""
+    value = read_value(edit.value, tree.module)
+
+    def setting(held: cst.CSTNode, **changes: object) -> Step:
+        return Step(edit, held, lambda old: [old.with_changes(**changes)], 0, span_of(edit.location))
+
+    for node in tree.nodes_at(edit.location):
+        around = tree.parents.get(node)
+        match node, around and tree.parents.get(around):
+            case cst.Arg(keyword=cst.Name()), _:
+                return setting(node, keyword=cst.Name(edit.name), value=value)
+            case cst.SimpleStatementLine(body=[cst.AnnAssign(value=cst.BaseExpression() as given) as field]), _:
+                return setting(field, target=cst.Name(edit.name), value=_default(given, value))
+            case cst.Attribute(), cst.Assign(targets=[only]) as statement if only is around:
+                target = only.with_changes(target=node.with_changes(attr=cst.Name(edit.name)))
+                return setting(statement, targets=[target], value=value)
+            case cst.BaseExpression(), _:
+                return Step(edit, node, lambda _: [value], 0, span_of(edit.location))
+            case _:
+                pass
+    raise FixError(f"{edit.location}: no argument is set at this location")
+
+
+def _default(given: cst.BaseExpression, value: cst.BaseExpression) -> cst.BaseExpression:
+    """The new default of a field: inside of `field(default=…)`, where it is given so."""
+    is_inside = isinstance(given, cst.Call) and argument(given, "default") is not None
+    return with_renamed_argument(given, "default", "default", value) if is_inside and isinstance(given, cst.Call) else value

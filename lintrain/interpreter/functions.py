@@ -6,7 +6,7 @@ Questions about classes of the script: where their attributes, fields and constr
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from lintrain.interpreter.core import dispatch
@@ -284,13 +284,16 @@ def _path(decorator: Value) -> str:
     return decorator.path if isinstance(decorator, Library | LibraryObject) else ""
 
 
-def fields_of(cls: Class) -> list[str]:
-    """The names of a dataclass's fields, those of its bases first."""
-    names: dict[str, None] = {}
-    # From the furthest base to the class itself: a dataclass orders its fields so. A dictionary keeps the
-    # first place of a field that a subclass annotates again.
+def field_statements(cls: Class) -> Iterator[tuple[Class, str, ast.AnnAssign]]:
+    """The class, the name and the statement of each field of a dataclass, those of its bases first."""
     for owner in reversed(list(cls.lineage())):
         for statement in owner.node.body:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                names[statement.target.id] = None
-    return list(names)
+                yield owner, statement.target.id, statement
+
+
+def fields_of(cls: Class) -> list[str]:
+    """The names of a dataclass's fields, those of its bases first."""
+    # From the furthest base to the class itself: a dataclass orders its fields so. A dictionary keeps the
+    # first place of a field that a subclass annotates again.
+    return list(dict.fromkeys(name for _, name, _ in field_statements(cls)))

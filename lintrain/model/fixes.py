@@ -17,6 +17,19 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
+class SetArgument:
+    """Give an argument another value, and another name if it has one, where it is set.
+
+    The location is that of `name=value` in a call, of the statement `arguments.name = value`, or of the field
+    `name: str = value` of a class.
+    """
+
+    location: Location
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class AddArgument:
     """Add a keyword argument to a call; nothing changes if the call has it already."""
 
@@ -133,6 +146,7 @@ class MoveAfter:
 
 Edit = (
     Replace
+    | SetArgument
     | AddArgument
     | RenameArgument
     | RemoveArgument

@@ -168,8 +168,8 @@ class MissingBestMetric(Rule[Claim]):
         nearest = finding.claim.nearest if finding.claim else None
         if nearest is None:
             return None
-        code = f'metric_for_best_model="{nearest}"'
-        return fixes.Fix.of(f"use `{nearest}`", fixes.Replace(finding.location, code), safe=False)
+        edit = fixes.SetArgument(finding.location, "metric_for_best_model", f'"{nearest}"')
+        return fixes.Fix.of(f"use `{nearest}`", edit, safe=False)
 
 
 def _is_written(settings: TrainingArguments) -> bool:

@@ -177,11 +177,9 @@ class UnmatchedSaveStrategy(ArgumentsRule[Claim]):
         if claim is None or claim.evaluation == "no":
             return None
         code = f'"{claim.evaluation}"'
-        edit = fixes.AddArgument(finding.location, "save_strategy", code)
+        edit: fixes.Edit = fixes.AddArgument(finding.location, "save_strategy", code)
         if not claim.is_default:
-            return fixes.Fix.of(
-                "save when the model is evaluated", fixes.Replace(finding.location, f"save_strategy={code}"), safe=True
-            )
+            edit = fixes.SetArgument(finding.location, "save_strategy", code)
         return fixes.Fix.of("save when the model is evaluated", edit, safe=True)
 
 

@@ -131,7 +131,8 @@ SMALL = lazy_pattern(r"(?i)tiny|mini|small-random|random|test|dummy|[-_]\d{2,3}m
 alone is given where the weights are new."""
 TEXT_TO_TEXT = lazy_pattern(r"(?i)(^|[^a-z])(m|by|flan-|u)?t5|ul2|t0")
 TEXT_MODELS = lazy_pattern(r"(?i)bert|electra|roberta|xlm|xlnet|gpt|llama|mistral|qwen|mpnet|minilm|bart")
-NUMBER = lazy_pattern(r"(?i)(\w+\s*=)?[\s\d.]+(e-?\d+)?\s*")
+NUMBER = lazy_pattern(r"(?i)([\w.]+(\s*:[^=]+)?\s*=(\s*\w+\(default\s*=)?)?[\s\d.]+(e-?\d+)?\s*(,[^=]+=[^=]+\)|\))?")
+"""A rate that is written as a number: `lr=1e-3`, `arguments.learning_rate = 1e-3`, a field of a class."""
 
 COLLAPSE, SHAKY, USUAL_LIMIT, FRAGILE_LIMIT = 1e-3, 3e-4, 5e-5, 3e-5
 """Learning rates from which all text models collapse, all encoders suffer, few need more, and large encoders suffer."""
@@ -149,8 +150,6 @@ class Rate:
     argument: str
     is_default: bool
     owner: str
-    is_keyword: bool = False
-    """Whether `location` is that of the whole `name=value`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,6 @@ class Claim:
     rate: float
     argument: str
     is_default: bool
-    is_keyword: bool
     is_fixable: bool
 
 
@@ -185,7 +183,7 @@ class HighLearningRate(Rule[Claim]):
                     help="take a momentum below 1, such as 0.9",
                 )
         for run in pipeline.runs:
-            rate = _rate_in_arguments(pipeline, run)
+            rate = _rate_in_arguments(run)
             model = _whole_model(pipeline, (run.value("model"),)) if rate else None
             if rate is not None and model is not None:
                 yield from self._judge(pipeline, model, rate)
@@ -197,7 +195,7 @@ class HighLearningRate(Rule[Claim]):
             help="take a rate of about 1e-3",
             subject="learning_rate",
             level=Level.WARNING,
-            claim=Claim(rate.value, rate.argument, rate.is_default, rate.is_keyword, False),
+            claim=Claim(rate.value, rate.argument, rate.is_default, False),
         )
 
     def _judge(self, pipeline: Pipeline, model: Model, rate: Rate) -> Iterator[Finding[Claim]]:
@@ -217,7 +215,6 @@ class HighLearningRate(Rule[Claim]):
                 rate.value,
                 rate.argument,
                 rate.is_default,
-                rate.is_keyword,
                 rate.is_default or _is_number(pipeline.code(rate.location)),
             ),
         )
@@ -251,8 +248,7 @@ class HighLearningRate(Rule[Claim]):
         title = f"set `{claim.argument}=2e-5`"
         if claim.is_default:
             return fixes.Fix.of(title, fixes.AddArgument(finding.location, claim.argument, "2e-5"), safe=False)
-        shown = f"{claim.argument}=2e-5" if claim.is_keyword else "2e-5"
-        return fixes.Fix.of(title, fixes.Replace(finding.location, shown), safe=False)
+        return fixes.Fix.of(title, fixes.SetArgument(finding.location, claim.argument, "2e-5"), safe=False)
 
 
 def _is_number(code: str) -> bool:
@@ -347,7 +343,7 @@ def _steps_once(pipeline: Pipeline, optimizer: Optimizer) -> bool:
     return len(steps) == 1 and not steps[0].loops and not steps[0].uncalled
 
 
-def _rate_in_arguments(pipeline: Pipeline, run: TrainerRun) -> Rate | None:
+def _rate_in_arguments(run: TrainerRun) -> Rate | None:
     """The learning rate that a Trainer's arguments certainly set, for an optimizer that does not scale it."""
     settings = run.settings
     if settings is None or settings.origin is None or not isinstance(run.value("optimizers"), Absent):
@@ -363,7 +359,7 @@ def _rate_in_arguments(pipeline: Pipeline, run: TrainerRun) -> Rate | None:
     value, location = number_of(given), settings.locations.get("learning_rate")
     if value is None or location is None or not is_adamw or (isinstance(given, Constant) and given.may_differ):
         return None
-    return Rate(value, location, "learning_rate", False, "Trainer", "=" in pipeline.code(location))
+    return Rate(value, location, "learning_rate", False, "Trainer")
 
 
 def _trains_whole_model(run: TrainerRun) -> bool:

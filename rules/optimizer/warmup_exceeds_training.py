@@ -168,9 +168,8 @@ class WarmupExceedsTraining(Rule[Claim]):
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None or not finding.claim.takes_share:
             return None
-        return fixes.Fix.of(
-            "warm up over a tenth of the run", fixes.Replace(finding.location, "warmup_steps=0.1"), safe=False
-        )
+        edit = fixes.SetArgument(finding.location, "warmup_steps", "0.1")
+        return fixes.Fix.of("warm up over a tenth of the run", edit, safe=False)
 
 
 def _steps(value: Value) -> int | None:

@@ -141,7 +141,7 @@ class Fp16OverflowProneModel(Rule[Claim]):
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None or not finding.claim.is_argument:
             return None
-        return fixes.Fix.of("train in bfloat16", fixes.Replace(finding.location, "bf16=True"), safe=False)
+        return fixes.Fix.of("train in bfloat16", fixes.SetArgument(finding.location, "bf16", "True"), safe=False)
 
 
 def _is_prone(model: Model) -> bool:

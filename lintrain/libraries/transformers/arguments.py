@@ -68,6 +68,7 @@ def _own_arguments(call: Call) -> Value:
     if not isinstance(cls, Class):
         return UNKNOWN
     made = make_arguments(call, _library_class(cls), own_defaults(call, cls))
+    made.locations = {**_field_locations(call, cls), **made.locations}
     # Its own constructor may set any argument after the call.
     made.is_complete = made.is_complete and not {"__init__", "__post_init__"} & set(_own_names(cls))
     return made
@@ -127,9 +128,7 @@ def from_command_line(call: Call, kind: Value) -> TrainingArguments | None:
     # Everything may come from the command line, so nothing that is not set in the class has a certain
     # value.
     values = {name: _option(name, value, call.location) for name, value in defaults.items()}
-    # A fix of most arguments writes `name=value` at their place, which is none for a field of a class.
-    rate = defaults.get("learning_rate")
-    written = {"learning_rate": rate.origin} if rate is not None and rate.origin is not None else {}
+    written = _field_locations(call, kind) if isinstance(kind, Class) else {}
     made = TrainingArguments(path, values, written, False, call.text, origin=call.location)
     call.reader.record.arguments.append(made)
     return made
@@ -155,6 +154,15 @@ def own_defaults(call: Call, cls: Class) -> dict[str, Value]:
     """The fields that a script's subclass gives a default of its own."""
     defaults = {name: objects.field_default(call, cls, name) for name in functions.fields_of(cls)}
     return {name: value for name, value in defaults.items() if not isinstance(value, Absent)}
+
+
+def _field_locations(call: Call, cls: Class) -> dict[str, Location]:
+    """Where a script's subclass gives its fields their defaults."""
+    record, found = call.reader.record, dict[str, Location]()
+    for owner, name, statement in functions.field_statements(cls):
+        if statement.value is not None and owner.origin is not None:
+            found[name] = record.source_of(owner.origin).location(statement)
+    return found
 
 
 @attribute_of(TrainingArguments)
