@@ -47,8 +47,8 @@ def branches(source: Source) -> list[Location]:
 
 def classes_around(source: Source, location: Location) -> dict[str, Location]:
     """The classes around a location by their names, outer ones first."""
-    found = {node.name: source.location(node) for node in source.nodes_of(ast.ClassDef)}
-    return {name: around for name, around in found.items() if around.holds(location)}
+    found = ((node.name, source.location(node)) for node in source.nodes_of(ast.ClassDef))
+    return {name: around for name, around in found if around.holds(location)}
 
 
 def call_leading_to(pipeline: Pipeline, event: Event, other: Event) -> Location | None:
