@@ -15,6 +15,7 @@ from lintrain.source.fragments import KERAS_NAMES, MODULES, NAMES, TORCH_NAMES, 
 from lintrain.source.pasted import is_pasted
 from lintrain.source.reading import read_bytes
 from lintrain.source.repair import repair
+from lintrain.model.level import Level
 from lintrain.source.source import Source
 from tests.support.notebooks import notebook
 
@@ -95,8 +96,37 @@ class TestMargins:
         (call,) = source.nodes_of(ast.Call)
         assert source.code(source.location(call)) == "nn.Linear(3, 2)"
 
-    def test_code_that_nothing_repairs_is_a_mistake(self) -> None:
-        assert [rule for rule, _, _ in findings_in(LOOP + "x = (\n")] == ["syntax-error"]
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "x = (",
+            "print(list(net.parameters())  # all of them",
+            "....",
+            "Then I get this error:",
+            "rows = {\n    'x': [1, 2],\n",
+            "%matplotlib inline",
+            "    )",
+        ],
+    )
+    def test_a_line_that_is_cut_off_or_no_code_is_a_note_and_the_rest_is_judged(self, line: str) -> None:
+        reading = read(LOOP + f"{line}\nprint(x)\n")
+        found = {one.finding.rule: one.finding.level for one in reading.reported}
+        assert found == {"syntax-error": Level.NOTE, "missing-zero-grad": Level.ERROR}
+
+    def test_a_bracket_that_nothing_closes_ends_before_the_next_statement(self) -> None:
+        text = "rows = load(\n    {'x': 1,\n     'y': 2}\nother = load(3)\nnn.ReLU()\n"
+        tree = Source("t.py", text).tree
+        assert [ast.unparse(each) for each in tree.body] == [
+            "rows = load({'x': 1, 'y': 2})", "other = load(3)", "nn.ReLU()",
+        ]  # fmt: skip
+
+    def test_prose_with_a_few_words_of_code_is_not_read(self) -> None:
+        text = "My model does not learn.\nI call loss.backward() in it\nand do not know why.\n" * 9
+        assert [rule for rule, _, _ in findings_in(text)] == ["syntax-error"]
+
+    def test_a_file_with_commands_of_a_notebook_is_judged_without_them(self) -> None:
+        text = f"import torch\nfrom torch.nn import functional as F\n!pip install x\n%cd data\n{LOOP}"
+        assert [rule for rule, _, _ in findings_in(text)] == ["syntax-error", "missing-zero-grad"]
 
     def test_the_margin_of_code_with_imports_is_a_mistake_and_the_rest_is_judged(self) -> None:
         text = "".join(f"    {line}\n" for line in ("from torch.nn import functional as F", *LOOP.splitlines()))

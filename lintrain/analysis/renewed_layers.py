@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from lintrain.analysis.built_layers import last_name, own_calls
-from lintrain.analysis.script_text import networks_of
+from lintrain.analysis.module_classes import module_classes
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
@@ -40,7 +40,7 @@ def renewed(pipeline: Pipeline) -> Iterator[tuple[str, Location, bool]]:
     """The layers that each pass builds, uses and drops: the class, where, and whether a network's method does it."""
     source = pipeline.source
     passes: list[tuple[ast.FunctionDef | ast.For, bool]]
-    passes = [(method, True) for cls in networks_of(source) for method in _methods_of_pass(cls)]
+    passes = [(method, True) for cls in module_classes(source) for method in _methods_of_pass(cls)]
     passes += [(loop, False) for loop in source.nodes_of(ast.For) if any(map(_is_backward, walk(loop)))]
     nodes = {location: name for name, location in _learning(pipeline)} if passes else {}
     for scope, is_method in passes:
@@ -65,17 +65,24 @@ def _methods_of_pass(cls: ast.ClassDef) -> list[ast.FunctionDef]:
     """`forward` of a network, and the methods that only it leads to."""
     methods = {each.name: each for each in cls.body if isinstance(each, ast.FunctionDef)}
     others = {name for name in methods if name.startswith(("__", "build", "init", "_init", "_build", "make", "_make"))}
-    of_pass = reached = dict[str, ast.FunctionDef]()
-    for start in ("forward", "__init__"):
-        reached, pending = dict[str, ast.FunctionDef](), [start]
-        while pending:
-            name = pending.pop()
-            if name in methods and name not in reached and name not in (others - {start}):
-                reached[name] = methods[name]
-                pending.extend(_own_methods_in(methods[name]))
-        if start == "forward":
-            of_pass = reached
-    return [method for name, method in of_pass.items() if name not in reached]
+    passes = [name for name in ("forward", "training_step") if name in methods]
+    # In a piece of a class without its pass, what gets an input is a part of that pass.
+    passes = passes or [name for name, method in methods.items() if len(method.args.args) > 1 and name not in others]
+    of_pass = _reached_from(passes, methods, others)
+    return [method for name, method in of_pass.items() if name not in _reached_from(["__init__"], methods, others)]
+
+
+def _reached_from(
+    starts: Iterable[str], methods: Mapping[str, ast.FunctionDef], others: Set[str]
+) -> Mapping[str, ast.FunctionDef]:
+    """The methods that some lead to, those included."""
+    reached, pending = dict[str, ast.FunctionDef](), list(starts)
+    while pending:
+        name = pending.pop()
+        if name in methods and name not in reached and (name not in others or name in starts):
+            reached[name] = methods[name]
+            pending.extend(_own_methods_in(methods[name]))
+    return reached
 
 
 def _own_methods_in(method: ast.FunctionDef) -> Iterator[str]:

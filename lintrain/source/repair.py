@@ -4,8 +4,9 @@
     repaired.tree                    # with the places of the text as it was given
 
 A piece of a script is copied without the indentation of its first line, from a page with full-width punctuation, or
-from the days of Python 2. Of a notebook, a cell that does not parse is left out, and the others are read. A whole file
-in the grammar of Python 2 is read as what it means.
+from the days of Python 2; a bracket or a line is cut off, and prose stands between. Of a notebook, a cell that does not
+parse is left out, and the others are read. A whole file in the grammar of Python 2 is read as what it means, and one
+with commands of a notebook without these.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ MOST_REPAIRS = 60
 
 LONGEST = 60_000
 """Characters of a text that is repaired: people paste less."""
+
+MOST_LEFT_OUT = 8
+"""Lines of a piece that are left out: of prose with a few words of code nothing is read."""
 
 MOST_JOINED = 12
 """Lines of one `print` of Python 2."""
@@ -54,8 +58,12 @@ OLD = lazy_pattern(
 )
 """Lines in the grammar of Python 2, or of Python before 3.7."""
 
+COMMAND = lazy_pattern(r"^([ \t]*+)(?:%%?[A-Za-z]|![ \t]?[A-Za-z.]).*", re.MULTILINE)
+"""A line of a notebook that Python does not read."""
+
 FENCE = "```"
 LINE = lazy_pattern(r"\bline (\d+)")
+CLOSING = {"(": ")", "[": "]", "{": "}"}
 STAND_IN = "aSync"
 """What `async` is called while it is parsed, as long as the word itself."""
 
@@ -80,7 +88,16 @@ def repair(text: str, cells: Sequence[Cell]) -> Repaired | None:
         return _without_broken_cells(text, cells)
     if is_pasted(text) or _is_shifted(text):
         return _repaired_piece(text) if len(text) <= LONGEST else None
-    return _in_grammar_of_python_2(text)
+    return _without_commands(text) or _in_grammar_of_python_2(text)
+
+
+def _without_commands(text: str) -> Repaired | None:
+    """The tree of a whole file that only commands of a notebook keep from being parsed."""
+    given = text.split("\n")
+    lines = COMMAND.sub(r"\1pass", text).split("\n")
+    if (error := _error_in(given)) is None or lines == given or _error_in(lines) is not None:
+        return None
+    return Repaired(_placed(parse("\n".join(lines)), given, lines), (error,), is_partial=True)
 
 
 def _in_grammar_of_python_2(text: str) -> Repaired | None:
@@ -107,17 +124,20 @@ def _is_shifted(text: str) -> bool:
 
 def _repaired_piece(text: str) -> Repaired | None:
     given = text.split("\n")
-    found = _repaired_lines(_without_quotation(given))
+    is_whole = not is_pasted(text)  # with imports it may be a file that has to run, and its margin a mistake
+    found = _repaired_lines(_without_quotation(given), leaves_out=not is_whole)
     if found is None:
         return None
     lines, errors, flaws = found
-    is_whole = not is_pasted(text)  # with imports it may be a file that has to run, and its margin a mistake
     tree = _placed(parse("\n".join(lines)), given, lines)
     return Repaired(tree, tuple((errors if is_whole else flaws)[:1]), is_partial=is_whole)
 
 
-def _repaired_lines(lines: list[str]) -> tuple[list[str], list[SyntaxError], list[SyntaxError]] | None:
+def _repaired_lines(
+    lines: list[str], *, leaves_out: bool = False
+) -> tuple[list[str], list[SyntaxError], list[SyntaxError]] | None:
     """Lines that parse, the errors that were in them, and which of those are worth a word; None if any is left."""
+    most = min(MOST_LEFT_OUT, sum(map(_is_code, lines)) // 3) if leaves_out else 0
     errors: list[SyntaxError] = []
     flaws: list[SyntaxError] = []
     for _ in range(MOST_REPAIRS):
@@ -125,6 +145,8 @@ def _repaired_lines(lines: list[str]) -> tuple[list[str], list[SyntaxError], lis
         if error is None:
             return lines, errors, flaws
         edited, is_flaw = _edited(lines, error)
+        if edited is None and len(flaws) < most:
+            edited, is_flaw = _closed(lines, error) or _left_out(lines, error), True
         if edited is None or edited == lines:
             return None
         lines = edited
@@ -157,6 +179,30 @@ def _edited(lines: list[str], error: SyntaxError) -> tuple[list[str] | None, boo
         if (edited := old(lines, index)) is not None:
             return edited, True
     return None, False
+
+
+def _closed(lines: list[str], error: SyntaxError) -> list[str] | None:
+    """A bracket that nothing closes is closed before the next statement that begins as far left as its own."""
+    index = (error.lineno or 1) - 1
+    if "forgot a comma" in error.msg:  # the bracket above, and the statement after it
+        index = next((at for at in range(index - 1, -1, -1) if lines[at].rstrip()[-1:] in CLOSING), -1)
+    elif not error.msg.endswith("was never closed"):
+        return None
+    bracket = CLOSING.get(lines[index].rstrip()[-1:] if "comma" in error.msg else error.msg[1])
+    if index < 0 or bracket is None:
+        return None
+    below = range(index + 1, len(lines))
+    ends = (at for at in below if _is_code(lines[at]) and _depth(lines[at]) <= _depth(lines[index]))
+    end = next((at for at in ends if lines[at].lstrip()[0] not in ")]}"), len(lines))
+    last = max(at for at in range(index, end) if at == index or _is_code(lines[at]))
+    code, mark, comment = lines[last].partition("#")
+    return _with_line(lines, last, code.rstrip() + bracket + mark + comment)
+
+
+def _left_out(lines: list[str], error: SyntaxError) -> list[str] | None:
+    """A line that is no code, or code that was cut off, is left out."""
+    index = min(max((error.lineno or 1) - 1, 0), len(lines) - 1)
+    return _with_line(lines, index, _margin(lines[index]) + "pass") if lines[index].strip() != "pass" else None
 
 
 def _with_line(lines: list[str], index: int, line: str) -> list[str]:

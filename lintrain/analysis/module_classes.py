@@ -1,0 +1,156 @@
+"""Classes of networks and data sets that lack what their library calls.
+
+Methods under a misspelled name, methods of `nn.Module` behind an attribute of the same name, and layers that are set
+before `nn.Module` is ready to hold them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.script_text import networks_of
+from lintrain.model.location import Location
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+LIGHTNING = frozenset({"LightningModule"})
+ROWS = frozenset({"Dataset", "IterableDataset"})
+OF_NETWORKS = frozenset({"__init__", "forward"})
+OF_ROWS = frozenset({"__init__", "__len__", "__getitem__", "__iter__"})
+
+METHODS = frozenset(
+    {"apply", "buffers", "children", "eval", "load_state_dict", "modules", "named_children", "named_modules"}
+    | {"named_parameters", "parameters", "state_dict", "to", "train", "zero_grad"}
+)
+"""Methods of `nn.Module` that training calls, or that others of them call."""
+
+HELD = frozenset({"Parameter", "ModuleList", "ModuleDict", "Sequential"})
+
+
+@dataclass(frozen=True, slots=True)
+class Misspelled:
+    """A method that nothing calls: where, its name, the one that was meant, and the class."""
+
+    location: Location
+    name: str
+    meant: str
+    cls: str
+
+
+def module_classes(source: Source) -> list[ast.ClassDef]:
+    """The networks of a file, those of Lightning included."""
+    of_lightning = (node for node in source.nodes_of(ast.ClassDef) if _bases(node) & LIGHTNING)
+    return [*networks_of(source), *of_lightning]
+
+
+def misspelled(source: Source) -> Iterator[Misspelled]:
+    """The methods whose name is nearly one that the library calls, in classes that lack the right one."""
+    rows = [node for node in source.nodes_of(ast.ClassDef) if _bases(node) & ROWS]
+    for cls, wanted in [*((each, OF_NETWORKS) for each in module_classes(source)), *((each, OF_ROWS) for each in rows)]:
+        methods = _methods(cls)
+        names = {each.name for each in methods}
+        for method in methods:
+            meant = next((name for name in sorted(wanted - names) if _is_nearly(method, name)), None)
+            if meant is not None and method.args.args and not _is_called(source, method.name):
+                yield Misspelled(source.location(method.args.args[0]), method.name, meant, cls.name)
+
+
+def hidden_methods(source: Source) -> Iterator[tuple[Location, str]]:
+    """The attributes that are set in place of a method of `nn.Module`: where, and the name."""
+    for cls in module_classes(source):
+        for node in walk(cls):
+            match node:
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                    if name in METHODS and _is_no_function(source, value):
+                        yield source.location(node.targets[0]), name
+                case _:
+                    pass
+
+
+def set_too_early(source: Source) -> Iterator[tuple[Location, str, bool]]:
+    """The first layer that a network sets before `nn.Module.__init__` ran: where, its name, and whether that runs."""
+    for cls in module_classes(source):
+        start = next((each for each in _methods(cls) if each.name == "__init__"), None)
+        if start is None or cls.decorator_list:
+            continue
+        lines = [node.lineno for node in walk(start) if _starts(node)]
+        ready = min(lines, default=None)
+        layers = ((node, name) for node in start.body for name in _layer_set(source, node))
+        for node, name in layers:
+            if ready is None or node.lineno < ready:
+                yield source.location(node), name, ready is not None
+                break
+
+
+def _bases(cls: ast.ClassDef) -> frozenset[str]:
+    return frozenset(map(last_name, cls.bases))
+
+
+def _methods(cls: ast.ClassDef) -> list[ast.FunctionDef]:
+    return [node for node in cls.body if isinstance(node, ast.FunctionDef)]
+
+
+def _is_nearly(method: ast.FunctionDef, meant: str) -> bool:
+    name, bare = method.name, meant.strip("_")
+    if name.startswith("_") and name.endswith("_"):
+        return name.strip("_") == bare or (name == "__int__" and meant == "__init__" and _sets_up(method))
+    return meant == "forward" and name != "forwards" and _is_one_slip(name, meant)
+
+
+def _is_one_slip(name: str, meant: str) -> bool:
+    """Whether one letter is missing, doubled or wrong, or two are swapped."""
+    if name == meant or abs(len(name) - len(meant)) > 1:
+        return False
+    if len(name) == len(meant):
+        wrong = [at for at, (one, other) in enumerate(zip(name, meant, strict=True)) if one != other]
+        return len(wrong) == 1 or (len(wrong) == 2 and sorted(name) == sorted(meant) and wrong[1] - wrong[0] == 1)
+    shorter, longer = sorted((name, meant), key=len)
+    return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer)))
+
+
+def _sets_up(method: ast.FunctionDef) -> bool:
+    stores = (node for node in walk(method) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+    return any(isinstance(node.value, ast.Name) and node.value.id == "self" for node in stores)
+
+
+def _is_called(source: Source, name: str) -> bool:
+    """Whether anything but its own class's `super()` names a method."""
+    named = (node for node in source.nodes_of(ast.Attribute) if node.attr == name)
+    return any(not (isinstance(node.value, ast.Call) and last_name(node.value.func) == "super") for node in named)
+
+
+def _is_no_function(source: Source, value: ast.expr) -> bool:
+    match value:
+        case ast.Constant() | ast.List() | ast.Dict() | ast.Tuple() | ast.ListComp() | ast.DictComp():
+            return True
+        case ast.Call():
+            return _is_layer(source, value)
+        case _:
+            return False
+
+
+def _starts(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "__init__"
+
+
+def _layer_set(source: Source, node: ast.stmt) -> Iterator[str]:
+    match node:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+            if _is_layer(source, value):
+                yield name
+        case _:
+            pass
+
+
+def _is_layer(source: Source, value: ast.expr) -> bool:
+    """Whether a value is a layer or a parameter: of `torch.nn`, or an object of a network of the file."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+            return name[:1].isupper() and ast.unparse(owner) in {"nn", "torch.nn"}
+        case ast.Call(func=ast.Name(id=name)):
+            return name in HELD or any(each.name == name for each in networks_of(source))
+        case _:
+            return False
