@@ -1,0 +1,172 @@
+"""Tensors that were made to require gradients and then replaced by what was computed from them.
+
+    x = torch.randn(3, requires_grad=True).cuda()
+
+The name stands for the copy. Its `grad` stays empty, and no optimizer takes it. Read from the text, in one scope.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+MAKES = frozenset(
+    {"arange", "empty", "full", "linspace", "ones", "ones_like", "rand", "rand_like", "randn", "randn_like", "tensor"}
+    | {"Tensor", "FloatTensor", "Variable", "zeros", "zeros_like", "Parameter", "requires_grad_"}
+)
+DERIVES = frozenset(
+    {"abs", "clone", "cuda", "exp", "expand", "expand_as", "flatten", "log", "mul", "permute", "pow", "repeat"}
+    | {"reshape", "sigmoid", "softmax", "sqrt", "squeeze", "t", "tanh", "to", "transpose", "unsqueeze", "view"}
+)
+"""Methods that give another tensor; those that may give the same one, such as `float`, are left out."""
+
+OPTIMIZERS = frozenset({"Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "NAdam", "RMSprop", "SGD"})
+KEEPS = frozenset({"retain_grad", "requires_grad_", "detach_"})
+TO_GPU = lazy_pattern(r"cuda|mps|xpu")
+SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A use of a tensor that is no leaf any more: where, its name, what derived it, and who wants the leaf."""
+
+    location: Location
+    name: str
+    by: Location
+    is_optimized: bool
+
+
+def read_of_moved(source: Source) -> Iterator[Moved]:
+    """The reads of `x.grad`, and the optimizers of `x`, for names that no longer hold the tensor that was made."""
+    if "requires_grad" not in source.text and "Parameter(" not in source.text:
+        return
+    functions = (*source.nodes_of(ast.FunctionDef), *source.nodes_of(ast.AsyncFunctionDef))
+    for scope in (source.tree, *functions):
+        nodes = sorted(_own_nodes(scope), key=lambda node: (node.lineno, node.col_offset))
+        if any(_is_called(node, "backward") for node in nodes):
+            yield from _reads(source, nodes)
+
+
+def _own_nodes(scope: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+    """The statements and expressions of a scope, without those of the functions in it."""
+    pending = list(ast.iter_child_nodes(scope))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.expr | ast.stmt):
+            yield node
+        if not isinstance(node, SCOPES):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _reads(source: Source, nodes: list[ast.expr | ast.stmt]) -> Iterator[Moved]:
+    moved = _moved_names(source, nodes)
+    for node in nodes:
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr="grad", ctx=ast.Load()) if name in moved:
+                yield Moved(source.location(node), name, moved[name], is_optimized=False)
+                del moved[name]
+            case ast.Call(args=[ast.List(elts=given), *_]) if last_name(node.func) in OPTIMIZERS:
+                for each in given:
+                    if isinstance(each, ast.Name) and each.id in moved:
+                        yield Moved(source.location(each), each.id, moved.pop(each.id), is_optimized=True)
+            case _:
+                pass
+
+
+def _moved_names(source: Source, nodes: list[ast.expr | ast.stmt]) -> dict[str, Location]:
+    """The names that end as what was derived from a leaf, each with the place of that."""
+    leaves = set[str]()
+    moved = dict[str, Location]()
+    for node in nodes:
+        for name, value in _bindings(node):
+            if isinstance(value, ast.Constant):  # x.requires_grad = True
+                leaves |= {name} if value.value is True else set()
+                continue
+            derived = _is_derived(source, value, leaves)
+            moved.pop(name, None)
+            leaves.discard(name)
+            if derived:
+                moved[name] = source.location(value)
+            elif _is_leaf(value):
+                leaves.add(name)
+    kept = {node.value.id for node in nodes if _keeps(node)}
+    asked = {name for node in nodes if isinstance(node, ast.Compare) for name in _gradients_in(node)}
+    return {name: by for name, by in moved.items() if name not in kept | asked}
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+            for target, value in zip(names, values, strict=True):
+                yield from [(target.id, value)] if isinstance(target, ast.Name) else []
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            yield name, value
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=ast.Constant()):
+            yield name, node.value
+        case ast.Assign() | ast.For() | ast.AugAssign() | ast.AnnAssign() | ast.With():
+            for target in walk(node):
+                if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+                    yield target.id, ast.Tuple([], ast.Load())
+        case _:
+            pass
+
+
+def _is_leaf(value: ast.expr) -> bool:
+    """Whether an expression makes a tensor that requires gradients."""
+    if not isinstance(value, ast.Call) or last_name(value.func) not in MAKES:
+        return False
+    name = last_name(value.func)
+    learns = [each.value for each in value.keywords if each.arg == "requires_grad"]
+    is_on = any(isinstance(each, ast.Constant) and each.value is True for each in learns)
+    return is_on or (name == "Parameter" and not learns) or (name == "requires_grad_" and not value.args and not learns)
+
+
+def _is_derived(source: Source, value: ast.expr, leaves: set[str]) -> bool:
+    """Whether an expression computes another tensor from a leaf: with a method, or with a number."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=base, attr=name)) if name in DERIVES:
+            if name == "cuda" and "device" in ast.unparse(base):
+                return False
+            if name == "to" and not _moves_to_gpu(source, value):
+                return False
+        case ast.BinOp(left=base, right=ast.Constant()) | ast.BinOp(left=ast.Constant(), right=base):
+            pass
+        case _:
+            return False
+    is_leaf = _is_leaf(base) or (isinstance(base, ast.Name) and base.id in leaves)
+    return is_leaf or _is_derived(source, base, leaves)
+
+
+def _moves_to_gpu(source: Source, call: ast.Call) -> bool:
+    given = ast.unparse(call.args[0]) if call.args else ""
+    named = [each for each in source.nodes_of(ast.Assign) if ast.unparse(each.targets[0]) == given]
+    return TO_GPU.search(" ".join([given, *(ast.unparse(each.value) for each in named)])) is not None
+
+
+def _is_called(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == name
+
+
+def _keeps(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(), attr=name):
+            return name in KEEPS
+        case _:
+            return False
+
+
+def _gradients_in(node: ast.AST) -> Iterator[str]:
+    """The names whose gradient code asks for before it uses it."""
+    for each in walk(node):
+        match each:
+            case ast.Attribute(value=ast.Name(id=name), attr="grad"):
+                yield name
+            case _:
+                pass
