@@ -1,0 +1,147 @@
+"""Transforms of images in an order, or on a kind of image, that torchvision refuses.
+
+`Normalize` reads a tensor and `ToTensor` makes one of an image, so the first cannot stand before the second. Arrays that
+`cv2` or `skimage` read are no images of PIL, which a list that begins with a crop or a flip wants.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+MAKES_TENSORS = frozenset({"ToTensor", "PILToTensor"})
+READS_TENSORS = frozenset({"Normalize", "RandomErasing", "ConvertImageDtype"})
+READS_IMAGES = frozenset(
+    {"CenterCrop", "ColorJitter", "Grayscale", "Pad", "RandomAffine", "RandomCrop", "RandomGrayscale", "Resize"}
+    | {"RandomHorizontalFlip", "RandomResizedCrop", "RandomRotation", "RandomVerticalFlip", "Scale", "RandomSizedCrop"}
+)
+"""Transforms of torchvision that take an image of PIL, or a tensor."""
+
+READS_ARRAYS = frozenset({"cv2.imread", "io.imread", "skimage.io.imread", "imageio.imread", "plt.imread", "mpimg.imread"})
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """A transform that refuses what it gets: where, its name, and that of the one that has to come first."""
+
+    location: Location
+    name: str
+    first: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayGiven:
+    """A data set whose transforms get an array: where, the function that reads it, and the first transform."""
+
+    location: Location
+    reader: str
+    first: str
+
+
+def misplaced(source: Source) -> Iterator[Misplaced]:
+    """The transforms that read a tensor before another of the same list makes one, or make one of a tensor."""
+    for items in _lists(source):
+        names = [_name_of(source, item) for item in items]
+        if "ToPILImage" in names or any(name in {"Lambda", ""} for name in names):
+            continue
+        made = next((at for at, name in enumerate(names) if name in MAKES_TENSORS), None)
+        for at, name in enumerate(names if made is not None else []):
+            if made is not None and name in READS_TENSORS and at < made:
+                yield Misplaced(source.location(items[at]), name, names[made])
+            elif made is not None and name == "ToTensor" and at > made:
+                yield Misplaced(source.location(items[at]), name, "")
+
+
+def arrays_given(source: Source) -> Iterator[ArrayGiven]:
+    """The data sets that read arrays and hand them to transforms of images."""
+    starts = dict(_first_transforms(source))
+    readers = {cls.name: found for cls in source.nodes_of(ast.ClassDef) if (found := _read_for_transform(cls))}
+    calls = (node for node in source.nodes_of(ast.Call) if isinstance(node.func, ast.Name) and node.func.id in readers)
+    seen = set[str]()
+    for call in calls:
+        name = last_name(call.func)
+        given = [each.value for each in call.keywords if "transform" in (each.arg or "")] + call.args
+        first = next((starts[each.id] for each in given if isinstance(each, ast.Name) and each.id in starts), "")
+        if first in READS_IMAGES and name not in seen:
+            seen.add(name)
+            node, reader = readers[name]
+            yield ArrayGiven(source.location(node), reader, first)
+
+
+def _lists(source: Source) -> Iterator[list[ast.expr]]:
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(args=[ast.List(elts=items)]) if last_name(call.func) == "Compose":
+                yield items
+            case _:
+                pass
+
+
+def _name_of(source: Source, item: ast.expr) -> str:
+    """The name of a transform of torchvision, empty for one of another library or of the script's own."""
+    match item:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+            return name if ast.unparse(owner) in source.cached(_owners) else ""
+        case ast.Call(func=ast.Name(id=name)):
+            return name if f"{name}()" in source.cached(_owners) else ""
+        case _:
+            return ""
+
+
+def _owners(source: Source) -> frozenset[str]:
+    """What stands before the transforms of torchvision, and the transforms that are imported themselves."""
+    found = {"torchvision.transforms"} | ({"transforms"} if source.is_partial else set())
+    for node in source.nodes_of(ast.ImportFrom):
+        for alias in node.names:
+            if node.module == "torchvision" and alias.name == "transforms":
+                found.add(alias.asname or alias.name)
+            elif node.module == "torchvision.transforms":
+                found.add(f"{alias.asname or alias.name}()")
+    for node in source.nodes_of(ast.Import):
+        found |= {each.asname for each in node.names if each.name == "torchvision.transforms" and each.asname}
+    return frozenset(found)
+
+
+def _first_transforms(source: Source) -> Iterator[tuple[str, str]]:
+    """The names of lists of transforms, each with the name of its first one."""
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(func=func, args=[ast.List(elts=[first, *_])]),
+            ) if last_name(func) == "Compose":
+                yield name, _name_of(source, first)
+            case _:
+                pass
+
+
+def _read_for_transform(cls: ast.ClassDef) -> tuple[ast.Call, str] | None:
+    """The call of `self.transform(image)` on an array as it was read, and the function that read it."""
+    read = dict[str, str]()
+    statements = [node for method in cls.body if isinstance(method, ast.FunctionDef) for node in walk(method)]
+    for node in statements:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func)) if name not in read:
+                if ast.unparse(func) in READS_ARRAYS:
+                    read[name] = ast.unparse(func)
+            case _:
+                pass
+    changed = {
+        node.targets[0].id
+        for node in statements
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and "Image" in ast.unparse(node.value)
+    }
+    for node in statements:
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr="transform"), args=[ast.Name(id=name)]):
+                if name in read and name not in changed:
+                    return node, read[name]
+            case _:
+                pass
+    return None
