@@ -91,7 +91,10 @@ def _snake(name: str) -> str:
 WITH_UNITS = {"keras.layers.Dense": "units", **{f"keras.layers.Conv{n}D": "filters" for n in (1, 2, 3)}}
 """The layers that may be the last one, with the name of the argument for the size of their output."""
 
-KEEPS_SIZE = frozenset({"keras.layers.Activation", "keras.layers.Softmax", "keras.layers.ReLU"})
+KEEPS_VALUES = frozenset(f"keras.layers.{name}" for name in ("BatchNormalization", "Dropout", "LayerNormalization"))
+"""Layers that only scale what they get, or leave some of it out."""
+
+KEEPS_SIZE = frozenset({"keras.layers.Activation", "keras.layers.Softmax", "keras.layers.ReLU"}) | KEEPS_VALUES
 """Layers whose output has the size of their input."""
 
 
@@ -130,12 +133,25 @@ def output_units(run: KerasRun) -> int | None:
 
 def activation_at_end(run: KerasRun) -> str | None:
     """The activation whose result the loss gets; None if it is unknown or only one of several."""
-    last, before = [*_from_the_end(run), None, None][:2]
+    last, before = _last_two(run)
     if last is None:
         return None
     # `Activation("relu")` after `Dense(3, activation="softmax")` is both.
     is_plain = last.path not in KEEPS_SIZE or before is None or activation_of(before) == "linear"
     return activation_of(last) if is_plain else None
+
+
+def activation_before_end(run: KerasRun) -> str | None:
+    """The activation of the layer with units in front of one that only applies another; None without such a pair."""
+    last, before = _last_two(run)
+    is_pair = last is not None and last.path in KEEPS_SIZE and before is not None and units_of(before) is not None
+    return activation_of(before) if is_pair and before is not None else None
+
+
+def _last_two(run: KerasRun) -> tuple[Layer | None, Layer | None]:
+    """The last layer, and the one before it that is no mere scaling."""
+    last, *others = [*_from_the_end(run), None]
+    return last, next((each for each in others if each is None or each.path not in KEEPS_VALUES), None)
 
 
 def _from_the_end(run: KerasRun) -> Iterator[Layer]:

@@ -142,6 +142,14 @@ def _length(shape: Value, batch: int) -> int | None:
     return len(shape.items) + batch if isinstance(shape, Sequence) and shape.is_complete else None
 
 
+def shortens(run: KerasRun) -> bool:
+    """Whether pooling leaves fewer positions than a convolution got, and no layer makes more of them."""
+    names = [each.name for each in _layers_of(run)]
+    grows = any(name.startswith("UpSampling") or "Transpose" in name for name in names)
+    is_pooled = any(re.fullmatch(r"(?:Max|Average)Pooling[123]D", name) for name in names)
+    return not grows and is_pooled and any(name.startswith("Conv") for name in names)
+
+
 def _result(layer: Layer, given: int | None) -> int | None:
     name, arguments = layer.name, layer.arguments
     if "**" in arguments:

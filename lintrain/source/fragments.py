@@ -68,6 +68,7 @@ MODULES: Mapping[str, str] = {
     "L": "lightning",
     "hvd": "horovod.torch",
     "keras": "keras",
+    "np_utils": "keras.utils.np_utils",
     "lr_scheduler": "torch.optim.lr_scheduler",
     "nn": "torch.nn",
     "np": "numpy",

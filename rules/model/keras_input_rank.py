@@ -53,10 +53,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import keras_shapes
-from lintrain.pipeline.values.python import text_of
+from lintrain.analysis import keras_runs, keras_shapes
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
+
+AXES_OF_ROWS = 2
+"""Batch and scores."""
 
 IMAGE_AXES = 4
 """Batch, height, width and channels."""
@@ -121,13 +123,17 @@ class KerasInputRank(Rule):
 
 
 def _unflattened(run: KerasRun, steps: list[keras_shapes.Step]) -> Location | None:
-    """The last layer of a classifier of images, if its scores keep the axes of the image."""
-    loss = text_of(run.value("loss")) or ""
+    """The last layer of a classifier, if its scores keep the axes of the images or signals."""
+    loss = keras_runs.loss_of(run)
     dense = next((each for each in reversed(steps) if each.layer.name == "Dense"), None)
     is_last = dense is not None and all(each.layer.name in FOLLOWS for each in steps[steps.index(dense) + 1 :])
-    if dense is None or not is_last or (steps[-1].result or 0) < IMAGE_AXES:
+    if dense is None or not is_last or loss is None:
         return None
-    return dense.layer.made if loss.endswith("categorical_crossentropy") else None
+    axes = steps[-1].result or 0
+    is_of_images = axes >= IMAGE_AXES and loss.name.endswith("categorical_crossentropy")
+    # Labels of each position do not fit where a layer has made fewer of them.
+    is_shorter = axes > AXES_OF_ROWS and loss.name.endswith("_crossentropy") and keras_shapes.shortens(run)
+    return dense.layer.made if is_of_images or is_shorter else None
 
 
 def _remedy(step: keras_shapes.Step) -> str:

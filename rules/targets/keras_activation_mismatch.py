@@ -42,7 +42,7 @@ One sigmoid for each label:
     network.add(keras.layers.Dense(3))
     network.add(keras.layers.Activation("sigmoid"))
     network.compile(optimizer="adam", loss="binary_crossentropy")
-    network.fit(x_train, keras.utils.to_categorical(y_train, 3), verbose=0)
+    network.fit(x_train, (x_train[:, :3] > 0).astype("float32"), verbose=0)
 
 ## When it is fine
 
@@ -72,6 +72,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import keras_runs
+from lintrain.pipeline.values.model import Layer
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass
 
@@ -80,8 +81,11 @@ NO_PROBABILITIES = frozenset({"relu", "tanh", "elu", "selu", "leaky_relu", "soft
 
 SIGMOIDS = frozenset({"sigmoid", "hard_sigmoid"})
 
-APART, COUPLED, UNBOUNDED = "apart", "coupled", "unbounded"
-"""Forms of the mistake: outputs that do not sum to 1, that have to, and that are no probabilities."""
+APART, COUPLED, UNBOUNDED, EXCLUSIVE, CUT = "apart", "coupled", "unbounded", "exclusive", "cut"
+"""Forms of the mistake: outputs that do not sum to 1, that have to, that are no probabilities, that need not sum to 1
+though each row has one class, and scores that are cut before they become probabilities."""
+
+CUTS = frozenset({"relu", "sigmoid", "tanh"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +104,32 @@ class KerasActivationMismatch(Rule[Claim]):
             loss, activation = keras_runs.loss_of(run), keras_runs.activation_at_end(run)
             if loss is None or activation is None or loss.from_logits is not False:
                 continue
-            form = _form_of(loss.name, activation, keras_runs.output_units(run))
+            form = _form_of(loss.name, activation, keras_runs.output_units(run)) or _form_with_labels(run)
             if form is not None:
                 yield self._report(run, loss.name, activation, form)
+        for run in pipeline.keras_runs:
+            cut, loss = keras_runs.activation_before_end(run), keras_runs.loss_of(run)
+            is_softmax = isinstance(run.output, Layer) and keras_runs.activation_of(run.output) == "softmax"
+            if cut in CUTS and is_softmax and loss is not None:
+                yield self._report(run, loss.name, cut, CUT)
 
     def _report(self, run: KerasRun, loss: str, activation: str, form: str) -> Finding[Claim]:
         message, remedy = {
             APART: (f"this loss expects a softmax, but the last layer applies {activation}", "softmax"),
             COUPLED: ("this loss judges each output by itself, but softmax couples them", "sigmoid"),
             UNBOUNDED: (f"this loss expects probabilities, but the last layer applies {activation}", ""),
+            EXCLUSIVE: ("each row has one class, but this loss judges each class by itself", "softmax"),
+            CUT: (f"the scores go through {activation} before the softmax", "linear"),
         }[form]
         wanted = remedy or ("softmax" if loss in OVER_CLASSES else "sigmoid")
         other = {APART: "binary_crossentropy", COUPLED: "categorical_crossentropy"}.get(form)
+        also = " and `categorical_crossentropy`" if form is EXCLUSIVE else f", or `{other}`" if other else ""
         made = run.output.origin
         return self.finding(
             run.compile_arguments["loss"].location,
             message,
             related=[Related(made, f"the last layer applies {activation}", "origin")] if made else [],
-            help=f'use `activation="{wanted}"`' + (f", or `{other}`" if other else ""),
+            help="leave the activation of the layer before it out" if form is CUT else f'use `activation="{wanted}"`{also}',
             subject="loss",
             level=Level.ERROR if form is UNBOUNDED else Level.WARNING,
             claim=Claim(form),
@@ -142,6 +154,8 @@ class KerasActivationMismatch(Rule[Claim]):
         keras = evidence.keras
         if finding.claim is None or keras is None or not keras.loss or keras.sums is None:
             return Verdict.inconclusive(evidence.not_reached("forward"))
+        if finding.claim.form in {EXCLUSIVE, CUT}:
+            return Verdict.inconclusive("the outputs of the last layer do not show it")
         if keras.from_logits:
             return Verdict.refuted(f"`{keras.loss}` expects logits and gets {keras.span}")
         sums = f"{keras.span}, with row sums from {keras.sums[0]:.3f} to {keras.sums[1]:.3f}"
@@ -155,6 +169,15 @@ class KerasActivationMismatch(Rule[Claim]):
         if fits:
             return Verdict.refuted(f"`{keras.loss}` gets {sums}")
         return Verdict.confirmed(f"`{keras.loss}` gets {sums}", stage="forward")
+
+
+def _form_with_labels(run: KerasRun) -> str | None:
+    """The form that only the labels show: one-hot rows of several classes for outputs that are judged one by one."""
+    loss, units = keras_runs.loss_of(run), keras_runs.output_units(run)
+    labels = keras_runs.labels_of(run)
+    is_apart = loss is not None and loss.name == "binary_crossentropy" and units is not None and units > 2
+    is_of_one = labels is not None and labels.is_one_hot is True and keras_runs.activation_at_end(run) in SIGMOIDS
+    return EXCLUSIVE if is_apart and is_of_one else None
 
 
 def _form_of(loss: str, activation: str, units: int | None) -> str | None:

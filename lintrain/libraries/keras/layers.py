@@ -29,6 +29,7 @@ from lintrain.pipeline.values.python import (
     Value,
     literal,
 )
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 POSITIONAL = {
     "keras.layers.Activation": ("activation",),
@@ -45,6 +46,8 @@ POSITIONAL = {
     "keras.layers.SimpleRNN": ("units", "activation"),
 }
 """The parameters that layers take by position."""
+
+ACTIVATION = lazy_pattern(r"(?:^|=\s*)[A-Za-z_]\w*\.(relu|sigmoid|softmax|softplus|tanh)$")
 
 SAME_LAYERS = {
     "Convolution1D": "Conv1D",
@@ -72,8 +75,24 @@ def _layer(path: str) -> Transfer | None:
 def _make_layer(call: Call) -> Value:
     package, _, name = call.path.rpartition(".")
     path = f"{package}.{SAME_LAYERS.get(name, name)}"
-    values = _of_today(path, call.values(*POSITIONAL.get(path, ())))
+    values = _of_today(path, _in_order(call, call.values(*POSITIONAL.get(path, ()))))
     return Layer(path, values, made=call.location, origin=call.location)
+
+
+def _in_order(call: Call, values: dict[str, Value]) -> dict[str, Value]:
+    """The arguments by their place: `Dense(512, 10)` of the first Keras has the inputs in front.
+
+    An activation of a module that the script does not import is known by its name: `tfnn.softmax`.
+    """
+    given = values.get("activation")
+    second = call.positional[1].value if len(call.positional) > 1 else None
+    if "units" in values and second is not None and isinstance(literal(second), int):
+        named = {name: value for name, value in values.items() if name != "activation" or value is not second}
+        values = named | {"units": second}
+    elif isinstance(given, Unknown | Bound) and (place := call.argument("activation", 0 if call.path.endswith("Activation") else 1)):
+        named = ACTIVATION.search(call.reader.source.code(place.location))
+        values = values | ({"activation": Constant(named[1])} if named else {})
+    return values
 
 
 def _of_today(path: str, values: dict[str, Value]) -> dict[str, Value]:
