@@ -10,13 +10,14 @@ import pytest
 from lintrain.check.one_file import OLD_GRAMMAR, Reading, check_source
 from lintrain.check.tiers import names_library
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.model.level import Level
 from lintrain.rulebook import find_rules
 from lintrain.source.fragments import KERAS_NAMES, MODULES, NAMES, TORCH_NAMES, meaning_in, meanings, packages_meant
 from lintrain.source.pasted import is_pasted
 from lintrain.source.reading import read_bytes
 from lintrain.source.repair import repair
-from lintrain.model.level import Level
 from lintrain.source.source import Source
+from lintrain.source.training_syntax import imported_packages
 from tests.support.notebooks import notebook
 
 LOOP = "for x, y in loader:\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n    optimizer.step()\n"
@@ -324,3 +325,16 @@ def test_a_whole_file_with_another_mistake_is_not_repaired() -> None:
 def test_a_project_file_without_imports_is_read(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
     assert names_library((tmp_path / "loop.py").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("text", "packages"),
+    [
+        ("from sklearn.svm import SVC\nnet = Sequential([Dense(3)])\nnet.compile('sgd', 'mse')\n", {"sklearn", "keras"}),
+        ("import numpy as np\nnet = nn.Linear(3, 2)\nnet(x).sum().backward()\n", {"numpy", "torch"}),
+        ("from sklearn.svm import SVC\nfrom setup import *\nnet = Sequential([Dense(3)])\n", {"sklearn", "setup"}),
+        ("from sklearn.svm import SVC\nSVC().fit(x, y)\n", {"sklearn"}),
+    ],
+)
+def test_a_script_uses_the_libraries_whose_import_it_lacks(text: str, packages: set[str]) -> None:
+    assert imported_packages(Source("t.py", text)) == packages

@@ -47,6 +47,14 @@ def packages_meant(source: Source) -> frozenset[str]:
     return frozenset(found | ({"torch"} if TORCH.search(source.text) else set()))
 
 
+def packages_lacking(source: Source) -> frozenset[str]:
+    """The libraries of training that a whole script uses without the import of any: one cell was not copied."""
+    if source.is_partial or not (KERAS.search(source.text) or TORCH.search(source.text)):
+        return frozenset()
+    paths = (meaning_of(name, source.text) for name in source.cached(_lacking))
+    return frozenset(path.partition(".")[0] for path in paths if path is not None)
+
+
 def _meanings(source: Source) -> Mapping[str, str]:
     found = {name: meaning_of(name, source.text) for name in sorted(free_names(source))}
     return {name: path for name, path in found.items() if path is not None}

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.source.fragments import packages_meant
+from lintrain.source.fragments import packages_lacking, packages_meant
 from lintrain.source.nodes import statements, walk
 from lintrain.source.pasted import is_pasted
 from lintrain.source.source import Source
@@ -96,6 +96,8 @@ def _packages(source: Source) -> frozenset[str]:
             found.update(alias.name.partition(".")[0] for alias in node.names)
         elif not node.level:
             found.add((node.module or "").partition(".")[0])
+    if TRAINING_ACTS.keys().isdisjoint(found):
+        found |= packages_lacking(source)
     return frozenset(found) | packages_meant(source)
 
 
