@@ -1,8 +1,9 @@
-"""Tensors that were made to require gradients and then replaced by what was computed from them.
+"""Tensors that require gradients too early or too late, as the text of one scope says.
 
     x = torch.randn(3, requires_grad=True).cuda()
 
-The name stands for the copy. Its `grad` stays empty, and no optimizer takes it. Read from the text, in one scope.
+The name stands for the copy: its `grad` stays empty, and no optimizer takes it. A loss that is made to require
+gradients after it was computed is the other way round.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ DERIVES = frozenset(
     | {"reshape", "sigmoid", "softmax", "sqrt", "squeeze", "t", "tanh", "to", "transpose", "unsqueeze", "view"}
 )
 """Methods that give another tensor; those that may give the same one, such as `float`, are left out."""
+
+LOSSES = lazy_pattern(r"loss|(?:^|_)cost$")
+REBUILDS = frozenset({"Variable", "tensor", "Tensor", "FloatTensor", "as_tensor"})
 
 OPTIMIZERS = frozenset({"Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "NAdam", "RMSprop", "SGD"})
 KEEPS = frozenset({"retain_grad", "requires_grad_", "detach_"})
@@ -170,3 +174,37 @@ def _gradients_in(node: ast.AST) -> Iterator[str]:
                 yield name
             case _:
                 pass
+
+
+def made_to_learn(source: Source) -> Iterator[tuple[Location, str]]:
+    """The losses that code makes to require gradients after they were computed: where, and the name."""
+    if "requires_grad" not in source.text:
+        return
+    made = source.nodes_of(ast.Assign)
+    for node in [*made, *source.nodes_of(ast.Expr)]:
+        name = _made_to_learn(node)
+        before = [each for each in made if each.lineno < node.lineno and ast.unparse(each.targets[0]) == name]
+        if name is not None and LOSSES.search(name.lower()) and before and _is_computed(before[-1].value):
+            yield source.location(node), name
+
+
+def _made_to_learn(node: ast.AST) -> str | None:
+    match node:
+        case ast.Assign(
+            targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=ast.Constant(value=True)
+        ):
+            return name
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="requires_grad_"))):
+            return name
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[ast.Name(id=same)]) as call):
+            is_new = name == same and last_name(call.func) in REBUILDS
+            return name if is_new and any(each.arg == "requires_grad" for each in call.keywords) else None
+        case _:
+            return None
+
+
+def _is_computed(value: ast.expr) -> bool:
+    """Whether a value is the result of a computation, and no new tensor."""
+    if isinstance(value, ast.Call):
+        return last_name(value.func) not in MAKES | REBUILDS
+    return isinstance(value, ast.BinOp)

@@ -141,7 +141,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import expressions, lightning_modules, loss_slices, script_text, training_loops
+from lintrain.analysis import expressions, lightning_modules, loss_slices, moved_leaves, script_text, training_loops
 from lintrain.pipeline import blocks, events
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Optimizer, Parameter, Role, Tensor
@@ -210,6 +210,9 @@ class DetachedLoss(Rule[Claim]):
             if any(new.location.holds(location) for location in found):
                 continue
             found.setdefault(new.location, self._report_new(new))
+        for location, name in moved_leaves.made_to_learn(pipeline.source):
+            if not any(location.holds(each) or each.holds(location) for each in found):
+                found[location] = self._report_made(location, name)
         for event in pipeline.acts(events.Act.BACKWARD):
             off = _computed_off(pipeline, event)
             if off is not None and not any(off.holds(location) for location in found):
@@ -235,6 +238,16 @@ class DetachedLoss(Rule[Claim]):
             related=[Related(cut.sink, "`backward` reaches no parameter from here", "backward")],
             help="compute the loss from the output of the network, with operations of torch",
             claim=Claim(None, is_part=not cut.is_whole),
+        )
+
+    def _report_made(self, location: Location, name: str) -> Finding[Claim]:
+        shown = name if len(name) <= 20 else "the loss"
+        return self.finding(
+            location,
+            f"`{shown}` is made to require gradients, and what computed it gets none by that",
+            help="remove it, and compute the loss from the output of the network with operations of torch",
+            claim=Claim(None, is_part=True),
+            level=Level.WARNING,
         )
 
     def _report_switched(self, event: events.Event, off: Location) -> Finding[Claim]:
