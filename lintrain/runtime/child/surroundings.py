@@ -76,6 +76,11 @@ def is_behind(error: BaseException, step: list[Line]) -> bool:
     )
 
 
+def lines_of(error: BaseException) -> Iterator[Line]:
+    """The lines of the user's code that an error passed through, the outermost first."""
+    return ((code, line) for code, line in _lines_of(error.__traceback__) if is_users(code.co_filename))
+
+
 def _owner(code: CodeType) -> object:
     """What some code belongs to: the cells of a notebook are one module."""
     return code.co_filename if code.co_name == "<module>" else code

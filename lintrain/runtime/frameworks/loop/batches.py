@@ -30,6 +30,8 @@ class WatchedBatches:
         timed = self._watch.loaders.timed
         timed.on_batch_request(self._loader)
         has_enough = self._watch.has_enough(self._loader, self._taken)
+        if has_enough and self._watch.is_between and not is_asked_by_a_loop():
+            has_enough = False  # the measured loop goes on until the script comes to the next one
         # A script that asks with `next` while it evaluates counts on so many batches.
         if has_enough and not (self._watch.is_evaluating_in_time(self._loader) and not is_asked_by_a_loop()):
             last = self._watch.lone_row(self._loader) if is_asked_by_a_loop() else None

@@ -259,11 +259,15 @@ class Ledger:
         self._dropped: set[int] = set()
         self._cancelled: set[int] = set()
 
-    def watch(self, optimizer: Any) -> Account:
+    def places(self) -> dict[int, Location | None]:
+        """Where each optimizer was made, by its identity."""
+        return {id(account.optimizer): account.made_at for account in self._accounts}
+
+    def watch(self, optimizer: Any, made_at: Location | None = None) -> Account:
         """Watch what is added to the gradients of an optimizer's parameters, including those added later."""
         account = next((each for each in self._accounts if each.optimizer is optimizer), None)
         if account is None:
-            account = Account(optimizer, frame_location(users_frame()))
+            account = Account(optimizer, made_at or frame_location(users_frame()))
             self._accounts.append(account)
         for parameter in account.parameters():
             if parameter.requires_grad and parameter.is_leaf and id(parameter) not in self._hooked:

@@ -173,6 +173,8 @@ class FollowedEvaluation:
         self.batches = self.rows = 0
         self._is_described = False
         self._is_answered = True
+        self._waiting: tuple[Any, Any] | None = None
+        self._answer: Any = None
         self.values: dict[str, float] = {}
 
     @property
@@ -181,26 +183,50 @@ class FollowedEvaluation:
         training.
         """
         is_judged = any(not use.is_training for use in self._metrics.every)
-        return bool(self.batches or self._state.passes.counts["evaluated"]) or is_judged
+        return bool(self.batches or self._waiting or self._state.passes.counts["evaluated"]) or is_judged
 
     def on_batch(self, loader: Any, batch: Any) -> None:
-        """A loader other than that of the training gave a batch; the first one is described, and its data."""
+        """A loader other than that of the training gave a batch; the first one is described, and its data.
+
+        It counts when the next thing happens: with a backward pass of its own it begins another training.
+        """
         with self._state.paused():
-            self.batches += 1
-            self.rows += rows_in(batch)
-            if not self._is_described:
-                self._is_described = True
-                self._describe(loader, batch)
+            self.flush()
+            self._waiting, self._answer = (loader, batch), None
+
+    def flush(self) -> None:
+        """The batch that waits is one of the evaluation."""
+        if self._waiting is None:
+            return
+        (loader, batch), self._waiting = self._waiting, None
+        self.batches += 1
+        self.rows += rows_in(batch)
+        if not self._is_described:
+            self._is_described = True
+            self._describe(loader, batch)
+        if not self._is_answered and self._answer is not None:
+            self._is_answered = True
+            show_predictions(self._run, "eval_dataset", self._answer)
+        self._answer = None
+
+    def forget(self, loader: Any) -> None:
+        """The batch that waits is the first of another training."""
+        if self._waiting is not None and self._waiting[0] is loader:
+            self._waiting = None
 
     def on_forward(self, output: Any) -> None:
         """A model gave its output: the first one after the first batch is about its rows."""
-        if not self._is_answered:
+        if self._waiting is not None and self._answer is None:
+            self._answer = output
+        elif not self._is_answered:
             self._is_answered = True
             with self._state.paused():
                 show_predictions(self._run, "eval_dataset", output)
 
     def restart(self) -> None:
         """A library evaluates again: only the last pass is reported."""
+        with self._state.paused():
+            self.flush()
         self.batches = self.rows = 0
 
     def on_logged(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
@@ -221,6 +247,7 @@ class FollowedEvaluation:
 
     def evidence(self) -> EvaluationEvidence | None:
         """All of it; None if neither an evaluation nor a metric was seen."""
+        self.flush()
         self._metrics.compare()
         passes, uses = self._state.passes, self._metrics.every
         if not self.is_seen and not uses:

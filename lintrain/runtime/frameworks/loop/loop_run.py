@@ -8,7 +8,7 @@ from typing import Any
 
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import LossTerm, NonFiniteRows, OptimizerGroup, ReachedWeights, Stage, StageName
-from lintrain.evidence.stages import AFTER_TRAINING, TRAINING_STAGES
+from lintrain.evidence.stages import AFTER_TRAINING, TRAINING_STAGES, StageStatus
 from lintrain.model.location import Location
 from lintrain.runtime.child.label_rows import of_training
 from lintrain.runtime.child.library import gpu_answers
@@ -87,6 +87,11 @@ class LoopRun(LoaderRun):
         return self._model
 
     @property
+    def has_failed(self) -> bool:
+        """Whether the script's own error ended one of its stages."""
+        return StageStatus.FAILED in self.statuses.values()
+
+    @property
     def optimizers(self) -> tuple[Any, ...]:
         """Those that hold a parameter of the model."""
         own = {id(weight) for weight in self.model.parameters()}
@@ -97,7 +102,7 @@ class LoopRun(LoaderRun):
     def enter(self, loader: Any, iteration: Iteration, *, loss: Any = None, failed: StageName | None = None) -> None:
         """The loop was reached: report it, and measure its data; `failed` names the stage that the script ended in."""
         self.loader = loader
-        self._model = trained_module(iteration, self._state.optimizers, loss)
+        self._model = trained_module(iteration, self._state.focus or self._state.optimizers, loss)
         self._first_batch = FirstBatch(self, self._state) if self.session.overfit else None
         self.begin(**self._facts())
         if failed is not None and not gpu_answers():
@@ -300,6 +305,7 @@ class LoopRun(LoaderRun):
 
     def on_error(self, error: BaseException, stage: StageName, batch: int = 0) -> None:
         """The script ended in a stage, at a batch of the loop; those after it are not reached."""
+        self.evaluation.flush()
         # The stage passed with an earlier batch. What it measured there stays, and its result is that of the last one.
         if batch and stage in self.statuses and stage in TRAINING_STAGES:
             self.about = f"batch {batch}"

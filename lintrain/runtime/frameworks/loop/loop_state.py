@@ -43,7 +43,8 @@ class LoopState(ABC):
 
     `iteration` is the batch that is trained on now, `loader` the one it comes from; `rounds` counts how often that
     loader was read again. With `is_guided` a library runs the loop: it decides which batches it takes and when it ends.
-    With `follows_on` the training was measured, and only passes and modes count until an evaluation comes.
+    With `follows_on` the training was measured, and only passes and modes count until an evaluation comes; with
+    `is_between` nothing does until the next training. `focus`: optimizers whose model is measured, if not all are.
     """
 
     def __init__(self, session: ProbeSession) -> None:
@@ -52,11 +53,12 @@ class LoopState(ABC):
         self.schedules = Schedules()
         self.loaders = Loaders(session)
         self.optimizers: list[Any] = []
+        self.focus: list[Any] = []
         self.iteration = Iteration()
         self.loader: Any = None
         self.depth = self.rounds = self.backwards_by_hand = 0
         self.is_guided = self.is_taking = self.is_stepping = False
-        self.is_over = self.comes_round = self.follows_on = False
+        self.is_over = self.comes_round = self.follows_on = self.is_between = False
         self.rounds_planned: int | None = None
         self.is_cut_short = False
         self.rows_in_pairs = 0
@@ -330,6 +332,13 @@ class Schedules:
         if all(each.schedule is not schedule for each in self._made):
             rates = (before, rates_of(getattr(schedule, "optimizer", None)))
             self._made.append(Following(schedule, made_at=frame_location(users_frame()), group_rates=rates))
+
+    def take_over(self, earlier: Schedules, optimizers: Sequence[Any]) -> None:
+        """Follow what an earlier training left unused, and belongs to these optimizers."""
+        for each in earlier._made:
+            optimizer = getattr(each.schedule, "optimizer", None)
+            if not each.steps and any(optimizer is own for own in optimizers) and each not in self._made:
+                self._made.append(each)
 
     def on_schedule_step(
         self, schedule: Any, *, optimizer_steps: int, is_training: bool, at: Location | None = None

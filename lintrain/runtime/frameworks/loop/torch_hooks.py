@@ -13,6 +13,7 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.batches import WatchedBatches
+from lintrain.runtime.frameworks.loop.later_loops import LoopAfterLoop
 from lintrain.runtime.frameworks.loop.metrics import hook_metrics
 from lintrain.runtime.frameworks.loop.odd_calls import hook_odd_calls, is_own_gradient
 from lintrain.runtime.frameworks.loop.watch import Watch
@@ -326,7 +327,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Watch torch and metrics from their imports on; the session asks the watch about the meaning of the script's
     end.
     """
-    session.watch = Watch(session)
+    session.watch = LoopAfterLoop(session)
     hook_torch(session.watch, hooks)
     hook_metrics(session.watch.metrics, hooks)
     hook_odd_calls(session.watch.odd_calls, hooks)

@@ -68,7 +68,7 @@ class Watch(LoopState):
             self._settle(self.run)
             self.rounds += 1
             if self.bounds.is_followed() if self.follows_on else self.rounds > MOST_ROUNDS:
-                self.finish()
+                self._leave(self.run)
         self.loaders.on_loader_start(loader)
         return bool(self.optimizers)
 
@@ -209,8 +209,8 @@ class Watch(LoopState):
         is_seen = run.evaluation.is_seen or self.effects.counts["evaluated"]
         is_asked_more = self.session.overfit or self.session.also
         if is_seen or is_asked_more or (self.follows_on and self.bounds.is_followed()):
-            self.finish()
-        if not self.follows_on:
+            self._leave(run)
+        elif not self.follows_on:
             self._settle(run)
             self.follows_on = True
             self.bounds.follow_on(functools.partial(self._end_late, run), self.session.elapsed())
@@ -316,6 +316,10 @@ class Watch(LoopState):
             with self.paused():
                 run.settle()
             self.passes.clear()
+
+    def _leave(self, _run: LoopRun) -> None:
+        """Enough of a run was seen."""
+        self.finish()
 
     def finish(self) -> None:
         """End the process: the loop comes round again, or nothing more of it can be seen."""

@@ -1,0 +1,380 @@
+"""Loops of the script's own after a measured one: whether its text has another, and where that begins.
+
+The measured loop runs on with one batch a round, so that the script comes to what follows it. A place is told by the
+lines of all functions that lead to it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+from lintrain.evidence.run import StageName
+from lintrain.model.location import Location
+from lintrain.runtime.child.frames import own_files
+from lintrain.runtime.child.given import parsed
+from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.child.surroundings import Line, lines_now, lines_of
+from lintrain.runtime.frameworks.loop.loop_run import LoopRun
+from lintrain.runtime.frameworks.loop.loop_state import MOST
+from lintrain.runtime.frameworks.loop.model import held_by
+from lintrain.runtime.frameworks.loop.watch import Watch
+from lintrain.runtime.measure.gradients import leaves_of
+from lintrain.runtime.measure.seen import Iteration, LossCall
+
+Lines = tuple[Line, ...]
+TRAINS = frozenset({"backward", "manual_backward"})
+STARTS = frozenset({"fit", "train"})
+"""Methods of a trainer that train; modules have one of the second name too, which sets their mode."""
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+def outside_in() -> Lines:
+    """The lines of the script that are being executed, the outermost first."""
+    return tuple(reversed(lines_now()))
+
+
+@lru_cache(maxsize=256)
+def are_one_training(first: Lines, second: Lines, made: Lines) -> bool:
+    """Whether two places are passed in turn by one loop; `made` is where the optimizer of the first was made.
+
+    A loop that makes the optimizer anew is one over folds or settings: each of its rounds is a training.
+    """
+    for level, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one[0] is not other[0] and one[0].co_name != "<module>":
+            return True  # one line calls both
+        makes = _line_at(made, first, level)
+        if any(_holds(loop, other[1]) and not (makes and _holds(loop, makes)) for loop in _loops_around(*one)):
+            return True
+        if one[1] != other[1]:
+            return False
+    return True
+
+
+def is_in_loop(lines: Lines, made: Lines) -> bool:
+    """Whether a loop repeats a place, other than one that makes its optimizer anew."""
+    for level, line in enumerate(lines):
+        makes = _line_at(made, lines, level)
+        if any(not (makes and _holds(loop, makes)) for loop in _loops_around(*line)):
+            return True
+    return False
+
+
+def trains_later(lines: Lines, made: Lines) -> bool:
+    """Whether a loop around a place makes its optimizer anew, or the text behind the loops around it trains."""
+    for level, (code, line) in enumerate(lines):
+        makes, loops = _line_at(made, lines, level), _loops_around(code, line)
+        if makes and any(_holds(loop, makes) for loop in loops):
+            return True
+        last = max((loop.end_lineno or line for loop in loops), default=line)
+        if any(_trains(node) for node in _nodes_of(code) if getattr(node, "lineno", 0) > last):
+            return True
+    return False
+
+
+def is_later_loop(lines: Lines, first: Lines, made: Lines) -> bool:
+    """Whether a place is in a loop that trains, and not in that of the first one."""
+    if are_one_training(first, lines, made):
+        return False
+    return any(_trains(node) for line in lines for loop in _loops_around(*line) for node in ast.walk(loop))
+
+
+def _line_at(made: Lines, lines: Lines, level: int) -> int:
+    """The line of a function in which an optimizer was made, on the way to it; 0 if it was made elsewhere."""
+    if len(made) <= level or made[:level] != lines[:level] or made[level][0] is not lines[level][0]:
+        return 0
+    return made[level][1]
+
+
+def _holds(loop: ast.stmt, line: int) -> bool:
+    return loop.lineno <= line <= (loop.end_lineno or loop.lineno)
+
+
+def _loops_around(code: CodeType, line: int) -> list[ast.stmt]:
+    return [
+        node
+        for node in _nodes_of(code)
+        if isinstance(node, ast.For | ast.While | ast.AsyncFor) and _holds(node, line) and node.lineno < line
+    ]
+
+
+@lru_cache(maxsize=256)
+def _nodes_of(code: CodeType) -> tuple[ast.AST, ...]:
+    """The nodes of a function or module, without those of the functions and classes in it."""
+    tree = parsed(code.co_filename)
+    if tree is None:
+        return ()
+    if code.co_name == "<module>":
+        return tuple(_own(tree.body))
+    functions = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    node = next((each for each in functions if _begins(each) == code.co_firstlineno), None)
+    return tuple(_own(node.body)) if node is not None else ()
+
+
+def _begins(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
+
+
+def _own(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    waiting = list(body)
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, DEFINITIONS):
+            yield node
+            waiting += ast.iter_child_nodes(node)
+
+
+def _trains(node: ast.AST) -> bool:
+    """Whether a node makes gradients, starts a trainer, or calls a function of the script that does."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+            is_trainer = name in STARTS and "trainer" in ast.unparse(owner).lower()
+            return name in TRAINS or is_trainer or name in _training_functions()
+        case ast.Call(func=ast.Name(id=name)):
+            return name in _training_functions()
+        case _:
+            return False
+
+
+def _training_functions() -> frozenset[str]:
+    return _functions_that_train(tuple(own_files()))
+
+
+@lru_cache(maxsize=4)
+def _functions_that_train(files: tuple[str, ...]) -> frozenset[str]:
+    """The names of functions and methods of the script's files that make gradients, themselves or through others."""
+    calls = dict[str, set[str]]()
+    for tree in filter(None, map(parsed, files)):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                calls.setdefault(node.name, set()).update(_called_in(node))
+    found, before = set(TRAINS), 0
+    while len(found) > before:
+        before = len(found)
+        found |= {name for name, called in calls.items() if called & found and not name.startswith("__")}
+    return frozenset(found - TRAINS)
+
+
+def _called_in(function: ast.AST) -> Iterator[str]:
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+                yield name
+            case _:
+                pass
+
+
+class LoopAfterLoop(Watch):
+    """The watch of a script with several trainings: each is a run of its own, within the bounds of the session.
+
+    Until the next one begins, `is_between` holds and nothing of the measured loop counts any more.
+    """
+
+    def __init__(self, session: ProbeSession) -> None:
+        super().__init__(session)
+        self._place: Lines = ()
+        self._made: dict[int, Lines] = {}
+        self._since: list[Any] = []  # optimizers that were made since the run began
+        self._stepped: dict[int, Any] = {}
+        self._measured: list[Any] = []
+        self._unmeasured: list[Any] = []  # of another model that the same loop trains
+        self._before: Lines = ()
+        self._asked: dict[int, Line] = {}
+        self._places: set[Line] = set()
+        self._coming: tuple[Any, Iteration] = (None, Iteration())
+        self._accounts: dict[int, Location | None] = {}
+        self._earlier_schedules = self.schedules
+        self._first_made: Lines = ()
+
+    @property
+    def trains_later(self) -> bool:
+        """Whether the text says that the script trains once more after this loop."""
+        return self.run is not None and bool(self._place) and trains_later(self._place, self._made_at())
+
+    # what is seen of the loop
+
+    def on_loader_start(self, loader: Any) -> bool:
+        """A loader is iterated: remember where."""
+        lines = lines_now()
+        if lines:
+            self._asked[id(loader)] = lines[0]
+            if not self.is_between:
+                self._places.add(lines[0])
+        return super().on_loader_start(loader)
+
+    def has_enough(self, loader: Any, taken: int) -> bool:
+        """Between two trainings one batch is enough for the loops of the first."""
+        if self.is_between:
+            return taken > 0 and self._asked.get(id(loader)) in self._places
+        return super().has_enough(loader, taken)
+
+    def on_batch(self, loader: Any, batch: Any) -> None:
+        """A loader gave a batch, which may be the first of another training."""
+        if self.is_between:
+            self.passes.clear()
+            self.is_taking, self.loader = False, loader
+            self.phase, self.iteration = StageName.FORWARD, Iteration(batch)
+            return
+        if self.run is not None and not self.is_guided:
+            self._coming = (loader, Iteration(batch))
+        super().on_batch(loader, batch)
+
+    def on_forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        """A whole module gave its output."""
+        if self.is_between and len(self.passes.waiting) + 1 >= MOST:
+            self.passes.clear()
+            self.iteration.forwards.clear()
+        before = len(self.passes.waiting)
+        super().on_forward(module, args, kwargs, output)
+        if len(self.passes.waiting) > before:
+            self._coming[1].forwards.append(self.passes.waiting[-1])
+
+    def on_loss(self, name: str, given: Any, target: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> LossCall:
+        """A loss function is called."""
+        call = super().on_loss(name, given, target, rest, options)
+        self._coming[1].on_loss(call)
+        return call
+
+    def on_optimizer(self, optimizer: Any) -> None:
+        """The script made an optimizer."""
+        super().on_optimizer(optimizer)
+        if self.is_on:
+            self._made[id(optimizer)] = outside_in()
+            self._since.append(optimizer)
+
+    def on_step_start(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An optimizer is about to step; between two trainings this is the one that was measured."""
+        if self.is_between:
+            return
+        if self.is_on and self.run is not None and not self.is_guided:
+            self._stepped[id(optimizer)] = optimizer
+            if all(optimizer is not each for each in self.optimizers):
+                self.optimizers.append(optimizer)
+        super().on_step_start(optimizer, args, kwargs)
+
+    def on_clipping(self, parameters: list[Any], limit: Any) -> None:
+        """Gradients are about to be clipped."""
+        if not self.is_between:
+            super().on_clipping(parameters, limit)
+
+    def on_schedule_step(self, schedule: Any, at: Location | None) -> None:
+        """A schedule goes on by one."""
+        if not self.is_between:
+            super().on_schedule_step(schedule, at)
+
+    # from one training to the next
+
+    def on_backward_start(self, loss: Any) -> None:
+        """Gradients are about to be made: of the present training, or of another one."""
+        lines = outside_in() if self.is_on and not self.is_guided else ()
+        if self.is_between and lines:
+            if not self._is_another(lines, loss):
+                self._forget()
+                return
+            self._begin(loss)
+        elif self.run is not None and lines and self._is_another(lines, loss) and self._may_follow(self.run):
+            self._change_over(self.run, loss)
+        is_first = self.run is None
+        if self.run is not None and not self.is_guided:
+            self._flush(self.run)
+        super().on_backward_start(loss)
+        if is_first and self.run is not None:
+            self._place, self._since = lines, []
+        self._coming = (None, Iteration())
+
+    def _is_another(self, lines: Lines, loss: Any) -> bool:
+        """Whether a backward pass is one of another training than the measured one."""
+        first, made = (self._before, self._first_made) if self.is_between else (self._place, self._made_at())
+        if not first or not is_in_loop(first, made):
+            return False
+        if lines != first and not are_one_training(first, lines, made):
+            return True
+        if not (self._since or self._unmeasured):
+            return False
+        leaves = (leaves_of(loss) or {}).keys()
+        if self._unmeasured and leaves & held_by(*self._unmeasured):
+            return True
+        return bool(leaves & held_by(*self._since)) and not leaves & held_by(*self._measured, *self._stepped.values())
+
+    def _forget(self) -> None:
+        """What the measured loop did until now is not looked at."""
+        self.passes.clear()
+        self.loader, self.iteration = None, Iteration()
+
+    def _flush(self, run: LoopRun) -> None:
+        with self.paused():
+            run.evaluation.flush()
+
+    def _made_at(self) -> Lines:
+        """Where the optimizer of the run was made; of one that no line of the script made, nowhere."""
+        own = self.run.optimizers if self.run is not None else ()
+        return next((self._made[id(each)] for each in own if id(each) in self._made), ())
+
+    def _may_follow(self, run: LoopRun) -> bool:
+        return self.session.may_continue and self.is_in_main_thread and not run.has_failed
+
+    def _leave(self, run: LoopRun) -> None:
+        """The loop comes round again: end, unless the script trains something else in it or after it."""
+        others = [*self._measured, *run.optimizers]
+        unmeasured = [each for each in self._stepped.values() if all(each is not other for other in others)]
+        if not (self._may_follow(run) and (unmeasured or self.trains_later)):
+            self.finish()
+            return
+        self._close_and_go_on(run, unmeasured)
+
+    def _change_over(self, run: LoopRun, loss: Any) -> None:
+        """Another training begins while the present one is still open."""
+        loader, iteration = self._coming
+        run.evaluation.forget(loader)
+        if run.is_settled:
+            self.passes.evaluate(self.optimizers, but=iteration)
+        self._close_and_go_on(run, [])
+        self.loader, self.iteration = loader, iteration
+        self.passes.waiting, self.passes.losses = list(iteration.forwards), list(iteration.losses)
+        self._begin(loss)
+
+    def _close_and_go_on(self, run: LoopRun, unmeasured: list[Any]) -> None:
+        """Close the run; the script continues, and the next training is a run of its own."""
+        self._ending.acquire()
+        self._settle(run)
+        self.close(run)
+        place, made, since, asked, places = self._place, self._made, self._since, self._asked, self._places
+        measured = [*self._measured, *self._stepped.values()]
+        measured = [each for each in measured if all(each is not other for other in unmeasured)]
+        kept = {id(each): each for each in (*self.optimizers, *self._measured)}
+        accounts, schedules = self.effects.ledger.places(), self.schedules
+        first_made = self._made_at()
+        self.session.continue_after_call(is_new=True)
+        self.is_between, self._before, self._made = True, place, made
+        self._since = [each for each in since if all(each is not other for other in measured)]
+        self._asked, self._places = asked, places
+        self._measured, self._unmeasured, self.optimizers = measured, unmeasured, list(kept.values())
+        self._accounts, self._earlier_schedules, self._first_made = accounts, schedules, first_made
+
+    def _begin(self, loss: Any) -> None:
+        """The next training begins with a backward pass: of its optimizers those count that may step in it."""
+        leaves = (leaves_of(loss) or {}).keys()
+        fresh = [each for each in self.optimizers if all(each is not other for other in self._measured)]
+        is_of_fresh = bool(leaves & held_by(*fresh))
+        self.is_between = False
+        self.focus = self._unmeasured if leaves & held_by(*self._unmeasured) else []
+        self.optimizers = fresh if is_of_fresh and not self.focus else self.optimizers
+        for each in self.optimizers:
+            self.effects.ledger.watch(each, self._accounts.get(id(each)))
+        self.schedules.take_over(self._earlier_schedules, self.optimizers)
+        self.taken = 1
+        if self.loader is not None:
+            self.effects.on_batch()
+
+    def on_error(self, error: BaseException) -> bool:
+        """The script ends with an error; between two trainings it may be one of the loop that comes next."""
+        if not self.is_between:
+            return super().on_error(error)
+        lines = tuple(lines_of(error))
+        if not (self._before and lines and is_later_loop(lines, self._before, self._first_made)):
+            return False
+        self.is_between = False
+        return super().on_error(error)
