@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from lintrain.evidence.run import OptimizerUse, ScheduleUse
-from lintrain.runtime.frameworks.loop.effects import Ledger
+from lintrain.runtime.frameworks.loop.ledger import Ledger
 from lintrain.runtime.frameworks.loop.loop_state import Schedules
 
 

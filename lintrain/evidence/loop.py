@@ -130,7 +130,9 @@ class OptimizerUse:
     `reached` are the backward passes that gave its parameters a gradient, `dropped` those whose gradients were
     cleared before any step used them, `cleared_at` is where its `zero_grad` first did so. `is_stepped_elsewhere`:
     it never stepped, and another one has the same parameters. `made_at` is where the script makes it, and `cut_at`
-    the statement that cuts off the output of a module that it trains, where its first step found no gradient.
+    the statement that cuts off the output of a module that it trains, where its first step found no gradient;
+    `part_cut_at` is that of a module none of whose weights ever got one, where others did. `reached_at` is the first
+    backward pass that gave it a gradient.
     """
 
     name: str
@@ -144,6 +146,8 @@ class OptimizerUse:
     made_at: Location | None = None
     cut_at: Location | None = None
     cleared_at: Location | None = None
+    reached_at: Location | None = None
+    part_cut_at: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,13 +93,28 @@ class CacheEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class MixedRows:
+    """The answers of all `rows` but one, which was replaced: their change, as a share of the largest answer.
+
+    `layer` is the class of the layer that hands the change on, because it reads the rows as steps, called at `at`;
+    `view` is a call that gives a tensor another shape before the others see the change.
+    """
+
+    rows: int
+    change: float
+    layer: str = ""
+    at: Location | None = None
+    view: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ResponseEvidence:
     """The model called again: `noise` is by how much outputs for the same input differ, as a share of the largest.
 
     It is measured only if later tokens changed the outputs, and 0 otherwise. `ahead` is the change of all earlier
     outputs if the last token of each row is another one; measured where targets are the tokens at their own places.
-    `tokens` and `cache` are measured of the script's own modules alone. `rewritten` are weights that train and that one
-    more pass, without a step, changes, and `rewritten_at` is the statement that assigns to the first of them.
+    `tokens`, `cache` and `mixed` are measured of the script's own modules alone. `rewritten` are weights that train and
+    that one more pass, without a step, changes, and `rewritten_at` is the statement that assigns to the first of them.
     `reason` says why nothing, or not everything, was measured.
     """
 
@@ -110,6 +125,7 @@ class ResponseEvidence:
     ahead: float | None = None
     tokens: TokenEvidence | None = None
     cache: CacheEvidence | None = None
+    mixed: MixedRows | None = None
     rewritten: tuple[str, ...] = ()
     rewritten_at: Location | None = None
     reason: str = ""

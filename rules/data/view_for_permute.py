@@ -92,7 +92,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import swaps
-from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, Source, Targets, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    OddCallRule,
+    Pipeline,
+    Related,
+    Source,
+    Targets,
+    Verdict,
+    lazy_pattern,
+)
 
 WITH_NUMBERS = lazy_pattern(r"\.(?:view|reshape)\(\s*\d+\s*,\s*\d+")
 
@@ -130,6 +141,21 @@ class ViewForPermute(OddCallRule):
                 related=[Related(swap.shape, "the sizes are read here", "shape")] if swap.shape else [],
                 help=f"swap the axes with `{swap.name}.{_swapped(swap)}`",
             )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        yield from super().suspects(evidence)
+        mixed = evidence.responses.mixed if evidence.responses is not None else None
+        if mixed is not None and mixed.view is not None:
+            yield self.finding(
+                mixed.view, "this call mixes the rows of the batch", help="use `permute` or `transpose` for axes"
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        mixed = evidence.responses.mixed if evidence.responses is not None else None
+        if mixed is not None and mixed.view is not None and mixed.view.meets(finding.location):
+            text = f"with one row replaced the answers of the other {mixed.rows - 1} change by {mixed.change:.1%}"
+            return Verdict.confirmed(text, change=mixed.change)
+        return super().verify(finding, evidence)
 
     def _report_mixed(self, swap: swaps.Swap) -> Finding:
         order = ", ".join(map(str, swap.axes))

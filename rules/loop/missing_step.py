@@ -117,7 +117,9 @@ class MissingStep(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        if location := evidence.first("backwards"):
+        uses = evidence.loop.optimizers if evidence.loop is not None else ()
+        reached = next((use.reached_at for use in uses if use.reached and not use.steps and use.dropped), None)
+        if location := reached or evidence.first("backwards"):
             yield self.finding(
                 location,
                 "the optimizer never steps, so the weights do not change",

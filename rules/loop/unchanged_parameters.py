@@ -30,13 +30,19 @@ None: the probe shows which weights do not change, not why.
 transformers documentation, "Model training anatomy": keep weights in float32.
 """
 
-from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Verdict
 
 
 class UnchangedParameters(EvidenceRule):
     level = Level.WARNING
     message = "optimizer steps do not change trainable parameters"
     help_text = "keep the weights in float32 (with `bf16=True` for speed), and pass all of them to the optimizer"
+
+    def location_of(self, evidence: Evidence) -> Location:
+        """Where the optimizer is made, if the weights are in none."""
+        step = evidence.step
+        is_left_out = step is not None and set(step.unchanged) <= set(step.outside_optimizer)
+        return evidence.optimizer_location if is_left_out else evidence.location
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         step = evidence.step

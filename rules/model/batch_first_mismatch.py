@@ -78,7 +78,7 @@ from collections.abc import Iterator
 
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Tensor
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
 
 
 class BatchFirstMismatch(Rule):
@@ -102,3 +102,20 @@ class BatchFirstMismatch(Rule):
             related=[Related(layer, "made without `batch_first=True`", "origin")] if layer else [],
             help="make the layer with `batch_first=True`, or swap the axes and take `[-1]`",
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        mixed = evidence.responses.mixed if evidence.responses is not None else None
+        if mixed is not None and mixed.layer and mixed.at is not None:
+            yield self.finding(
+                mixed.at,
+                f"the {mixed.layer} reads the rows of the batch as steps in time",
+                help="make the layer with `batch_first=True`, or swap the first two axes of what it reads",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        responses = evidence.responses
+        mixed = responses.mixed if responses is not None else None
+        if responses is None or mixed is None:
+            return Verdict.inconclusive("the model was not called with one row replaced")
+        text = f"with one row replaced the answers of the other {mixed.rows - 1} change by {mixed.change:.1%}"
+        return (Verdict.confirmed if mixed.layer else Verdict.inconclusive)(text, change=mixed.change)

@@ -106,6 +106,19 @@ class MismatchedWeight(Rule):
             help="give the weight numbers of the shape and type that its layer has",
         )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        failure = evidence.failure
+        if failure is None or failure.location is None or not REPLACES.search(failure.code):
+            return
+        weights = [value for value in failure.given if value.name.endswith((".weight", ".bias"))]
+        others = [value for value in failure.given if value.kind == "tensor" and value not in weights]
+        if any((one.shape, one.dtype) != (other.shape, other.dtype) for one in weights for other in others):
+            yield self.finding(
+                failure.location,
+                "this weight gets numbers of another shape or type",
+                help="give the weight numbers of the shape and type that its layer has",
+            )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         failed = evidence.failed_with(*RAISED)
         if failed is not None and failed.failure is not None:

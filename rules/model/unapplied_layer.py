@@ -78,7 +78,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import built_layers
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, dataclass, fixes
+from lintrain.evidence.stages import Failure, GivenValue
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Source, Targets, Verdict, dataclass, fixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,34 @@ class UnappliedLayer(Rule[Claim]):
                 claim=Claim(code),
             )
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        failure = _failure(evidence)
+        if failure is not None and failure.location is not None:
+            yield self.finding(
+                failure.location,
+                "the class of a layer or loss gets tensors as its settings, and is not applied",
+                help="make it first, and call it with the tensors: `Loss()(outputs, labels)`",
+            )
+
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        failure = _failure(evidence)
+        if failure is not None:
+            return Verdict.confirmed(f"its constructor got {len(_tensors(failure))} tensors and failed")
+        return Verdict.inconclusive("no constructor of a layer failed")
+
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None:
             return None
         return fixes.Fix.of("apply the layer", fixes.Replace(finding.location, finding.claim.code), safe=True)
+
+
+def _failure(evidence: Evidence) -> Failure | None:
+    """The error in a constructor of torch's layers and losses that got tensors."""
+    failure = evidence.failure
+    frames = failure.frames if failure is not None else ()
+    is_made = any("torch/nn/modules/" in frame and " in __init__" in frame for frame in frames)
+    return failure if failure is not None and is_made and _tensors(failure) else None
+
+
+def _tensors(failure: Failure) -> list[GivenValue]:
+    return [value for value in failure.given if value.kind == "tensor" and not value.function]

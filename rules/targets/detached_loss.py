@@ -306,7 +306,7 @@ class DetachedLoss(Rule[Claim]):
         if loop is not None and loop.losses_without_graph == loop.backwards > 0:
             location = location or evidence.first("losses_without_graph") or evidence.location
         if location is None and loop is not None and _ends_early(loop):
-            location = evidence.first("losses") or evidence.first("backwards")
+            location = evidence.first("new_leaves") or evidence.first("losses") or evidence.first("backwards")
         if location is not None:
             yield self.finding(
                 location,
@@ -330,6 +330,12 @@ class DetachedLoss(Rule[Claim]):
                     use.cut_at,
                     f"no gradient flows through here to the weights of `{use.name}`",
                     help="use the output with its graph in what this optimizer minimizes",
+                )
+            if use.part_cut_at is not None and use.steps > 1:
+                yield self.finding(
+                    use.part_cut_at,
+                    "no gradient flows through here, so the module that made it is not trained",
+                    help="use the output with its graph, or leave its parameters out of the optimizer",
                 )
         rounded = evidence.first("rounded")
         if rounded is not None and _has_no_slope(evidence):
@@ -452,6 +458,9 @@ def _judge_cut(location: Location, loop: LoopEvidence, evidence: Evidence) -> Ve
         if use.cut_at is not None and use.cut_at.meets(location) and use.steps_on_nothing == use.steps:
             text = f"{use.steps_on_nothing} of {use.steps} steps of `{use.name}` found no gradient"
             return Verdict.confirmed(text, steps=use.steps)
+        if use.part_cut_at is not None and use.part_cut_at.meets(location):
+            text = f"{use.reached} backward passes reached `{use.name}`, and none all of its modules"
+            return Verdict.confirmed(text, reached=use.reached)
     terms, rounded = evidence.first("terms_without_graph"), evidence.first("rounded")
     if terms is not None and terms.meets(location):
         text = f"{loop.terms_without_graph} terms in {loop.backwards} losses are tensors without a history"

@@ -15,7 +15,7 @@ from lintrain.evidence.run import BackwardEvidence, LayerGradient, LossTerm, Non
 from lintrain.model.location import Location
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.held_values import kept_in, made_by_statement
-from lintrain.runtime.measure.seen import Forward, LossCall
+from lintrain.runtime.measure.seen import Forward, LossCall, nodes_below, tensors_in
 
 
 class Gradients:
@@ -87,25 +87,6 @@ def _layer(gradients: Gradients, layer: str, names: list[str]) -> LayerGradient:
     )
 
 
-MOST_NODES = 100_000
-
-
-def nodes_below(start: Any, most: int = MOST_NODES) -> list[Any] | None:
-    """Every node of a loss's graph, leaves too; None for a graph that is too large to walk."""
-    found: list[Any] = []
-    seen, waiting = set[Any](), [start]
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if len(seen) > most:
-            return None
-        found.append(node)
-        waiting += [below for below, _ in node.next_functions]
-    return found
-
-
 def reached_weights(
     loss: Any, held: Mapping[int, Any], forwards: Sequence[Forward], losses: Sequence[LossCall]
 ) -> ReachedWeights | None:
@@ -116,7 +97,7 @@ def reached_weights(
         return None
     outside = [leaf for leaf in leaves.values() if id(leaf) not in held]
     unknown = [leaf for leaf in outside if id(leaf) not in known]
-    called_outside = _called_outside(forwards, leaves, set(held), losses)
+    called_outside = _called_outside(loss, forwards, leaves, set(held), losses)
     stale = _stale(forwards, leaves, set(held), known)
     copied = _copied(forwards, leaves, held) if len(outside) == len(leaves) else None
     kept_at = _kept_at(forwards, {id(leaf) for leaf in unknown}) if unknown else None
@@ -177,21 +158,43 @@ def _stale(forwards: Sequence[Forward], leaves: Mapping[int, Any], held: set[int
 
 
 def _called_outside(
-    forwards: Sequence[Forward], leaves: Mapping[int, Any], held: set[int], losses: Sequence[LossCall]
+    loss: Any, forwards: Sequence[Forward], leaves: Mapping[int, Any], held: set[int], losses: Sequence[LossCall]
 ) -> Location | None:
     """Where a module is called whose weights the loss reaches, and no optimizer holds any of them.
 
     A module that gives the targets of a loss, such as a random one, is followed and not trained; one that is frozen in
-    part is left as it is on purpose.
+    part is left as it is on purpose. One that only judges what the trained modules made, beside another term of the
+    loss, may be fixed as well.
     """
     targets = [call.target for call in losses if getattr(call.target, "grad_fn", None) is not None]
     followed = {key for target in targets for key in leaves_of(target) or ()}
     for forward in forwards:
         weights = list(forward.module.parameters())
         own, is_whole = {id(weight) for weight in weights}, all(weight.requires_grad for weight in weights)
-        if is_whole and own & leaves.keys() - followed and not own & held:
+        if (
+            is_whole
+            and own & leaves.keys() - followed
+            and not own & held
+            and not _only_judges(forward, loss, held, losses)
+        ):
             return forward.location
     return None
+
+
+def _only_judges(forward: Forward, loss: Any, held: set[int], losses: Sequence[LossCall]) -> bool:
+    """Whether a loss reaches trained weights past a module too, whose answers are compared with no data."""
+    ends = {each.grad_fn for each in tensors_in(forward.output) if each.grad_fn is not None}
+    beside = nodes_below(loss.grad_fn, but=ends) or []
+    through = [node for end in ends for node in nodes_below(end) or ()]
+    if not all(any(id(getattr(node, "variable", None)) in held for node in nodes) for nodes in (beside, through)):
+        return False
+    compared = [call for call in losses if ends & set(nodes_below(getattr(call.input, "grad_fn", None)) or ())]
+    return not any(_is_data(call.target) for call in compared)
+
+
+def _is_data(target: Any) -> bool:
+    """Whether a target says something about its rows: labels that are all the same do not."""
+    return hasattr(target, "numel") and target.numel() > 1 and bool((target != target.flatten()[0]).any())
 
 
 def leaves_of(loss: Any) -> dict[int, Any] | None:

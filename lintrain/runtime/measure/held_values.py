@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -15,6 +15,7 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, characters, is_users, shown, users_frame
 from lintrain.runtime.child.given import parsed, value_in
 from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.measure.seen import Forward, nodes_below, tensors_in
 
 MOST_FRAMES = 4
 MOST_NODES = 64
@@ -52,6 +53,72 @@ def cut_of(output: Any) -> Location | None:
             if found is not None:
                 return _location(frame.f_code.co_filename, found)
     return None
+
+
+def cut_in(forwards: Sequence[Forward], own: set[int]) -> Location | None:
+    """Where the last output of a module with some parameters is taken out of its graph: on its way, or for a call."""
+    for number in reversed(range(len(forwards))):
+        forward = forwards[number]
+        is_own = forward.records and any(id(weight) in own for weight in forward.module.parameters())
+        for output in tensors_in(forward.output) if is_own else ():
+            if output.requires_grad and (location := _cut_for(output, forwards[number + 1 :]) or cut_of(output)):
+                return location
+    return None
+
+
+def _cut_for(output: Any, later: Sequence[Forward]) -> Location | None:
+    """The last call of a module that reads the numbers of a tensor without its graph."""
+    memory = output.untyped_storage().data_ptr()
+    for forward in reversed(later):
+        for given in tensors_in((forward.args, forward.kwargs)):
+            if not given.requires_grad and given.untyped_storage().data_ptr() == memory:
+                return forward.location
+    return None
+
+
+def new_leaf_in(loss: Any) -> Location | None:
+    """The statement that made a tensor at which the graph of a loss ends, and which is no parameter."""
+    for node in nodes_below(loss.grad_fn) or ():
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and type(leaf).__name__ != "Parameter" and (made := made_by_statement(leaf)) is not None:
+            return made
+    return None
+
+
+def cut_inside(loss: Any) -> Location | None:
+    """The first statement that takes a tensor out of its graph in the function of the script that returned a loss."""
+    for frame in _users_frames():
+        for name, held in list(frame.f_locals.items()):
+            made = _assignment(frame, name) if held is loss else None
+            match made:
+                case ast.Assign(value=ast.Call(func=function)):
+                    found = value_in(function, frame)
+                    return _first_cut(found[0]) if found is not None else None
+                case _:
+                    pass
+    return None
+
+
+def _first_cut(function: Any) -> Location | None:
+    code = getattr(getattr(function, "forward", function), "__code__", None)
+    if code is None or not is_users(code.co_filename):
+        return None
+    tree = parsed(code.co_filename)
+    nodes = ast.walk(tree) if tree is not None else ()
+    own = (node for node in nodes if isinstance(node, ast.FunctionDef) and _begins(node) == code.co_firstlineno)
+    statements = (node for node in ast.walk(next(own, ast.Module([], []))) if isinstance(node, ast.Assign | ast.Return))
+    cutting = [node for node in statements if any(_takes_out(part) for part in ast.walk(node))]
+    return _location(code.co_filename, min(cutting, key=lambda node: node.lineno)) if cutting else None
+
+
+def _takes_out(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(attr=attr):
+            return attr in CUTS
+        case ast.Call(func=function, args=[_, *_]):
+            return ast.unparse(function).rpartition(".")[2] in MAKES
+        case _:
+            return False
 
 
 def _copying(frame: FrameType, name: str) -> ast.stmt | None:

@@ -14,11 +14,10 @@ from lintrain.evidence.run import LossEvidence, NonFiniteGradient, TargetAlignme
 from lintrain.evidence.tracebacks import read_frames
 from lintrain.runtime.child.frames import is_users, spot
 from lintrain.runtime.child.library import is_mapping, is_row, library
-from lintrain.runtime.measure.gradients import nodes_below
 from lintrain.runtime.measure.model import base_model, task_of
 from lintrain.runtime.measure.replay import alignment
 from lintrain.runtime.measure.responses import Tokens
-from lintrain.runtime.measure.seen import Iteration, LossCall
+from lintrain.runtime.measure.seen import Iteration, LossCall, nodes_below
 from lintrain.startup.lazy_dataclass import dataclass
 
 OVER_CLASSES = frozenset({"cross_entropy", "nll_loss", "kl_div"})

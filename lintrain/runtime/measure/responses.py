@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -20,6 +20,7 @@ from lintrain.runtime.child.library import is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.calls import Call, Path, is_whole, parameters_of, without_shells
 from lintrain.runtime.measure.invariants import cache_evidence, token_evidence
+from lintrain.runtime.measure.mixed_rows import mixed_rows
 from lintrain.runtime.measure.objects.statements import assignment_to, mentions
 from lintrain.runtime.measure.replay import alignment, ask, difference, largest, rewritten
 from lintrain.runtime.measure.seen import LossCall
@@ -48,8 +49,9 @@ class Tokens:
 class Responses:
     """The calls before the steps, one of which is repeated after them."""
 
-    def __init__(self, run: MeasuredRun, call: Call, tokens: Tokens | None) -> None:
+    def __init__(self, run: MeasuredRun, call: Call, tokens: Tokens | None, losses: Sequence[LossCall] = ()) -> None:
         self._run = run
+        self._losses = losses
         # DDP would start a collective operation that no other process answers.
         self._whole = Call(without_shells(call.module), call.args, call.kwargs)
         self._tokens = tokens
@@ -118,6 +120,8 @@ class Responses:
             self.evidence = replace(self.evidence, tokens=token_evidence(whole, self._mask_of_batch()))
         with suppress(Exception):
             self.evidence = replace(self.evidence, cache=cache_evidence(whole))
+        with suppress(Exception):
+            self.evidence = replace(self.evidence, mixed=mixed_rows(self._call, self._losses))
 
     def _ask_about_weights(self) -> None:
         """Does a pass change weights? Asked only of a script that may write to them."""

@@ -208,3 +208,22 @@ def chosen_rows(dataset: Any, length: int, rows: int) -> list[int]:
             break
         chosen.add(row)
     return sorted(chosen)
+
+
+GRAPH = 100_000
+
+
+def nodes_below(start: Any, most: int = GRAPH, but: Iterable[Any] = ()) -> list[Any] | None:
+    """Every node of a loss's graph, leaves too, without those below some; None for one that is too large to walk."""
+    found: list[Any] = []
+    seen, waiting = set[Any](but), [start]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if len(seen) > most:
+            return None
+        found.append(node)
+        waiting += [below for below, _ in node.next_functions]
+    return found

@@ -1,7 +1,4 @@
-"""What a loop does with its losses and gradients: which it divides and clips, and which graphs outlive their batch.
-
-Gradients from backward pass to step: which reached a parameter of an optimizer, and what its steps found there.
-"""
+"""What a loop does with its losses and gradients: which it divides and clips, and which graphs outlive their batch."""
 
 from __future__ import annotations
 
@@ -10,19 +7,22 @@ import math
 import operator
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import field
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
-from lintrain.evidence.run import OptimizerUse
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_users, users_frame
 from lintrain.runtime.child.library import library
+from lintrain.runtime.frameworks.loop.ledger import Ledger
 from lintrain.runtime.measure.gradients import SCALES, new_terms
-from lintrain.runtime.measure.held_values import cut_of, keeper_of_graphs, made_by_statement, mark_graph
+from lintrain.runtime.measure.held_values import (
+    cut_inside,
+    keeper_of_graphs,
+    made_by_statement,
+    mark_graph,
+    new_leaf_in,
+)
 from lintrain.runtime.measure.seen import Forward, Iteration, tensors_in
-from lintrain.startup.lazy_dataclass import dataclass
 
 LAUNCHERS = ("/accelerate/", "/lightning/", "/lightning_fabric/", "/pytorch_lightning/", "/deepspeed/")
 LONG_AGO, SEVERAL = 2, 2
@@ -84,9 +84,11 @@ class Effects:
             mark_graph(loss, self._batch)
             self._marks.append((weakref.ref(mark), self._batch))
         elif loss.requires_grad:  # a new tensor: nothing below it can learn
-            self.counts.note("losses_without_graph", 1, made_by_statement(loss))
+            self.counts.note("losses_without_graph", 1, cut_inside(loss) or made_by_statement(loss))
         if not self.counts["backwards"] and (made := made_by_statement(loss)) is not None:
             self.counts.first_at["losses"] = made
+            if (ends := new_leaf_in(loss)) is not None:
+                self.counts.first_at["new_leaves"] = ends
         for term in new_terms(loss, self.ledger.held()):
             self.counts.note("terms_without_graph", 1, made_by_statement(term))
         self.counts.note("backwards", 1)
@@ -224,176 +226,3 @@ def is_called_by_launcher() -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-@dataclass(eq=False)
-class Account:
-    """What happened to one optimizer until now."""
-
-    optimizer: Any
-    made_at: Location | None = None
-    steps: int = 0
-    on_nothing: int = 0
-    on_old: int = 0
-    reached: int = 0
-    dropped: int = 0
-    cut_at: Location | None = None
-    cleared_at: Location | None = None
-    passes: set[int] = field(default_factory=set[int])
-
-    def parameters(self) -> Iterator[Any]:
-        """Those that it holds."""
-        return (parameter for group in self.optimizer.param_groups for parameter in group["params"])
-
-
-class Ledger:
-    """Each parameter's gradient: whether it waits for its step (`fresh`), or a step used a part of it (`mixed`)."""
-
-    def __init__(self) -> None:
-        self._accounts: list[Account] = []
-        self._hooked: set[int] = set()
-        self._fresh: set[int] = set()
-        self._used: set[int] = set()
-        self._mixed: set[int] = set()
-        self._reached: set[int] = set()
-        self._dropped: set[int] = set()
-        self._cancelled: set[int] = set()
-
-    def places(self) -> dict[int, Location | None]:
-        """Where each optimizer was made, by its identity."""
-        return {id(account.optimizer): account.made_at for account in self._accounts}
-
-    def watch(self, optimizer: Any, made_at: Location | None = None) -> Account:
-        """Watch what is added to the gradients of an optimizer's parameters, including those added later."""
-        account = next((each for each in self._accounts if each.optimizer is optimizer), None)
-        if account is None:
-            account = Account(optimizer, made_at or frame_location(users_frame()))
-            self._accounts.append(account)
-        for parameter in account.parameters():
-            if parameter.requires_grad and parameter.is_leaf and id(parameter) not in self._hooked:
-                self._hooked.add(id(parameter))
-                parameter.register_hook(partial(self._adds, parameter))
-        return account
-
-    def _adds(self, parameter: Any, added: Any) -> None:
-        """A gradient is about to be added to the gradient of a parameter, which is empty if it was cleared."""
-        # The hook runs before the gradient is added, so `grad` still shows what the loop left there: None or zeros
-        # after a clearing.
-        key, is_there = id(parameter), has_gradient(parameter)
-        was_cancelled = key in self._cancelled and parameter.grad is not None
-        self._cancelled.discard(key)
-        if is_there and _cancels(parameter.grad, added):
-            self._cancelled.add(key)
-        if was_cancelled:  # the sum was 0, and no one cleared it
-            if key in self._used:
-                self._mixed.add(key)
-        elif not is_there:
-            # It waited for a step, and was cleared before one came.
-            if key in self._fresh:
-                self._dropped.add(key)
-            self._used.discard(key)
-            self._mixed.discard(key)
-        elif key in self._used:
-            self._mixed.add(key)
-        self._reached.add(key)
-        # An expert that got no token has a gradient of zeros: it does not wait for a step.
-        if is_some(added):
-            self._fresh.add(key)
-
-    def on_backward_end(self) -> None:
-        """A backward pass has ended: note for each optimizer whether it was reached."""
-        for account in self._accounts:
-            own = {id(parameter) for parameter in account.parameters()}
-            account.reached += bool(own & self._reached)
-            account.dropped += bool(own & self._dropped)
-        self._reached.clear()
-        self._dropped.clear()
-
-    def on_clearing(self, optimizer: Any, at: Location | None) -> None:
-        """The gradients of an optimizer are cleared while some of them wait for a step."""
-        account = self.watch(optimizer)
-        account.cleared_at = account.cleared_at or at
-        self._cancelled -= {id(parameter) for parameter in account.parameters()}
-
-    def held(self) -> set[int]:
-        """The parameters of all optimizers, by identity."""
-        return {id(parameter) for account in self._accounts for parameter in account.parameters()}
-
-    def on_step_start(self, optimizer: Any, forwards: Sequence[Forward] = ()) -> None:
-        """An optimizer is about to step on the gradients that are there; `forwards` are the passes of its batch."""
-        account = self.watch(optimizer)
-        parameters = list(account.parameters())
-        is_on_nothing = not any(has_gradient(parameter) for parameter in parameters)
-        account.on_nothing += is_on_nothing
-        if is_on_nothing and not account.steps and not account.reached:
-            account.cut_at = _cut_at(forwards, {id(parameter) for parameter in parameters})
-        # It waited for this step, and was cleared before it.
-        waiting = [each for each in parameters if id(each) in self._fresh - self._cancelled]
-        account.dropped += any(not has_gradient(each) for each in waiting)
-        account.on_old += any(id(parameter) in self._mixed and has_gradient(parameter) for parameter in parameters)
-
-    def on_step_end(self, optimizer: Any) -> None:
-        """An optimizer has stepped: its gradients are used."""
-        account = self.watch(optimizer)
-        account.steps += 1
-        own = {id(parameter) for parameter in account.parameters()}
-        self._used |= own
-        # A step uses the whole gradient, its old part too: only what is added after it counts against the next step.
-        self._mixed -= own
-        self._fresh -= own
-
-    def waits(self, parameters: list[Any]) -> bool:
-        """Whether one of some parameters has a gradient that no step has used."""
-        return any(id(parameter) in self._fresh and has_gradient(parameter) for parameter in parameters)
-
-    def is_wasteful(self) -> bool:
-        """Whether gradients were cleared that no step had used, and none has stepped at all."""
-        return any(account.dropped for account in self._accounts) and not any(each.steps for each in self._accounts)
-
-    def uses(self) -> tuple[OptimizerUse, ...]:
-        """What happened to each optimizer."""
-        stepped = {id(each) for account in self._accounts if account.steps for each in account.parameters()}
-        return tuple(_use(account, stepped) for account in self._accounts)
-
-
-def _cut_at(forwards: Sequence[Forward], own: set[int]) -> Location | None:
-    """Where the last output of a module with some parameters is taken out of its graph."""
-    for forward in reversed(forwards):
-        is_own = forward.records and any(id(weight) in own for weight in forward.module.parameters())
-        for output in tensors_in(forward.output) if is_own else ():
-            if output.requires_grad and (location := cut_of(output)) is not None:
-                return location
-    return None
-
-
-def _use(account: Account, stepped: set[int]) -> OptimizerUse:
-    parameters = list(account.parameters())
-    return OptimizerUse(
-        name=type(account.optimizer).__name__,
-        tensors=len(parameters),
-        steps=account.steps,
-        steps_on_nothing=account.on_nothing,
-        steps_on_used=account.on_old,
-        reached=account.reached,
-        dropped=account.dropped,
-        is_stepped_elsewhere=not account.steps and any(id(parameter) in stepped for parameter in parameters),
-        made_at=account.made_at,
-        cut_at=account.cut_at,
-        cleared_at=account.cleared_at,
-    )
-
-
-def has_gradient(parameter: Any) -> bool:
-    """Whether a parameter has a gradient that is not 0 everywhere."""
-    return parameter.grad is not None and is_some(parameter.grad)
-
-
-def _cancels(gradient: Any, added: Any) -> bool:
-    """Whether a gradient and what is added to it are the same numbers with other signs."""
-    is_plain = not gradient.is_sparse and not added.is_sparse and gradient.shape == added.shape
-    return is_plain and bool((gradient == -added).all())
-
-
-def is_some(gradient: Any) -> bool:
-    """Whether a gradient, dense or sparse, is not 0 everywhere."""
-    return bool((gradient._values() if gradient.is_sparse else gradient).any())

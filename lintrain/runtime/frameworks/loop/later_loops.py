@@ -63,12 +63,17 @@ def is_in_loop(lines: Lines, made: Lines) -> bool:
     return False
 
 
-def trains_later(lines: Lines, made: Lines) -> bool:
-    """Whether a loop around a place makes its optimizer anew, or the text behind the loops around it trains."""
+def comes_again(lines: Lines, made: Lines) -> bool:
+    """Whether a loop around a place makes its optimizer anew."""
+    levels = ((_line_at(made, lines, level), line) for level, line in enumerate(lines))
+    return any(makes and any(_holds(loop, makes) for loop in _loops_around(*line)) for makes, line in levels)
+
+
+def trains_behind(lines: Lines, made: Lines) -> bool:
+    """Whether the text behind the loops around a place trains; of a loop over folds, behind those in it."""
     for level, (code, line) in enumerate(lines):
-        makes, loops = _line_at(made, lines, level), _loops_around(code, line)
-        if makes and any(_holds(loop, makes) for loop in loops):
-            return True
+        makes = _line_at(made, lines, level)
+        loops = [loop for loop in _loops_around(code, line) if not (makes and _holds(loop, makes))]
         last = max((loop.end_lineno or line for loop in loops), default=line)
         if any(_trains(node) for node in _nodes_of(code) if getattr(node, "lineno", 0) > last):
             return True
@@ -190,9 +195,9 @@ class LoopAfterLoop(Watch):
         self._first_made: Lines = ()
 
     @property
-    def trains_later(self) -> bool:
-        """Whether the text says that the script trains once more after this loop."""
-        return self.run is not None and bool(self._place) and trains_later(self._place, self._made_at())
+    def trains_behind(self) -> bool:
+        """Whether the text behind this loop trains."""
+        return self.run is not None and trains_behind(self._place, self._made_at())
 
     # what is seen of the loop
 
@@ -320,7 +325,9 @@ class LoopAfterLoop(Watch):
         """The loop comes round again: end, unless the script trains something else in it or after it."""
         others = [*self._measured, *run.optimizers]
         unmeasured = [each for each in self._stepped.values() if all(each is not other for other in others)]
-        if not (self._may_follow(run) and (unmeasured or self.trains_later)):
+        if not (
+            self._may_follow(run) and (unmeasured or self.trains_behind or comes_again(self._place, self._made_at()))
+        ):
             self.finish()
             return
         self._close_and_go_on(run, unmeasured)
@@ -361,7 +368,8 @@ class LoopAfterLoop(Watch):
         is_of_fresh = bool(leaves & held_by(*fresh))
         self.is_between = False
         self.focus = self._unmeasured if leaves & held_by(*self._unmeasured) else []
-        self.optimizers = fresh if is_of_fresh and not self.focus else self.optimizers
+        every, self.optimizers = self.optimizers, fresh if is_of_fresh and not self.focus else self.optimizers
+        self.earlier = [each for each in every if all(each is not own for own in self.optimizers)]
         for each in self.optimizers:
             self.effects.ledger.watch(each, self._accounts.get(id(each)))
         self.schedules.take_over(self._earlier_schedules, self.optimizers)

@@ -38,7 +38,7 @@ from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, tensors_in
 from lintrain.runtime.measure.tables import record_batches, show_predictions
 from lintrain.runtime.measure.tokenizer import find_tokenizer
-from lintrain.runtime.measure.weights import Frozen, changed, changed_share, non_finite, outside_optimizer, updates
+from lintrain.runtime.measure.weights import Frozen, changed, changed_share, non_finite, updates
 
 MOST_LOSSES = 4
 MENTIONED: Mapping[Literal["seed", "accumulation", "schedule"], str] = {
@@ -115,6 +115,7 @@ def step_evidence(
     groups: tuple[OptimizerGroup, ...],
     before: dict[str, Any],
     pulled: set[str],
+    outside: tuple[str, ...],
     frozen: Frozen | None,
     steps: int,
 ) -> StepEvidence:
@@ -128,7 +129,7 @@ def step_evidence(
         trainable_tensors=len(before),
         changed_tensors=len(moved),
         unchanged=tuple(sorted(pulled - moved)),
-        outside_optimizer=outside_optimizer(run),
+        outside_optimizer=outside,
         changed_share=changed_share(run, before),
         non_finite=non_finite(run),
         updates=updates(run, before, steps),
@@ -143,7 +144,7 @@ def responses_of(run: MeasuredRun, iteration: Iteration, loss: Any) -> Responses
     if forward is None:
         return None
     call = Call(forward.called, forward.args, forward.kwargs)
-    return Responses(run, call, tokens_of(_losses_on(iteration, call), loss, run.model))
+    return Responses(run, call, tokens_of(_losses_on(iteration, call), loss, run.model), iteration.losses)
 
 
 def _losses_on(iteration: Iteration, call: Call) -> list[LossCall]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.fields import EvidenceFields
@@ -46,7 +47,7 @@ from lintrain.runtime.measure.predictions import IGNORED, number, shape_of
 from lintrain.runtime.measure.seen import Iteration, LossCall, number_of_rows
 from lintrain.runtime.measure.tables import Source, record_batches, show_predictions, show_rows
 from lintrain.runtime.measure.tokenizer import find_tokenizer, measure_tokenizer
-from lintrain.runtime.measure.weights import Frozen, is_felt, pulls, snapshot, trainable
+from lintrain.runtime.measure.weights import Frozen, is_felt, outside_optimizer, pulls, snapshot, trainable
 
 MEASURED_STEPS = 2
 """Steps that are taken at the peak learning rate and compared."""
@@ -181,9 +182,11 @@ class LoopRun(LoaderRun):
                 self._first_batch.keep(iteration, loss)
 
     def _reached_weights(self, iteration: Iteration, loss: Any) -> ReachedWeights | None:
-        groups = (group for optimizer in self._state.optimizers for group in optimizer.param_groups)
+        every = (*self._state.optimizers, *self._state.earlier)
+        groups = (group for optimizer in every for group in optimizer.param_groups)
         held = {id(weight): weight for group in groups for weight in group["params"]}
-        return reached_weights(loss, held, iteration.forwards, iteration.losses)
+        found = reached_weights(loss, held, iteration.forwards, iteration.losses)
+        return replace(found, outside_at=None) if found is not None and self._state.trains_behind else found
 
     def _measure_forward(self) -> None:
         self.measured(forward=forward_evidence(self, self._non_finite, self._loss, self._bad_rows))
@@ -256,8 +259,18 @@ class LoopRun(LoaderRun):
 
     def _measure_step(self, optimizer: Any) -> None:
         before, frozen = self._before, self._frozen
-        self.measured(step=step_evidence(self, optimizer, self._groups, before, self._pulled, frozen, self._steps))
+        outside = self._left_out()
+        pulled = self._pulled - (set(outside_optimizer(self)) - set(outside))
+        self.measured(step=step_evidence(self, optimizer, self._groups, before, pulled, outside, frozen, self._steps))
         self._before = {}
+
+    def _left_out(self) -> tuple[str, ...]:
+        """Weights in no optimizer: none where the script trains them before this loop, or may do so behind it."""
+        if self._state.trains_behind:
+            return ()
+        earlier = held_by(*self._state.earlier)
+        weights = dict(self.model.named_parameters())
+        return tuple(name for name in outside_optimizer(self) if id(weights[name]) not in earlier)
 
     # the end
 

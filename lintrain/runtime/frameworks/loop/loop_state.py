@@ -44,7 +44,8 @@ class LoopState(ABC):
     `iteration` is the batch that is trained on now, `loader` the one it comes from; `rounds` counts how often that
     loader was read again. With `is_guided` a library runs the loop: it decides which batches it takes and when it ends.
     With `follows_on` the training was measured, and only passes and modes count until an evaluation comes; with
-    `is_between` nothing does until the next training. `focus`: optimizers whose model is measured, if not all are.
+    `is_between` nothing does until the next training. `focus`: optimizers whose model is measured, if not all are;
+    `earlier`: those of trainings before this one.
     """
 
     def __init__(self, session: ProbeSession) -> None:
@@ -54,6 +55,7 @@ class LoopState(ABC):
         self.loaders = Loaders(session)
         self.optimizers: list[Any] = []
         self.focus: list[Any] = []
+        self.earlier: list[Any] = []
         self.iteration = Iteration()
         self.loader: Any = None
         self.depth = self.rounds = self.backwards_by_hand = 0
@@ -76,6 +78,11 @@ class LoopState(ABC):
         passes as the script's, and a process that the script started would report a second loop.
         """
         return not self.session.measuring and not self._is_paused and self.session.is_root
+
+    @property
+    def trains_behind(self) -> bool:
+        """Whether the text behind this loop trains."""
+        return False
 
     @property
     @abstractmethod

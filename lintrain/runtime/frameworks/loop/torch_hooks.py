@@ -156,9 +156,11 @@ def _hook_losses(watch: Watch, module: Any) -> None:
 def _watched_softmax(watch: Watch, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def softmax(input: Any, dim: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - as below
-        # Only the first of several axes is of interest: attention calls it for the last one all the time.
+        # Only the first of several axes is of interest: attention calls it for the last one all the time. Without one,
+        # torch takes the first of three axes.
         # A layer of the library that calls it says nothing about where the script chose the axis.
-        caller = callers_frame(above=1) if dim == 0 else None
+        is_first = dim == 0 or (dim is None and getattr(input, "ndim", 0) == 3)
+        caller = callers_frame(above=1) if is_first else None
         is_direct = caller is not None and is_users(caller.f_code.co_filename)
         if is_direct and watch.is_on and getattr(input, "ndim", 0) > 1:
             watch.effects.counts.note("softmaxes_over_rows", 1)
