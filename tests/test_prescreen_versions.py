@@ -6,7 +6,7 @@ import pytest
 
 from lintrain.analysis.prescreen import may_pass_keyword, may_use_removed_name
 from lintrain.check.one_file import check_source
-from lintrain.check.tiers import contains_keywords
+from lintrain.check.tiers import Words
 from lintrain.knowledge.versions import exactly
 from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.source import Source
@@ -105,7 +105,7 @@ def _gives(code: str, *states: str) -> bool:
 def test_a_bad_example_trains_or_shows_its_mistake_at_a_glance(rule: RuleFile) -> None:
     for script in scripts(rule, "Bad"):
         source = Source("train.py", script.text)
-        assert contains_keywords(source, rule)
+        assert Words([source]).hold(rule)
         assert may_train(source) or rule.rule.prescreen(source, installed_versions())
 
 

@@ -330,7 +330,10 @@ def test_a_project_file_without_imports_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "packages"),
     [
-        ("from sklearn.svm import SVC\nnet = Sequential([Dense(3)])\nnet.compile('sgd', 'mse')\n", {"sklearn", "keras"}),
+        (
+            "from sklearn.svm import SVC\nnet = Sequential([Dense(3)])\nnet.compile('sgd', 'mse')\n",
+            {"sklearn", "keras"},
+        ),
         ("import numpy as np\nnet = nn.Linear(3, 2)\nnet(x).sum().backward()\n", {"numpy", "torch"}),
         ("from sklearn.svm import SVC\nfrom setup import *\nnet = Sequential([Dense(3)])\n", {"sklearn", "setup"}),
         ("from sklearn.svm import SVC\nSVC().fit(x, y)\n", {"sklearn"}),

@@ -7,9 +7,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from lintrain.analysis.script_text import imports_of
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import LibraryCall, Pipeline
+from lintrain.source.fragments import meanings
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -120,8 +122,25 @@ def repeated(pipeline: Pipeline) -> Iterator[Repeated]:
 
 
 def may_discard(source: Source) -> bool:
-    """Whether a file has a statement that only calls something with the name of a class."""
-    return any(last_name(node.func)[:1].isupper() for node in source.cached(_statements).values())
+    """Whether a file has a statement that only builds a layer, going by its name, or a network of the file."""
+    called = [node.func for node in source.cached(_statements).values() if last_name(node.func)[:1].isupper()]
+    networks = source.cached(_own_networks) if called else {}
+    from_torch = source.cached(_names_from_torch) if called else frozenset[str]()
+    return any(last_name(each) in networks or _root(each) in from_torch or "*" in from_torch for each in called)
+
+
+def _root(node: ast.expr) -> str:
+    """The name that code begins with: `nn` of `nn.Linear`."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _names_from_torch(source: Source) -> frozenset[str]:
+    """The names that a file takes from torch; a star for all that a module gives, which may be such names."""
+    of_torch = [each for each in imports_of(source) if each.module.startswith("torch") or each.name == "*"]
+    meant = {name for name, path in meanings(source).items() if path.startswith("torch")}
+    return frozenset(meant | {each.alias or each.name or "torch" for each in of_torch})
 
 
 def discarded(pipeline: Pipeline) -> Iterator[tuple[str, Location]]:

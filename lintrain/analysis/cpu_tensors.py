@@ -18,7 +18,7 @@ from lintrain.analysis.plain_tensors import (
 )
 from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -152,7 +152,7 @@ def _meetings(nodes: Sequence[ast.AST], layers: frozenset[str]) -> Iterator[tupl
                 yield node, [left, right]
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=attr), args=given) if attr in MEETS:
                 yield node, [part for each in given for part in _parts(each)]
-            case ast.Call(func=ast.Attribute() as func, args=given) if layers and ast.unparse(func) in layers:
+            case ast.Call(func=ast.Attribute() as func, args=given) if layers and unparse(func) in layers:
                 yield node, [part for each in given for part in _parts(each)]
             case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=given) if attr in SAME_DEVICE:
                 yield node, [owner, *given]
@@ -253,17 +253,22 @@ def _is_transform(source: Source, owner: ast.ClassDef) -> bool:
     methods = {each.name for each in owner.body if isinstance(each, ast.FunctionDef)}
     if "__call__" in methods and "forward" not in methods:
         return True
-    composed = (each for each in source.nodes_of(ast.Call) if ast.unparse(each.func).rpartition(".")[2] == "Compose")
-    return any(isinstance(part, ast.Name) and part.id == owner.name for each in composed for part in walk(each))
+    return owner.name in source.cached(_composed)
+
+
+def _composed(source: Source) -> frozenset[str]:
+    """The names in the calls of `Compose`."""
+    calls = (each for each in source.nodes_of(ast.Call) if unparse(each.func).rpartition(".")[2] == "Compose")
+    return frozenset(part.id for each in calls for part in walk(each) if isinstance(part, ast.Name))
 
 
 def _layers_with_weights(owner: ast.ClassDef) -> frozenset[str]:
     """The code of a network's attributes that are layers with weights."""
     assigned = (node for node in walk(owner) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))
     return frozenset(
-        ast.unparse(target)
+        unparse(target)
         for node in assigned
-        if WITH_WEIGHTS.match(ast.unparse(node.value))
+        if isinstance(node.value, ast.Call) and WITH_WEIGHTS.match(f"{unparse(node.value.func)}(")
         for target in node.targets
         if isinstance(target, ast.Attribute)
     )

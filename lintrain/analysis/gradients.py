@@ -16,6 +16,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Constant, Function, Instance, is_missing, literal, number_of, text_of
 from lintrain.pipeline.values.training import TrainerRun
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -234,6 +235,82 @@ def rebound(source: Source) -> Iterator[Rebound]:
                 continue
         if isinstance(target, ast.Name | ast.Attribute) and ast.unparse(left) == name and _uses(step, f"{name}.grad"):
             yield Rebound(source.location(node), name, name in targets)
+
+
+WEIGHTS = frozenset({"weight", "bias"})
+"""The attributes of layers that are parameters."""
+
+MAKES_LEAF = lazy_pattern(r"Parameter\(|parameters\(|requires_grad")
+"""What makes tensors that require gradients, or gives them."""
+
+NO_TENSORS = (ast.Constant, ast.JoinedStr, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+"""What a counter or a container is bound to."""
+
+
+def may_change_leaf(source: Source) -> bool:
+    """Whether a file may change in place what requires gradients: a weight of a layer, or what it makes itself."""
+    makes = MAKES_LEAF.search(source.text) is not None
+    others = source.cached(_plain_names) if makes else frozenset[str]()
+    for base in _changed_in(source):
+        match base:
+            case ast.Attribute(attr="data" | "grad" | "init"):
+                pass
+            case ast.Attribute(attr=attr) if attr in WEIGHTS:
+                return True
+            case ast.Name(id=name) if not makes:
+                if name in source.cached(_names_of_weights):
+                    return True
+            case ast.Name() | ast.Attribute():
+                if makes and unparse(base) not in others:
+                    return True
+            case _:
+                if makes:
+                    return True
+    return False
+
+
+def _changed_in(source: Source) -> Iterator[ast.expr]:
+    """What the statements and calls of a file change in place, without its indices."""
+    changed: list[ast.expr] = [node.target for node in source.nodes_of(ast.AugAssign)]
+    targets = (target for node in source.nodes_of(ast.Assign) for target in node.targets)
+    changed += [part for target in targets for part in walk(target) if isinstance(part, ast.Subscript)]
+    for call in source.nodes_of(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr[-1:] == "_":
+            changed.append(call.func.value)
+        changed += [each.value for each in call.keywords if each.arg == "out"]
+    for each in changed:
+        base: ast.expr = each
+        while isinstance(base, ast.Subscript):
+            base = base.value
+        yield base
+
+
+def _plain_names(source: Source) -> frozenset[str]:
+    """The code of what a file binds to counters and containers alone."""
+    plain, others = set[str](), {node.arg for node in source.nodes_of(ast.arg)}
+    pairs = [(target, node.value) for node in source.nodes_of(ast.Assign) for target in node.targets]
+    pairs += [(node.target, node.value) for node in source.nodes_of(ast.AnnAssign) if node.value is not None]
+    for target, value in pairs:
+        is_plain = isinstance(value, NO_TENSORS) and not isinstance(target, ast.Tuple | ast.List)
+        (plain if is_plain else others).update(unparse(part) for part in walk(target))
+    bound: list[ast.expr] = [loop.target for loop in source.nodes_of(ast.For)]
+    bound += [each.target for each in source.nodes_of(ast.comprehension)]
+    bound += [each.optional_vars for each in source.nodes_of(ast.withitem) if each.optional_vars is not None]
+    bound += [node.target for node in source.nodes_of(ast.NamedExpr)]
+    others.update(unparse(part) for each in bound for part in walk(each))
+    return frozenset(plain - others)
+
+
+def _names_of_weights(source: Source) -> frozenset[str]:
+    """The names that a file binds to weights of layers, among others: `w = layer.weight`."""
+    assigned = (node for node in source.nodes_of(ast.Assign) if any(map(_is_weight, walk(node.value))))
+    loops = (node for node in source.nodes_of(ast.For) if any(map(_is_weight, walk(node.iter))))
+    targets = [*(target for node in assigned for target in node.targets), *(node.target for node in loops)]
+    return frozenset(part.id for target in targets for part in walk(target) if isinstance(part, ast.Name))
+
+
+def _is_weight(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in WEIGHTS
 
 
 def _uses(node: ast.expr, code: str) -> bool:

@@ -27,6 +27,7 @@ from lintrain.pipeline.values.python import (
     options_of,
 )
 from lintrain.pipeline.values.tensors import Operation
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -71,11 +72,11 @@ class Configured:
         names = {binding.name for binding in pipeline.names_of(self.scheduler)}
         method = self.returned.method
         source = pipeline.source_of(method.origin) if method.origin else pipeline.source
-        for node in ast.walk(method.node):
+        for node in walk(method.node):
             if isinstance(node, ast.Dict) and any(_is_setting(pair, self, names, source) for pair in _pairs(node)):
                 return ReturnedSchedule(source.location(node), source.code(source.location(node)), True)
-        for node in ast.walk(method.node):
-            for inner in ast.walk(node) if isinstance(node, ast.Return) else ():
+        for node in walk(method.node):
+            for inner in walk(node) if isinstance(node, ast.Return) else ():
                 if isinstance(inner, ast.expr) and _is_schedule(inner, self, names, source):
                     return ReturnedSchedule(source.location(inner), source.code(source.location(inner)), False)
         return None
@@ -115,8 +116,10 @@ def configured_schedules(pipeline: Pipeline) -> Iterator[Configured]:
 
 def _is_automatic(cls: Class) -> bool:
     """Whether Lightning steps the optimizers and schedules of a module: it does not use manual optimization."""
-    names = {node.attr for owner in cls.lineage() for node in ast.walk(owner.node) if isinstance(node, ast.Attribute)}
-    return is_lightning_module(cls) and "automatic_optimization" not in names
+    if not is_lightning_module(cls):
+        return False
+    nodes = (node for owner in cls.lineage() for node in walk(owner.node))
+    return not any(isinstance(node, ast.Attribute) and node.attr == "automatic_optimization" for node in nodes)
 
 
 def _schedules(value: Value) -> Iterator[tuple[Scheduler, Mapping | None]]:
@@ -175,8 +178,8 @@ def forgotten_schedules(pipeline: Pipeline) -> Iterator[tuple[Scheduler, str]]:
     for returned in steps(pipeline, "configure_optimizers"):
         method = returned.method
         source = pipeline.source_of(method.origin) if method.origin else pipeline.source
-        names = Counter(node.id for node in ast.walk(method.node) if isinstance(node, ast.Name))
-        assigned = [node for node in ast.walk(method.node) if isinstance(node, ast.Assign)]
+        names = Counter(node.id for node in walk(method.node) if isinstance(node, ast.Name))
+        assigned = [node for node in walk(method.node) if isinstance(node, ast.Assign)]
         made = {source.location(node.value): node.targets for node in assigned}
         for scheduler in pipeline.schedulers:
             match made.get(scheduler.origin) if scheduler.origin else None:
@@ -197,7 +200,7 @@ class Forgotten:
 def without_result(pipeline: Pipeline) -> Iterator[Forgotten]:
     """The steps of modules that compute a loss under a name and return nothing."""
     for source, method in _own_steps(pipeline):
-        nodes = list(ast.walk(method))
+        nodes = list(walk(method))
         losses = [node for node in nodes if isinstance(node, ast.Assign) and _names_loss(node.targets)]
         ends = any(isinstance(node, ast.Return | ast.Raise | ast.Yield) for node in nodes)
         calls = {
@@ -234,9 +237,9 @@ class KeptLoss:
 def kept_losses(pipeline: Pipeline) -> Iterator[KeptLoss]:
     """The losses with a graph that steps add to an attribute, which keeps them from batch to batch."""
     for source, method in _own_steps(pipeline):
-        returns = [node for node in ast.walk(method) if isinstance(node, ast.Return) and node.value is not None]
+        returns = [node for node in walk(method) if isinstance(node, ast.Return) and node.value is not None]
         given = {name for node in returns for name in _losses_in(node.value)}
-        for node in ast.walk(method):
+        for node in walk(method):
             match node:
                 case ast.Expr(
                     value=ast.Call(func=ast.Attribute(value=target, attr="append"), args=[ast.Name(id=loss) as added])
@@ -268,7 +271,7 @@ def _is_reset(source: Source, target: ast.expr) -> bool:
     set_in = [
         function.name
         for function in source.nodes_of(ast.FunctionDef)
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign) and any(ast.unparse(each) == text for each in node.targets)
     ]
     return any(name != "__init__" for name in set_in)
@@ -376,7 +379,7 @@ def _class_given(pipeline: Pipeline, source: Source, fit: ast.Call) -> Class | N
 def _logs_only_itself(cls: Class) -> bool:
     """Whether a module is never passed to code that could log for it."""
     is_plain = is_lightning_module(cls) and not cls.has_unknown_base and set(cls.library_bases) <= MODULES
-    nodes = (node for owner in cls.lineage() for node in ast.walk(owner.node))
+    nodes = (node for owner in cls.lineage() for node in walk(owner.node))
     return is_plain and not any(isinstance(node, ast.Call) and _passes_itself(node) for node in nodes)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeGuard
 
 from lintrain.model.location import Location
-from lintrain.source.nodes import own_nodes, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -27,8 +28,10 @@ class LastingSum:
 
 def lasting_sums(source: Source) -> Iterator[LastingSum]:
     """The divisions of sums that start before all epochs by the number of batches in one."""
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
-        nodes = source.once(own_nodes, scope)
+    lines = sorted(node.lineno for node in source.nodes_of(ast.AugAssign) if _is_addition(node))
+    scopes = (node for node in source.nodes_of(ast.FunctionDef) if _is_within(lines, node))
+    for scope in (source.tree, *scopes) if lines else ():
+        nodes = own_nodes(scope)
         loops = [node for node in nodes if isinstance(node, ast.For)] if any(map(_is_addition, nodes)) else []
         nested = [(loop, inner) for loop in loops for inner in own_nodes(loop) if isinstance(inner, ast.For)]
         assigned = _assigned_in(nodes) if nested else {}
@@ -36,12 +39,18 @@ def lasting_sums(source: Source) -> Iterator[LastingSum]:
             yield from _lasting_in(source, assigned, epochs, batches)
 
 
+def _is_within(lines: Sequence[int], node: ast.stmt) -> bool:
+    """Whether a statement has one of these lines, which are in order."""
+    at = bisect_left(lines, node.lineno)
+    return at < len(lines) and lines[at] <= (node.end_lineno or node.lineno)
+
+
 def _assigned_in(nodes: Iterable[ast.AST]) -> dict[str, list[ast.Assign]]:
     """The assignments of a scope by the code of their targets, in the order of the code."""
     found: dict[str, list[ast.Assign]] = {}
     for node in nodes:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            found.setdefault(ast.unparse(node.targets[0]), []).append(node)
+            found.setdefault(unparse(node.targets[0]), []).append(node)
     return found
 
 
@@ -49,15 +58,15 @@ def _lasting_in(
     source: Source, assigned: Mapping[str, list[ast.Assign]], epochs: ast.For, batches: ast.For
 ) -> Iterator[LastingSum]:
     over, set_again = _items_of(batches.iter), _set_in(epochs)
-    if over is None or set_again & {*_names_in(over), ast.unparse(over)}:
+    if over is None or set_again & {*_names_in(over), unparse(over)}:
         return
-    length = f"len({ast.unparse(over)})"
-    sums = {ast.unparse(node.target): node for node in own_nodes(batches) if _is_addition(node)}
+    length = f"len({unparse(over)})"
+    sums = {unparse(node.target): node for node in own_nodes(batches) if _is_addition(node)}
     for division in (node for node in walk(epochs) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)):
-        total, count = ast.unparse(division.left), ast.unparse(division.right)
+        total, count = unparse(division.left), unparse(division.right)
         started = _last_before(epochs, assigned.get(total, []))
         counted = _last_before(epochs, assigned.get(count, []))
-        is_length = count == length or (counted is not None and ast.unparse(counted.value) == length)
+        is_length = count == length or (counted is not None and unparse(counted.value) == length)
         is_zero = started is not None and isinstance(started.value, ast.Constant) and started.value.value == 0
         if total in sums and total not in set_again and is_length and started is not None and is_zero:
             added = source.location(sums[total])
@@ -80,7 +89,7 @@ def _set_in(loop: ast.For) -> set[str]:
     nodes = walk(loop)
     added = {id(node.target) for node in nodes if _is_addition(node)}
     return {
-        ast.unparse(node)
+        unparse(node)
         for node in nodes
         if isinstance(node, ast.Name | ast.Attribute)
         and isinstance(node.ctx, ast.Store | ast.Del)
@@ -119,7 +128,7 @@ def _binds_its_function(node: ast.Assign) -> bool:
 def _is_loss_in(loop: ast.AST, name: str) -> bool:
     """Whether a loop computes gradients of what a name holds."""
     return any(
-        isinstance(node, ast.Attribute) and node.attr == "backward" and ast.unparse(node.value) == name
+        isinstance(node, ast.Attribute) and node.attr == "backward" and unparse(node.value) == name
         for node in walk(loop)
     )
 
@@ -169,4 +178,4 @@ def _names_in(node: ast.AST) -> set[str]:
 
 
 def _called(call: ast.Call) -> str:
-    return ast.unparse(call.func).rpartition(".")[2]
+    return unparse(call.func).rpartition(".")[2]

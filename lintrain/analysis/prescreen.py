@@ -12,7 +12,7 @@ from functools import cache
 
 from lintrain.analysis.removed_methods import may_use_removed_method
 from lintrain.knowledge import tables
-from lintrain.knowledge.api import State, gone_names, keyword_state
+from lintrain.knowledge.api import State, gone_names, is_gone_name, keyword_state
 from lintrain.knowledge.target import Targets
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imports
@@ -32,10 +32,8 @@ def may_use_removed_name(source: Source, targets: Targets) -> bool:
     for node in imports(source):
         if isinstance(node, ast.Import):
             whole.update(alias.name.partition(".")[0] for alias in node.names)
-        elif not node.level:
-            gone = gone_names(node.module or "", targets)
-            if gone and any(alias.name in gone for alias in node.names):
-                return True
+        elif not node.level and any(is_gone_name(node.module or "", each.name, targets) for each in node.names):
+            return True
     gone = frozenset[str]().union(*(gone_names(module, targets) for module in whole))
     return bool(gone) and any(node.attr in gone for node in source.nodes_of(ast.Attribute))
 

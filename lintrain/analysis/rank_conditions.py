@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import script_text
 from lintrain.model.location import Location
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -67,20 +68,30 @@ class Guarded:
 
 def guarded_collectives(source: Source) -> list[Guarded]:
     """Those whose counterpart is certainly missing: no code of the file runs in the other processes alone."""
-    if not source.contains(r"(?i)rank|process|master|main|chief|zero"):  # the words of every such test
+    if not source.contains(WORDS):
         return []
-    tests = [(node, _side(node)) for node in source.nodes_of(ast.If)]
+    tests = [(node, _side(node)) for node in source.nodes_of(ast.If) if _may_be_about_ranks(source, node)]
     if not any(side == "first" for _, side in tests) or _others_may_answer(source, tests):
         return []
     wanted = Names(source)
     return [found for node, side in tests if side == "first" for found in _under(source, node, wanted)]
 
 
+WORDS = lazy_pattern(r"rank|process|master|main|chief|zero", re.IGNORECASE)
+"""What every test for a process contains."""
+
+
+def _may_be_about_ranks(source: Source, node: ast.If) -> bool:
+    """Whether the lines of a condition contain such a word: it takes long to write the code of each."""
+    lines = source.lines[node.test.lineno - 1 : node.test.end_lineno]
+    return any(WORDS.search(line) for line in lines)
+
+
 def _side(node: ast.If) -> str:
     """Which processes enter a branch: the `first`, the `others`, `some` if that is not known, empty for all."""
     test = node.test
     parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    codes = [ast.unparse(part) for part in parts]
+    codes = [unparse(part) for part in parts]
     if any(ONE_PROCESS.search(code) for code in codes):
         return ""
     if any(FIRST.fullmatch(code) for code in codes):
@@ -113,7 +124,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 
 def _may_call(node: ast.AST) -> bool:
-    return any(not HARMLESS.fullmatch(ast.unparse(call.func)) for call in _calls_in([node]))
+    return any(not HARMLESS.fullmatch(unparse(call.func)) for call in _calls_in([node]))
 
 
 def _calls_in(nodes: list[ast.stmt] | list[ast.expr] | list[ast.AST]) -> Iterator[ast.Call]:
@@ -129,7 +140,7 @@ def _calls_in(nodes: list[ast.stmt] | list[ast.expr] | list[ast.AST]) -> Iterato
 
 
 def _is_collective_name(call: ast.Call) -> bool:
-    name = ast.unparse(call.func).rpartition(".")[2]
+    name = unparse(call.func).rpartition(".")[2]
     return name in COLLECTIVES or name in OF_ACCELERATOR
 
 
@@ -156,7 +167,7 @@ class Names:
 
     def collective(self, call: ast.Call) -> str:
         """The name of the operation of all processes that a call is; empty for anything else."""
-        owner, _, name = ast.unparse(call.func).rpartition(".")
+        owner, _, name = unparse(call.func).rpartition(".")
         name = name if owner else self._functions.get(name, "")
         if not owner and name in OF_CHECKPOINTS:
             return name
@@ -179,7 +190,7 @@ def _names_group(call: ast.Call, name: str) -> bool:
 def _results_of(source: Source, callee: str) -> Iterator[tuple[str, ast.Call]]:
     """The names that are assigned the result of a call; of several results the first."""
     for node in source.nodes_of(ast.Assign):
-        if isinstance(node.value, ast.Call) and re.fullmatch(callee, ast.unparse(node.value.func)):
+        if isinstance(node.value, ast.Call) and re.fullmatch(callee, unparse(node.value.func)):
             target = node.targets[0]
             first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
             yield ast.unparse(first), node.value

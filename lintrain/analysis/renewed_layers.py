@@ -32,16 +32,18 @@ HANDS_ON = lazy_pattern(r"register|append|setattr|extend|add_|insert|load|copy|o
 
 
 def may_renew(source: Source) -> bool:
-    """Whether a file names a layer with weights in a function."""
-    return any(last_name(node.func) in LEARNS for node in source.nodes_of(ast.Call))
+    """Whether a pass of a network, or a loop that trains, names a layer with weights."""
+    return any(
+        isinstance(node, ast.Call) and last_name(node.func) in LEARNS
+        for scope, _ in source.cached(_passes)
+        for node in walk(scope)
+    )
 
 
 def renewed(pipeline: Pipeline) -> Iterator[tuple[str, Location, bool]]:
     """The layers that each pass builds, uses and drops: the class, where, and whether a network's method does it."""
     source = pipeline.source
-    passes: list[tuple[ast.FunctionDef | ast.For, bool]]
-    passes = [(method, True) for cls in module_classes(source) for method in _methods_of_pass(cls)]
-    passes += [(loop, False) for loop in source.nodes_of(ast.For) if any(map(_is_backward, walk(loop)))]
+    passes = source.cached(_passes)
     nodes = {location: name for name, location in _learning(pipeline)} if passes else {}
     for scope, is_method in passes:
         calls = [each for each in walk(scope) if isinstance(each, ast.Call) and source.location(each) in nodes]
@@ -50,6 +52,13 @@ def renewed(pipeline: Pipeline) -> Iterator[tuple[str, Location, bool]]:
             name = nodes[source.location(call)]
             if _is_dropped_after_use(scope, around, call, name):
                 yield name, source.location(call), is_method
+
+
+def _passes(source: Source) -> list[tuple[ast.FunctionDef | ast.For, bool]]:
+    """The methods that are part of a pass of a network, and the loops with a backward pass."""
+    methods = [(method, True) for cls in module_classes(source) for method in _methods_of_pass(cls)]
+    loops = [loop for loop in source.nodes_of(ast.For) if any(map(_is_backward, walk(loop)))]
+    return [*methods, *((loop, False) for loop in loops)]
 
 
 def _learning(pipeline: Pipeline) -> Iterator[tuple[str, Location]]:

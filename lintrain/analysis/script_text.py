@@ -17,7 +17,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Class, Function
 from lintrain.source import fragments
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.parsing import expression_of
 from lintrain.source.source import Node, Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -283,11 +283,10 @@ class DataIndex:
 
 def first_items_of_data(source: Source) -> Iterator[DataIndex]:
     """The reads of `tensor.data[0]` in a file, without tensors that the file makes with an axis of their own."""
-    made = source.cached(_made_with_axis)
     for node in source.nodes_of(ast.Subscript):
         match node:
             case ast.Subscript(value=ast.Attribute(value=owner, attr="data"), slice=ast.Constant(value=0)):
-                if isinstance(node.ctx, ast.Load) and (code := ast.unparse(owner)) not in made:
+                if isinstance(node.ctx, ast.Load) and (code := unparse(owner)) not in source.cached(_made_with_axis):
                     yield DataIndex(source.location(node), code)
             case _:
                 pass
@@ -322,9 +321,9 @@ MAKES_AXIS = re.compile(r"(zeros|ones|empty|full|tensor|Tensor|Variable|new\w*|u
 def _made_with_axis(source: Source) -> frozenset[str]:
     """The code of what a file assigns from a function that makes an axis."""
     return frozenset(
-        ast.unparse(target)
+        unparse(target)
         for node in source.nodes_of(ast.Assign)
-        if isinstance(node.value, ast.Call) and MAKES_AXIS.search(ast.unparse(node.value.func))
+        if isinstance(node.value, ast.Call) and MAKES_AXIS.search(unparse(node.value.func))
         for target in node.targets
     )
 

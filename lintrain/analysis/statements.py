@@ -16,7 +16,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
 from lintrain.source import parsing
-from lintrain.source.nodes import own_nodes, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -259,12 +259,12 @@ def _names_parameters(source: Source, scope: ast.AST) -> bool:
 def _assigned_iterators(source: Source, scope: ast.AST, makers: Collection[str]) -> Iterator[tuple[str, ast.expr]]:
     """The names that a scope gives iterators; of a class, the attributes that its methods give them."""
     is_class = isinstance(scope, ast.ClassDef)
-    for node in walk(scope) if is_class else source.once(own_nodes, scope):
+    for node in walk(scope) if is_class else own_nodes(scope):
         match node:
             case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
                 # Methods of one object share its attributes, so those are looked at in the whole class.
-                if is_class == ast.unparse(target).startswith("self.") and _gives_iterator(value, makers):
-                    yield ast.unparse(target), value
+                if is_class == unparse(target).startswith("self.") and _gives_iterator(value, makers):
+                    yield unparse(target), value
             case _:
                 pass
 
@@ -274,9 +274,9 @@ def _gives_iterator(value: ast.expr, makers: Collection[str]) -> bool:
         case ast.Call(func=ast.Name(id=name)) if name in makers:
             return True
         case ast.Call():
-            return "parameters(" in (code := ast.unparse(value)) and MAKES_ITERATOR.search(code) is not None
+            return "parameters(" in (code := unparse(value)) and MAKES_ITERATOR.search(code) is not None
         case ast.GeneratorExp():
-            return "parameters(" in ast.unparse(value)
+            return "parameters(" in unparse(value)
         case _:
             return False
 

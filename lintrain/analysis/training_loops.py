@@ -20,7 +20,7 @@ from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
-from lintrain.source import parsing
+from lintrain.source import nodes, parsing
 from lintrain.source.fragments import meanings, packages_meant
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -291,7 +291,7 @@ def _is_near(pipeline: Pipeline, event: Event) -> bool:
     """Whether the class around a call names what trains, or there is none: an environment cannot reach the model."""
     source = pipeline.source_of(event.location)
     around = [node for node in source.nodes_of(ast.ClassDef) if source.location(node).holds(event.location)]
-    return not around or HOLDS_TRAINED.search(ast.unparse(max(around, key=lambda node: node.lineno))) is not None
+    return not around or HOLDS_TRAINED.search(nodes.unparse(max(around, key=lambda node: node.lineno))) is not None
 
 
 def _last_name(callee: str) -> str:

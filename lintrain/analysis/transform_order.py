@@ -23,7 +23,9 @@ READS_IMAGES = frozenset(
 )
 """Transforms of torchvision that take an image of PIL, or a tensor."""
 
-READS_ARRAYS = frozenset({"cv2.imread", "io.imread", "skimage.io.imread", "imageio.imread", "plt.imread", "mpimg.imread"})
+READS_ARRAYS = frozenset(
+    {"cv2.imread", "io.imread", "skimage.io.imread", "imageio.imread", "plt.imread", "mpimg.imread"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class Clock:
 
         Without a number the part before is over, and only the time of the block counts.
         """
-        self._until = min(self._end, self._time() + seconds)
+        self._until = self._end if seconds == float("inf") else min(self._end, self._time() + seconds)
 
     def look(self) -> None:
         """End the work if its time is over; called by the watchdog, again and again where code swallowed the error."""

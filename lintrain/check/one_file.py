@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
 from lintrain.check.clock import Clock, TimeSpentError
 from lintrain.check.result import Crash, Reported, Unjudged
-from lintrain.check.tiers import rules_concerned
+from lintrain.check.tiers import Words, rules_concerned
 from lintrain.model.claims import plain_claim
 from lintrain.model.level import Level
 from lintrain.source.configuration import Configuration
@@ -239,25 +239,11 @@ def _unjudged(source: Source, rules: Sequence[RuleFile], spent: str) -> Reading:
 
 def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFile]:
     """The rules whose keywords the script contains, or one of the modules that were read for it."""
-    from lintrain.source.fragments import meanings
-
-    # Keywords may be words of an import: `datasets`.
-    texts = [" ".join([source.text, *meanings(source).values()]) for source in pipeline.sources.values()]
-    is_contained: dict[tuple[str, ...], bool] = {}
-    is_partial = pipeline.source.is_partial
     if isinstance(pipeline.source, Configuration):
         yield from rules  # the words of a configuration are not those of Python
         return
-    for rule in rules:
-        if is_partial and rule.judges_whole_script:
-            continue
-        for group in rule.keywords:
-            if group not in is_contained:
-                is_contained[group] = any(word in text for text in texts for word in group)
-            if not is_contained[group]:
-                break
-        else:
-            yield rule
+    words, is_partial = Words(pipeline.sources.values()), pipeline.source.is_partial
+    yield from (rule for rule in rules if not (is_partial and rule.judges_whole_script) and words.hold(rule))
 
 
 def training_locations(pipeline: Pipeline) -> Iterator[Location]:

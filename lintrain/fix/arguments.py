@@ -200,4 +200,8 @@ def setting_step(tree: Tree, edit: SetArgument) -> Step:
 def _default(given: cst.BaseExpression, value: cst.BaseExpression) -> cst.BaseExpression:
     """The new default of a field: inside of `field(default=…)`, where it is given so."""
     is_inside = isinstance(given, cst.Call) and argument(given, "default") is not None
-    return with_renamed_argument(given, "default", "default", value) if is_inside and isinstance(given, cst.Call) else value
+    return (
+        with_renamed_argument(given, "default", "default", value)
+        if is_inside and isinstance(given, cst.Call)
+        else value
+    )

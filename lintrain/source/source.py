@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -132,15 +133,10 @@ class Source:
     @cached_property
     def _by_kind(self) -> dict[tuple[type[ast.AST], ...], list[ast.AST]]:
         """The nodes of each kind; of several kinds after the first request."""
-        found: dict[tuple[type[ast.AST], ...], list[ast.AST]] = {}
-        kinds: dict[type[ast.AST], list[ast.AST]] = {}
+        kinds = defaultdict[type[ast.AST], list[ast.AST]](list)
         for node in self.nodes:
-            kind = type(node)
-            if kind in kinds:
-                kinds[kind].append(node)
-            else:
-                found[kind,] = kinds[kind] = [node]
-        return found
+            kinds[type(node)].append(node)
+        return {(kind,): nodes for kind, nodes in kinds.items()}
 
     def nodes_of(self, *kinds: type[Node]) -> Sequence[Node]:
         """The nodes of these kinds, each of them a class that the parser makes nodes of, outer ones first."""

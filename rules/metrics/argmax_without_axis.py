@@ -87,9 +87,12 @@ from lintrain.rule import (
     Pipeline,
     Related,
     Rule,
+    Source,
+    Targets,
     Verdict,
     dataclass,
     fixes,
+    lazy_pattern,
     one_per_location,
 )
 
@@ -104,6 +107,9 @@ class Claim:
     argument: str
 
 
+MEASURES = lazy_pattern(r"sklearn|evaluate|load_metric")
+"""What a file with a metric names."""
+
 ONE_NUMBER = ("numpy.int64' has no len", "numpy.int64' object is not iterable", "Singleton array")
 """Parts of the errors of metrics that get one whole number for their predictions."""
 
@@ -113,6 +119,9 @@ class ArgmaxWithoutAxis(Rule[Claim]):
     keywords = "argmax|max("
     needs_training = False
     judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return MEASURES.search(source.text) is not None or bool(chosen_rows.chosen_rows(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[Location]()

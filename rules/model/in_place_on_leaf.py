@@ -102,12 +102,15 @@ class InPlaceOnLeaf(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return CHANGES.search(source.text) is not None
+        return CHANGES.search(source.text) is not None and (
+            gradients.may_change_leaf(source) or any(gradients.rebound(source))
+        )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if script_text.mentions(pipeline, r"set_grad_enabled|set_default_device\(.meta"):
-            return
         changed = [misuse for misuse in pipeline.misuses if misuse.use == CHANGED_IN_PLACE]
+        rebound = list(gradients.rebound(pipeline.source))
+        if not (changed or rebound) or script_text.mentions(pipeline, r"set_grad_enabled|set_default_device\(.meta"):
+            return
         yield from one_per_location(
             self._report(each.location, each.text)
             for each in changed
@@ -115,9 +118,8 @@ class InPlaceOnLeaf(Rule):
             if not blocks.shows_error(pipeline.source_of(each.location), each.location)
         )
 
-        if not script_text.mentions(pipeline, r"\brequires_grad_\(|\.requires_grad\s*=|\.detach_\("):
-            for found in gradients.rebound(pipeline.source):
-                yield self._report_rebound(found)
+        if rebound and not script_text.mentions(pipeline, r"\brequires_grad_\(|\.requires_grad\s*=|\.detach_\("):
+            yield from map(self._report_rebound, rebound)
 
     def _report_rebound(self, found: gradients.Rebound) -> Finding:
         if found.is_name:

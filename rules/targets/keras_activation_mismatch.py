@@ -129,7 +129,9 @@ class KerasActivationMismatch(Rule[Claim]):
             run.compile_arguments["loss"].location,
             message,
             related=[Related(made, f"the last layer applies {activation}", "origin")] if made else [],
-            help="leave the activation of the layer before it out" if form is CUT else f'use `activation="{wanted}"`{also}',
+            help="leave the activation of the layer before it out"
+            if form is CUT
+            else f'use `activation="{wanted}"`{also}',
             subject="loss",
             level=Level.ERROR if form is UNBOUNDED else Level.WARNING,
             claim=Claim(form),

@@ -77,7 +77,22 @@ from collections.abc import Iterator
 from lintrain.analysis import loop_verdicts
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    lazy_pattern,
+)
+
+LOSSES = lazy_pattern(r"cross_entropy|CrossEntropy|BCE|mse_loss|MSE")
+"""The losses that a single class makes useless."""
 
 
 class SingleClassCrossEntropy(Rule):
@@ -85,6 +100,9 @@ class SingleClassCrossEntropy(Rule):
     keywords = "cross_entropy|CrossEntropyLoss|softmax|Softmax"
     needs_training = False
     judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return LOSSES.search(source.text) is not None
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
