@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os.path
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from lintrain.knowledge.versions import TargetVersions
 
 
-NAME = lazy_pattern(r"(?<![\w.])\w+")
-METHOD = lazy_pattern(r"(?:self|cls)\.(\w+)")
+METHOD = lazy_pattern(r"\.(?:(?<=self\.)|(?<=cls\.))(\w+)")
+"""A method that a method calls; a pattern that begins with a fixed character takes a third of the time."""
 
 BUILDS = lazy_pattern(r"_*(setup|build|init|prepare|create|make)")
 """Names of methods that make what other methods use."""
@@ -60,7 +59,7 @@ def read_pipeline(
     reader.modules.add_script(source.path, module)
     if not runs_itself(source):
         reader.modules.leave(DEFINING_BUDGET)
-    reader.frames.append(Frame(None, module))
+    reader.enter(Frame(None, module))
     try:
         dispatch.execute_block(reader, source.tree.body, module)
         _read_uncalled(reader)
@@ -86,13 +85,11 @@ def _read_uncalled(reader: Reader) -> None:
     reader.uncalled = True
     reader.modules.leave(UNCALLED_BUDGET)
     text = reader.record.source.text
-    owners = {owner is not None for _, owner in reader.defined}
-    methods = set(METHOD.findall(text)) if True in owners else set[str]()
-    names = Counter(NAME.findall(text) if False in owners else ())
+    methods = set(METHOD.findall(text)) if any(owner is not None for _, owner in reader.defined) else set[str]()
     first = [
         (function, owner)
         for function, owner in reader.defined
-        if (function.name not in methods if owner else names[function.name] == 1)
+        if (function.name not in methods if owner else _is_named_once(text, function.name))
     ]
     # Order matters: `build_model` sets attributes that `train` reads, and what was read as a call from
     # there is not read again alone, with parameters that are not known.
@@ -101,6 +98,17 @@ def _read_uncalled(reader: Reader) -> None:
     while reader.defined:
         waiting, reader.defined = reader.defined, []
         _read_all(reader, waiting)
+
+
+def _is_named_once(text: str, name: str) -> bool:
+    """Whether a text contains a name once, other than as an attribute."""
+    found, at = 0, text.find(name)
+    while at >= 0 and found < 2:
+        end = at + len(name)
+        before, after = text[at - 1 : at], text[end : end + 1]
+        found += not (before.isalnum() or before in {"_", "."} or after.isalnum() or after == "_")
+        at = text.find(name, end)
+    return found == 1
 
 
 def _read_all(reader: Reader, functions: Iterable[tuple[Function, Class | None]]) -> None:

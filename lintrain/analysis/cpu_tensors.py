@@ -18,7 +18,7 @@ from lintrain.analysis.plain_tensors import (
 )
 from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import is_within, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -62,11 +62,26 @@ def _local_tensors(source: Source) -> list[LocalTensor]:
     layers = {node: _layers_with_weights(node) for node in networks_of(source) if not _is_transform(source, node)}
     owners = {method: node for node in layers for method in node.body}
     found: list[LocalTensor] = []
-    for function in source.nodes_of(ast.FunctionDef):
-        if function.name != "__init__" and _may_make_tensor(source.code(source.location(function))):
+    lines = _lines_of_torch(source)
+    for function in source.nodes_of(ast.FunctionDef) if lines else ():
+        if (
+            function.name != "__init__"
+            and is_within(lines, function)
+            and _may_make_tensor(source.code(source.location(function)))
+        ):
             owner = owners.get(function)
             found.extend(_of_function(source, function, layers.get(owner) if owner else None))
     return found
+
+
+NO_MAKERS = frozenset({"no_grad", "nn", "device", "save", "load", "cuda", "optim", "utils", "backends"})
+"""What torch has besides functions that make tensors."""
+
+
+def _lines_of_torch(source: Source) -> list[int]:
+    """The lines that may make a tensor with a function of torch: only such a tensor is certainly on the CPU."""
+    others = {id(node.value) for node in source.nodes_of(ast.Attribute) if node.attr in NO_MAKERS}
+    return sorted(each.lineno for each in source.nodes_of(ast.Name) if each.id == "torch" and id(each) not in others)
 
 
 def _may_make_tensor(code: str) -> bool:

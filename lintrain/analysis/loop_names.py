@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeGuard
 
 from lintrain.model.location import Location
-from lintrain.source.nodes import own_nodes, unparse, walk
+from lintrain.source.nodes import is_within, own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -28,8 +27,12 @@ class LastingSum:
 
 def lasting_sums(source: Source) -> Iterator[LastingSum]:
     """The divisions of sums that start before all epochs by the number of batches in one."""
+    loops = source.nodes_of(ast.For)
+    starts = sorted(loop.lineno for loop in loops)
+    outer = [loop for loop in loops if is_within(starts, loop, after=1)]
     lines = sorted(node.lineno for node in source.nodes_of(ast.AugAssign) if _is_addition(node))
-    scopes = (node for node in source.nodes_of(ast.FunctionDef) if _is_within(lines, node))
+    lines = sorted(loop.lineno for loop in outer if is_within(lines, loop))
+    scopes = (node for node in source.nodes_of(ast.FunctionDef) if is_within(lines, node))
     for scope in (source.tree, *scopes) if lines else ():
         nodes = own_nodes(scope)
         loops = [node for node in nodes if isinstance(node, ast.For)] if any(map(_is_addition, nodes)) else []
@@ -37,12 +40,6 @@ def lasting_sums(source: Source) -> Iterator[LastingSum]:
         assigned = _assigned_in(nodes) if nested else {}
         for epochs, batches in nested:
             yield from _lasting_in(source, assigned, epochs, batches)
-
-
-def _is_within(lines: Sequence[int], node: ast.stmt) -> bool:
-    """Whether a statement has one of these lines, which are in order."""
-    at = bisect_left(lines, node.lineno)
-    return at < len(lines) and lines[at] <= (node.end_lineno or node.lineno)
 
 
 def _assigned_in(nodes: Iterable[ast.AST]) -> dict[str, list[ast.Assign]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 from lintrain.analysis import loaders
@@ -291,7 +292,7 @@ def overwritten_eval_data(pipeline: Pipeline) -> Iterator[Overwritten]:
     """The assignments that put training rows under a name that held evaluation rows before."""
     source = pipeline.source
     bound: dict[tuple[ast.AST, str], tuple[Location, ast.expr]] = {}
-    for node in source.nodes_of(ast.Assign):
+    for node in _repeated_for_evaluation(source):
         location = source.location(node)
         scope = blocks.scope_of(pipeline, location)
         match node.targets:
@@ -306,6 +307,20 @@ def overwritten_eval_data(pipeline: Pipeline) -> Iterator[Overwritten]:
         for each in (part for target in node.targets for part in walk(target)):
             if isinstance(each, ast.Name):
                 bound.setdefault((scope, each.id), (location, node.value))
+
+
+def _repeated_for_evaluation(source: Source) -> list[ast.Assign]:
+    """The assignments to names of evaluation data that are assigned more than once."""
+    named = [
+        (node, part.id)
+        for node in source.nodes_of(ast.Assign)
+        for target in node.targets
+        for part in walk(target)
+        if isinstance(part, ast.Name)
+    ]
+    counts = Counter(name for _, name in named)
+    wanted = {name for name, count in counts.items() if count > 1 and words_of(name) & EVALUATION_WORDS}
+    return list(dict.fromkeys(node for node, name in named if name in wanted))
 
 
 def _is_asked_for(source: Source, name: str, location: Location) -> bool:

@@ -202,12 +202,13 @@ def run_function(
         return ContextCall(call, function, receiver, owner, origin=call.location)
     # Modules have frames too, but do not count: a script with many imports follows its functions as deep as
     # any other.
-    depth = sum(frame.function is not None for frame in reader.frames)
+    around = [frame for frame in reader.frames if frame.function is not None]
     # Recursion would end at the depth budget too, but each level multiplies the steps. A suspended function
     # is no recursion: it is a context manager that waits for the body of its `with`, which may call it
     # again.
-    inside = sum(frame.function is function and not frame.is_suspended for frame in reader.frames)
-    if depth >= DEPTH_BUDGET or inside > reader.once(_goes_into_parts, function.node):
+    inside = [frame for frame in around if frame.function is function and not frame.is_suspended]
+    is_too_deep = inside and len(inside) > reader.once(_goes_into_parts, function.node)
+    if len(around) >= DEPTH_BUDGET or is_too_deep:
         escape(call)
         return UNKNOWN
     reader.visited.add(function.node)
@@ -228,7 +229,7 @@ def run_function(
 
 
 def _run_in(reader: Reader, frame: Frame, function: Function) -> Value:
-    reader.frames.append(frame)
+    reader.enter(frame)
     # A count, not a flag: `@torch.no_grad()` on a function that is called inside `with torch.no_grad()`
     # ends only its own.
     turns_off = is_without_grad(function.decorators)
@@ -239,7 +240,7 @@ def _run_in(reader: Reader, frame: Frame, function: Function) -> Value:
     result = _run_body(reader, function, frame.scope)
     del reader.grad_modes[known:]
     reader.without_grad -= turns_off
-    reader.frames.pop()
+    reader.leave()
     return UNKNOWN if function.is_wrapped else result
 
 

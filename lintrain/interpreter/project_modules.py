@@ -116,9 +116,9 @@ def _names(reader: Reader, module: ProjectModule) -> Scope:
 
 def _read_module(reader: Reader, source: Source, names: Scope) -> None:
     """Read the top level of a module."""
-    reader.frames.append(Frame(None, names, source=source))
+    reader.enter(Frame(None, names, source=source))
     dispatch.execute_block(reader, source.tree.body, names)
-    reader.frames.pop()
+    reader.leave()
 
 
 @contextmanager
@@ -174,7 +174,7 @@ class Inside:
         reader, modules = self.reader, self.reader.modules
         # The body of the `with` may call the manager's function again, and that is no recursion.
         reader.frame.is_suspended = True
-        reader.frames.append(self.frame)
+        reader.enter(self.frame)
         # The manager may come from a module and the body from the script: steps in the body are the
         # script's own, so that budget is put down here and taken up again on the way out.
         self.was_outside = modules.entered_at is not None and self.frame.source is None
@@ -187,7 +187,7 @@ class Inside:
         if self.was_outside:
             modules.entered_at = reader.steps
             reader.limit = min(modules.limit_before, reader.steps + modules.most_steps - modules.steps)
-        reader.frames.pop()
+        reader.leave()
         reader.frame.is_suspended = False
 
 
@@ -212,7 +212,7 @@ class _Mark:
         return cls(reader.limit, *depths, counts, reader.uncalled, record)
 
     def go_back(self, reader: Reader) -> None:
-        del reader.frames[self.frames :]
+        reader.leave(self.frames)
         del reader.loops[self.loops :]
         del reader.conditions[self.conditions :]
         del reader.grad_switches[self.switches :]

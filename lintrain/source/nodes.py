@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -82,6 +83,12 @@ def _walked(tree: ast.AST) -> list[ast.AST]:
             elif value is not None:
                 found.append(value)
     return found
+
+
+def is_within(lines: Sequence[int], node: ast.stmt, after: int = 0) -> bool:
+    """Whether a statement has one of these lines, which are in order, so many lines after its first at least."""
+    at = bisect_left(lines, node.lineno + after)
+    return at < len(lines) and lines[at] <= (node.end_lineno or node.lineno)
 
 
 def children(node: ast.AST) -> list[ast.AST]:

@@ -112,8 +112,8 @@ def _imports(source: Source) -> list[ast.Import | ast.ImportFrom]:
 
 def _names(source: Source) -> Iterator[str]:
     """The names in a file, and what it imports of libraries of training."""
-    yield from (node.attr for node in source.nodes_of(ast.Attribute))
-    yield from (node.id for node in source.nodes_of(ast.Name))
+    yield from {node.attr for node in source.nodes_of(ast.Attribute)}
+    yield from {node.id for node in source.nodes_of(ast.Name)}
     for node in imports(source):
         if isinstance(node, ast.ImportFrom):
             module = "" if node.level else node.module or ""

@@ -59,7 +59,7 @@ ACCUMULATED = lazy_pattern(r"(?:\w+\.)*\w*accum\w*")
 
 class DividedWithoutAccumulation(Rule):
     level = Level.WARNING
-    keywords = "backward"
+    keywords = "backward & accum"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not training_loops.trains_by_hand(pipeline) or pipeline.launchers:

@@ -32,7 +32,7 @@ from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import forget_frames
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Constant, Either, Mapping, Unknown, Unstored, Value, join
 from lintrain.pipeline.values.python import Sequence as SequenceValue
-from lintrain.source.nodes import children
+from lintrain.source.nodes import children, unparse
 from lintrain.source.nodes import statements as all_statements
 
 
@@ -63,6 +63,9 @@ def execute(reader: Reader, statement: ast.stmt, scope: Scope) -> Flow:
     return handler(reader, statement, scope) if handler else Flow.ON
 
 
+MAY_BRANCH = (ast.If, ast.Try)
+
+
 def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flow:
     """Run statements in order until one leaves the block.
 
@@ -75,7 +78,7 @@ def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flo
         if flow is not Flow.ON:
             return flow
         if (
-            isinstance(statement, ast.If | ast.Try)
+            isinstance(statement, MAY_BRANCH)
             and reader.once(_may_leave, statement)
             and not _is_settled(reader, statement)
         ):
@@ -114,7 +117,7 @@ def _refuses_versions(statement: ast.If) -> bool:
     """Whether an `if` raises on some versions of a library: what follows is written for the others."""
     if not any(isinstance(node, ast.Raise) for node in all_statements([statement])):
         return False
-    test = ast.unparse(statement.test)
+    test = unparse(statement.test)
     return any(word in test for word in ("__version__", "version.parse", "Version("))
 
 

@@ -90,6 +90,8 @@ class Reader:
     """The state of one reading: the record that is being made, and what surrounds the code being read."""
 
     record: Pipeline
+    source: Source = field(init=False)
+    """The file of the code under evaluation: the script, or a module of its project. Asked for at every node."""
     frames: list[Frame] = field(default_factory=lambda: [])
     loops: list[Loop] = field(default_factory=lambda: [])
     conditions: list[Condition] = field(default_factory=lambda: [])
@@ -132,10 +134,18 @@ class Reader:
     kept: list[Value] = field(default_factory=lambda: [])
     """Values whose identity is a key of `children` or `splits`: they must outlive it."""
 
-    @property
-    def source(self) -> Source:
-        """The file of the code under evaluation: the script, or a module of its project."""
-        return self.frames[-1].source or self.record.source
+    def __post_init__(self) -> None:
+        self.source = self.record.source
+
+    def enter(self, frame: Frame) -> None:
+        """Begin to read the code of a function or module."""
+        self.frames.append(frame)
+        self.source = frame.source or self.record.source
+
+    def leave(self, depth: int = -1) -> None:
+        """End what was entered last, or all beyond a depth."""
+        del self.frames[depth:]
+        self.source = (self.frames[-1].source if self.frames else None) or self.record.source
 
     @property
     def frame(self) -> Frame:
