@@ -53,6 +53,21 @@ for start in range(0, 400, 16):
     optimizer.step()
 """
 
+PARTS = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.randn(32, 10), torch.arange(32) % 3), batch_size=8)
+body = nn.Sequential(nn.Linear(10, 16), nn.ReLU())
+head = nn.Linear(16, {outputs})
+optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()])
+for features, labels in loader:
+    optimizer.zero_grad()
+    {loss}.backward()
+    optimizer.step()
+"""
+
 
 @pytest.fixture(autouse=True)
 def _path(monkeypatch: pytest.MonkeyPatch, assets: Path) -> None:
@@ -98,3 +113,16 @@ def test_rows_that_do_not_exist_cannot_be_asked_for(tmp_path: Path) -> None:
     refused = probe(tmp_path, MENDED, "--rows", "tallest")
     assert refused.code == 2
     assert "tallest: no such rows" in refused.err
+
+
+def test_a_head_of_its_own_behind_the_model_gives_the_predictions(tmp_path: Path) -> None:
+    loss = "nn.functional.cross_entropy(head(body(features)), labels)"
+    table = tables(tmp_path, PARTS.format(outputs=3, loss=loss))["train_dataset"]
+    assert [each["value"] for each in table["classes"]] == [0, 1, 2]
+
+
+def test_outputs_that_are_not_compared_with_the_labels_predict_no_class(tmp_path: Path) -> None:
+    loss = "nn.functional.mse_loss(head(body(features)), features)"
+    table = tables(tmp_path, PARTS.format(outputs=10, loss=loss))["train_dataset"]
+    assert not table["classes"]
+    assert table["rows"][0]["prediction"]["text"].count(",") > 5

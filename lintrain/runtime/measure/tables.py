@@ -311,20 +311,23 @@ class Table:
             self._take_target(batch, number, target, ignored)
         asked = self._asked(number, ignored)
         outputs = outputs_in(output, batch.rows)
+        wanted = batch.compared_with(target)
         self._rows = [
-            replace(row, prediction=self._prediction(batch, row.row, output, outputs, asked))
+            replace(row, prediction=self._prediction(batch, row.row, output, outputs, asked, wanted))
             if row.batch == number
             else row
             for row in self._rows
         ]
         if number == 0:
-            self._classes = predicted_classes(outputs, batch.targets, asked)
+            self._classes = predicted_classes(outputs, wanted, asked)
 
-    def _prediction(self, batch: Batch, row: int, output: Any, outputs: Any, asked: Asked) -> RowAnswer | None:
+    def _prediction(
+        self, batch: Batch, row: int, output: Any, outputs: Any, asked: Asked, wanted: Any
+    ) -> RowAnswer | None:
         if is_mapping(output) and "start_logits" in output and batch.ids is not None:
             first, last = (int(output[f"{end}_logits"][row].argmax()) for end in ("start", "end"))
             return answer_span(batch.ids[row], first, last, self._decoder)
-        return prediction_of(outputs, batch.targets, row, asked)
+        return prediction_of(outputs, wanted, row, asked)
 
     def _take_target(self, batch: Batch, number: int, target: Any, ignored: int) -> None:
         """Labels that the script gives its loss, and that have no name in the batch."""

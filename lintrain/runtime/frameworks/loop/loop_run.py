@@ -33,6 +33,7 @@ from lintrain.runtime.frameworks.loop.model import (
     held_by,
     is_about,
     output_of,
+    scored_output,
     trained_module,
     used_entries,
 )
@@ -165,8 +166,8 @@ class LoopRun(LoaderRun):
             )
         if self._first is None:
             self._first = iteration
-            self.output_keys, self.logits_shape = shape_of(output_of(iteration, self.model))
             self._loss = standard
+            self.output_keys, self.logits_shape = shape_of(scored_output(iteration, self.model, standard))
             self._reached = self._reached_weights(iteration, loss)
             self._terms = terms_of(loss, iteration.losses)
             self._state.rows_in_pairs = rows_in_pairs(loss)
@@ -196,7 +197,7 @@ class LoopRun(LoaderRun):
         calls = [call for call in (self._loss, *iteration.losses[-1:]) if call is not None]
         target = calls[0].target if calls else None
         ignored = calls[0].options.get("ignore_index", IGNORED) if calls else IGNORED
-        output = output_of(iteration, self.model)
+        output = scored_output(iteration, self.model, calls[0] if calls else None)
         if not self.tables:  # no loader gave a batch: what the model was called with
             show_rows(self, "train_dataset", [arguments_of(iteration, self.model)])
         used = used_entries(iteration)

@@ -9,7 +9,7 @@ from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.measure.calls import parameters_of
 from lintrain.runtime.measure.gradients import leaves_of
 from lintrain.runtime.measure.predictions import number, shape_of
-from lintrain.runtime.measure.seen import Iteration, tensors_in
+from lintrain.runtime.measure.seen import Iteration, LossCall, tensors_in
 
 
 class LooseParameters:
@@ -73,6 +73,15 @@ def output_of(iteration: Iteration, model: Any) -> Any:
     if not outputs:
         return None
     return (outputs[-1],) if hasattr(outputs[-1], "shape") else outputs[-1]
+
+
+def scored_output(iteration: Iteration, model: Any, call: LossCall | None) -> Any:
+    """What a loss judges: the model's output, or that of a head behind it which is a module of its own."""
+    output = output_of(iteration, model)
+    rows, given = iteration.rows(), getattr(call, "input", None)
+    shape = tuple(getattr(given, "shape", ()))
+    is_of_rows = len(shape) > 1 and shape[0] == rows
+    return (given,) if is_of_rows and shape not in {tuple(each.shape) for each in tensors_in(output)} else output
 
 
 def batch_of(iteration: Iteration) -> Any:
