@@ -9,9 +9,9 @@ from dataclasses import field, replace
 from lintrain.analysis.evaluations import EVALUATION_WORDS
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
-from lintrain.pipeline import blocks
 from lintrain.pipeline.blocks import PlainFunction, given_back, given_names, plain_functions
 from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -44,13 +44,17 @@ LEARNERS = frozenset(
 )
 """Classes of scikit-learn and imbalanced-learn whose `fit` learns statistics of the rows, or that copy rows."""
 
-SPLIT = "sklearn.model_selection.train_test_split"
+SPLITS = frozenset({"sklearn.model_selection.train_test_split", "torch.utils.data.random_split"})
+STATISTICS = frozenset({"mean", "std", "min", "max", "median", "nanmean", "nanstd", "amin", "amax"})
 FITTING = frozenset({"fit_transform", "fit_resample"})
 
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A `fit` on all rows: which class is fitted, where, and where the rows are split afterwards."""
+    """A `fit` on all rows: which class is fitted, where, and where the rows are split afterwards.
+
+    `learner` is empty where the script's own arithmetic scales the rows: `(rows - rows.mean()) / rows.std()`.
+    """
 
     learner: str
     location: Location
@@ -58,50 +62,11 @@ class Leak:
 
 
 @dataclass(frozen=True, slots=True)
-class FitAndSplit:
-    """`x = learner.fit_transform(rows)` above `a, b, … = train_test_split(x, …)`, the only use of `x`."""
-
-    learner: str
-    statement: Location
-    rows: Location
-    given: Location
-    parts: tuple[str, str]
-
-
-def fit_and_split(pipeline: Pipeline, fit: Location, split: Location) -> FitAndSplit | None:
-    """The statements around a fit and a split, if they have exactly this form."""
-    source = pipeline.source_of(fit)
-    match blocks.statement_at(pipeline, fit), blocks.statement_at(pipeline, split):
-        case (
-            ast.Assign(
-                targets=[ast.Name(id=scaled)],
-                value=ast.Call(
-                    func=ast.Attribute(value=ast.Name(id=learner), attr="fit_transform"), args=[rows], keywords=[]
-                ),
-            ) as learned,
-            ast.Assign(
-                targets=[ast.Tuple(elts=[ast.Name(id=kept), ast.Name(id=held_out), *_])],
-                value=ast.Call(args=[ast.Name(id=given) as first, *_]),
-            ) as parted,
-        ) if given == scaled:
-            pass
-        case _:
-            return None
-    others = [
-        each for each in blocks.uses_of(pipeline, scaled, fit) if each is not first and each not in ast.walk(rows)
-    ]
-    if others or source.location(parted.value) != split:
-        return None
-    at = source.location
-    return FitAndSplit(learner, at(learned), at(rows), at(first), (kept, held_out))
-
-
-@dataclass(frozen=True, slots=True)
 class _Learned:
-    """The class that was fitted, the call, and the name of the rows."""
+    """The class that was fitted, the call or the arithmetic, and the name of the rows."""
 
     learner: str
-    call: ast.Call
+    call: ast.expr
     rows: str
 
 
@@ -109,8 +74,8 @@ class _Learned:
 class _Names:
     """What the names of one block refer to: preprocessors, rows that one was fitted on, parts of a split.
 
-    `fitted` are preprocessors that `fit` was called on; `heads` the first parts of rows that are cut with slices, by
-    the name of the rows and the code of the bound.
+    `fitted` are preprocessors that `fit` was called on, and statistics of rows; `heads` the first parts of rows that
+    are cut with slices, by the name of the rows and the code of the bound.
     """
 
     learners: dict[str, str]
@@ -131,7 +96,7 @@ class _Known:
 
 def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     """Each such fit whose names are bound and used in one block, in order, or returned to it by a function."""
-    splits = {call.location for call in pipeline.calls if call.path == SPLIT}
+    splits = {call.location for call in pipeline.calls if call.path in SPLITS}
     own = [call for call in pipeline.calls if call.path.startswith("sklearn.")]
     classes = {call.location: call.path.rpartition(".")[2] for call in own}
     classes |= dict(_copiers(pipeline))
@@ -190,7 +155,7 @@ def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _N
 
 WRAPS = frozenset(
     {"array", "asarray", "moveaxis", "reshape", "stack", "tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy"}
-    | {"astype", "float", "DataFrame", "expand_dims", "transpose"}
+    | {"astype", "float", "DataFrame", "expand_dims", "transpose", "TensorDataset"}
 )
 """What makes other arrays of the same rows."""
 
@@ -222,13 +187,38 @@ def _passed_on(pipeline: Pipeline, statement: ast.stmt, names: _Names) -> Iterat
         case _:
             pairs = []
     for target, value in pairs:
-        if not isinstance(value, ast.Call):
-            continue
-        name = value.func.attr if isinstance(value.func, ast.Attribute) else ast.unparse(value.func)
-        given = [*value.args[:1], *([value.func.value] if isinstance(value.func, ast.Attribute) else [])]
-        found = next((names.learned[code] for each in given if (code := _code(each)) in names.learned), None)
-        if found is not None and _code(target) and (name in WRAPS or name in _windowing(pipeline)):
+        found = None if isinstance(value, ast.Name) else _rows_behind(pipeline, value, names)
+        if found is not None and _code(target):
             yield _code(target), found
+
+
+def _rows_behind(pipeline: Pipeline, value: ast.expr, names: _Names) -> _Learned | None:
+    """The fitted rows that an expression has in another form: an array of them, one more axis, windows of them."""
+    match value:
+        case ast.Call(func=called, args=args):
+            name = called.attr if isinstance(called, ast.Attribute) else ast.unparse(called)
+            given = [*args[:1], *([called.value] if isinstance(called, ast.Attribute) else [])]
+            parts = given if name in WRAPS or name in _windowing(pipeline) else []
+        case ast.ListComp(elt=ast.Subscript(value=rows, slice=ast.Slice())):
+            parts = [rows]
+        case ast.Subscript(value=rows, slice=ast.Tuple(elts=axes)) if not any(map(_cuts_rows, axes)):
+            parts = [rows]
+        case _:
+            parts = []
+            if (code := _code(value)) in names.learned:
+                return names.learned[code]
+    return next((found for each in parts if (found := _rows_behind(pipeline, each, names))), None)
+
+
+def _cuts_rows(axis: ast.expr) -> bool:
+    """Whether an index of an axis is anything but the whole axis or a new one."""
+    match axis:
+        case ast.Slice(lower=None, upper=None) | ast.Constant(value=None) | ast.Attribute(attr="newaxis"):
+            return False
+        case ast.Constant(value=index):
+            return index is not ...
+        case _:
+            return True
 
 
 def _windowing(pipeline: Pipeline) -> frozenset[str]:
@@ -264,8 +254,9 @@ def _cuts(statement: ast.stmt) -> Iterator[tuple[str, ast.Subscript]]:
         case _:
             pairs = []
     for name, value in pairs:
-        if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and value.slice.step is None:
-            yield _code(name), value
+        for node in walk(value):
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and node.slice.step is None:
+                yield _code(name), node
 
 
 def _leaks_by_slices(pipeline: Pipeline, target: str, cut: ast.Subscript, names: _Names) -> Iterator[Leak]:
@@ -310,7 +301,13 @@ def _forget(names: _Names, targets: list[str]) -> None:
 
 
 def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: _Known, names: _Names) -> None:
-    """Record a preprocessor that a statement creates, or rows that it fits one on."""
+    """Record a preprocessor that a statement creates, or rows that it fits one on or scales by themselves."""
+    scaled = _scaled(value, names)
+    if scaled and targets and scaled not in names.parts:
+        names.learned[targets[0]] = _Learned("", value, scaled)
+    for target, part in zip(targets, value.elts if isinstance(value, ast.Tuple) else [value], strict=False):
+        if rows := _measured(part, names):
+            names.fitted[target] = _Learned("", part, rows)
     if not isinstance(value, ast.Call):
         return
     made = known.classes.get(pipeline.source.location(value))
@@ -329,6 +326,39 @@ def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: _Know
     for name, each in known.given_back.get(value, {}).items():
         if each.rows not in names.parts:
             names.learned[name] = each
+
+
+def _scaled(value: ast.expr, names: _Names) -> str:
+    """The rows that arithmetic scales by numbers of all of them: `(rows - rows.mean(0)) / rows.std(0)`; else empty."""
+    match value:
+        case ast.BinOp(left=ast.BinOp(left=rows, op=ast.Sub(), right=centre), op=ast.Div(), right=spread):
+            code = _code(rows)
+            return code if code and _measured(centre, names) == _measured(spread, names) == code else ""
+        case _:
+            return ""
+
+
+def _measured(value: ast.expr, names: _Names) -> str:
+    """The rows that an expression has a statistic of, over all of them; empty for others."""
+    match value:
+        case ast.BinOp(left=left, op=ast.Sub() | ast.Add(), right=right):
+            found = _measured(left, names)
+            return found if isinstance(right, ast.Constant) or _measured(right, names) == found else ""
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=keywords) if name in STATISTICS:
+            is_function = isinstance(owner, ast.Name) and owner.id in {"np", "numpy", "torch"}
+            rows, axes = (args[0], args[1:]) if is_function and args else (owner, args)
+            axes = [*axes, *(each.value for each in keywords if each.arg in {"axis", "dim"})]
+            return _code(rows) if all(_is_first(axis) for axis in axes) else ""
+        case ast.Name(id=name) if name in names.fitted and not names.fitted[name].learner:
+            return names.fitted[name].rows
+        case _:
+            return ""
+
+
+def _is_first(axis: ast.expr) -> bool:
+    """Whether an axis is that of the rows, alone or among others."""
+    axes = axis.elts if isinstance(axis, ast.Tuple | ast.List) else [axis]
+    return any(isinstance(each, ast.Constant) and each.value in {0, None} for each in axes)
 
 
 def _fitted_by(pipeline: Pipeline, call: ast.Call, known: _Known, names: _Names) -> tuple[str, str, _Learned] | None:

@@ -1,6 +1,7 @@
 """Preprocessors that are fitted again, on test rows: the same object, another of its class, or a function.
 
 Names of one block are followed; loops over a pair of training and test rows count, and methods that fit at each call.
+For a fix of a fit before the split: whether both are statements next to each other.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
-from lintrain.analysis.leaks import LEARNERS, SPLIT
+from lintrain.analysis.leaks import LEARNERS, SPLITS
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
+from lintrain.pipeline import blocks
 from lintrain.pipeline.blocks import PlainFunction, plain_functions
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.source import Source
@@ -59,7 +61,7 @@ def refitted(pipeline: Pipeline) -> Iterator[Refit]:
     source = pipeline.source
     names = ((call.location, call.path) for call in pipeline.calls if call.path.startswith("sklearn."))
     made = {at: name for at, path in names if (name := path.rpartition(".")[2]) in PREPROCESSORS | SCALES}
-    splits = {call.location for call in pipeline.calls if call.path == SPLIT}
+    splits = {call.location for call in pipeline.calls if call.path in SPLITS}
     helpers = {name for name, each in source.cached(plain_functions).items() if _fits_itself(source, each, made)}
     functions = source.nodes_of(ast.FunctionDef)
     helpers |= {f".{function.name}" for function in functions if _fits_own_part(function)}
@@ -201,3 +203,42 @@ def _are_halves(train: ast.expr, test: ast.expr, fits: _Fits) -> bool:
     ones, others = words_of(one), words_of(other)
     are_named = bool(ones & TRAINING_WORDS) and ones - TRAINING_WORDS == others - EVALUATION_WORDS
     return codes[0] == codes[1] and (fits.held_out.get(other) == one or are_named)
+
+
+@dataclass(frozen=True, slots=True)
+class FitAndSplit:
+    """`x = learner.fit_transform(rows)` above `a, b, … = train_test_split(x, …)`, the only use of `x`."""
+
+    learner: str
+    statement: Location
+    rows: Location
+    given: Location
+    parts: tuple[str, str]
+
+
+def fit_and_split(pipeline: Pipeline, fit: Location, split: Location) -> FitAndSplit | None:
+    """The statements around a fit and a split, if they have exactly this form."""
+    source = pipeline.source_of(fit)
+    match blocks.statement_at(pipeline, fit), blocks.statement_at(pipeline, split):
+        case (
+            ast.Assign(
+                targets=[ast.Name(id=scaled)],
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Name(id=learner), attr="fit_transform"), args=[rows], keywords=[]
+                ),
+            ) as learned,
+            ast.Assign(
+                targets=[ast.Tuple(elts=[ast.Name(id=kept), ast.Name(id=held_out), *_])],
+                value=ast.Call(args=[ast.Name(id=given) as first, *_]),
+            ) as parted,
+        ) if given == scaled:
+            pass
+        case _:
+            return None
+    others = [
+        each for each in blocks.uses_of(pipeline, scaled, fit) if each is not first and each not in ast.walk(rows)
+    ]
+    if others or source.location(parted.value) != split:
+        return None
+    at = source.location
+    return FitAndSplit(learner, at(learned), at(rows), at(first), (kept, held_out))

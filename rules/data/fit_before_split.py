@@ -1,7 +1,8 @@
 """A preprocessor is fitted on all rows, including those that are held out for testing.
 
 A scaler, imputer, feature selector or vectorizer that is fitted before the split learns from the test rows: their mean,
-range or vocabulary. The test score is better than on unseen rows, by an unknown amount.
+range or vocabulary. The test score is better than on unseen rows, by an unknown amount. Arithmetic does the same:
+`(rows - rows.mean(0)) / rows.std(0)` before the split.
 
 ## Bad
 
@@ -69,7 +70,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import leaks
+from lintrain.analysis import leaks, refits
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 if TYPE_CHECKING:
@@ -86,19 +87,23 @@ class Claim:
 
 class FitBeforeSplit(Rule[Claim]):
     level = Level.WARNING
-    keywords = "train_test_split|fit_transform|.fit("
+    keywords = "train_test_split|fit_transform|.fit(|random_split|mean|min"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for leak in leaks.fitted_before_split(pipeline):
             edit = _edit(pipeline, leak.location, leak.split)
             yield self.finding(
                 leak.location,
-                f"`{leak.learner}` is fitted on all rows, including those that are held out later",
+                f"`{leak.learner}` is fitted on all rows, including those that are held out later"
+                if leak.learner
+                else "the rows are scaled by numbers of all of them, including those that are held out later",
                 related=[
                     Related(leak.split, "the rows are split here", "split", pipeline.code(leak.split)),
                     *(edit.related if edit else []),
                 ],
-                help="split first, `fit` on the training rows, and `transform` both parts",
+                help="split first, `fit` on the training rows, and `transform` both parts"
+                if leak.learner
+                else "split first, and scale both parts by the numbers of the training rows",
                 claim=edit.claim if edit else None,
             )
 
@@ -166,7 +171,7 @@ class _Edit:
 
 def _edit(pipeline: Pipeline, fit: Location, split: Location) -> _Edit | None:
     """The fix, where the rows of the split are the only use of what the fit gives."""
-    found = leaks.fit_and_split(pipeline, fit, split)
+    found = refits.fit_and_split(pipeline, fit, split)
     if found is None:
         return None
     kept, held_out = found.parts
