@@ -1,0 +1,115 @@
+"""Methods named without their brackets: statements that do nothing, chains that fail, numbers that are none."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain.analysis.script_text import imported_names
+from lintrain.model.location import Location
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+ALWAYS_CALLED = frozenset({"backward", "step", "zero_grad"})
+"""Nobody writes a statement of such an attribute in order to see it, not even as the last one of a cell."""
+
+OF_NETWORKS = frozenset({"cuda", "eval", "train"})
+OF_TRAINERS = frozenset({"evaluate", "fit", "train"})
+
+MOVES = frozenset({"cpu", "cuda", "detach", "item", "numpy"})
+"""Methods of tensors that are called one after the other: `x.detach().cpu().numpy()`."""
+
+ENDS = MOVES | {"clone", "float", "long", "tolist"}
+
+WEIGHTS = frozenset({"named_parameters", "parameters"})
+
+NETWORK = lazy_pattern(
+    r"(?:^|_)(?:model|net|network|encoder|decoder|generator|discriminator|critic|actor|backbone|classifier)\d*$",
+    re.IGNORECASE,
+)
+TRAINER = lazy_pattern(r"trainer$", re.IGNORECASE)
+NUMBER = lazy_pattern(r"(?:^|_)(?:loss|acc|accuracy|score|correct)(?:$|_|\d)", re.IGNORECASE)
+"""Names of tensors of one number, whose `item` is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uncalled:
+    """A method without its brackets: where, its code, and whether that is a statement, which does nothing."""
+
+    location: Location
+    code: str
+    does_nothing: bool
+
+
+def uncalled(source: Source) -> Iterator[Uncalled]:
+    """The methods of tensors, networks, optimizers and trainers that a file names where a call was meant."""
+    for statement in source.nodes_of(ast.Expr):
+        if isinstance(statement.value, ast.Attribute) and _is_meant(statement.value):
+            yield Uncalled(source.location(statement.value), ast.unparse(statement.value), does_nothing=True)
+    for node in _failing(source):
+        yield Uncalled(source.location(node), ast.unparse(node), does_nothing=False)
+
+
+def _is_meant(node: ast.Attribute) -> bool:
+    """Whether a statement of this attribute was meant as a call."""
+    owner = _last_name(node.value)
+    return (
+        node.attr in ALWAYS_CALLED
+        or (node.attr in OF_NETWORKS and NETWORK.search(owner) is not None)
+        or (node.attr in OF_TRAINERS and TRAINER.search(owner) is not None)
+    )
+
+
+def _failing(source: Source) -> Iterator[ast.Attribute]:
+    imported = imported_names(source)
+    for node in source.nodes_of(ast.Attribute):
+        inner = node.value
+        if node.attr in ENDS and isinstance(inner, ast.Attribute) and inner.attr in MOVES:
+            first = _first_name(inner)
+            if first not in imported and _last_name(inner.value) not in {"self", "args", "opt", "config"}:
+                yield inner
+    own = {node.attr for node in source.nodes_of(ast.Attribute) if isinstance(node.ctx, ast.Store)}
+    own |= {node.name for node in source.nodes_of(ast.FunctionDef) if node.decorator_list}
+    for call in source.nodes_of(ast.Call):
+        # An attribute or property of the script's own classes may have the name: a list of weights.
+        yield from (each for each in _given(call) if each.attr not in own)
+    for added in source.nodes_of(ast.AugAssign):
+        if isinstance(added.value, ast.Attribute) and _is_number(added.value):
+            yield added.value
+
+
+def _given(call: ast.Call) -> Iterator[ast.Attribute]:
+    """The arguments of a call that are methods: the weights of an optimizer, and numbers that are kept or printed."""
+    called = _last_name(call.func)
+    first = call.args[0] if call.args and called in READ_WEIGHTS else None
+    if isinstance(first, ast.Attribute) and first.attr in WEIGHTS:
+        yield first
+    for each in call.args if called in {"append", "print"} else ():
+        parts = each.values if isinstance(each, ast.JoinedStr) else [each]
+        for part in parts:
+            shown = part.value if isinstance(part, ast.FormattedValue) else part
+            if isinstance(shown, ast.Attribute) and _is_number(shown):
+                yield shown
+
+
+READ_WEIGHTS = frozenset(
+    {"ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"}
+    | {"Adafactor", "clip_grad_norm_", "clip_grad_value_"}
+)
+"""What reads weights from its first argument."""
+
+
+def _is_number(node: ast.Attribute) -> bool:
+    return node.attr == "item" and NUMBER.search(_last_name(node.value)) is not None
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _first_name(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
