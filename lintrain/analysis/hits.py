@@ -278,16 +278,28 @@ def _leaves(loop: ast.For) -> bool:
 
 def loops_over_loaders(source: Source) -> list[tuple[ast.For, str]]:
     """The loops over the batches of a loader, with the code of the loader."""
-    found = [(loop, _loader_in(loop.iter)) for loop in source.nodes_of(ast.For)]
+    made = _loaders_made(source)
+    found = [(loop, _loader_in(loop.iter, made)) for loop in source.nodes_of(ast.For)]
     return [(loop, loader) for loop, loader in found if loader]
 
 
-def _loader_in(over: ast.expr) -> str:
+def _loaders_made(source: Source) -> set[str]:
+    """What a file gives nothing but a `DataLoader(…)`, whatever its name says."""
+    made, others = set[str](), set[str]()
+    for node in source.nodes_of(ast.Assign):
+        called = node.value.func if isinstance(node.value, ast.Call) else None
+        is_loader = called is not None and ast.unparse(called).rpartition(".")[2] == "DataLoader"
+        (made if is_loader else others).update(ast.unparse(target) for target in node.targets)
+    return made - others
+
+
+def _loader_in(over: ast.expr, made: set[str]) -> str:
     match over:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[inner, *_]) if name in WRAPS:
-            return _loader_in(inner)
+            return _loader_in(inner, made)
         case ast.Name() | ast.Attribute() | ast.Subscript():
-            return ast.unparse(over) if LOADER.search(ast.unparse(over)) else ""
+            code = ast.unparse(over)
+            return code if code in made or LOADER.search(code) else ""
         case _:
             return ""
 

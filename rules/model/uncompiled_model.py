@@ -1,0 +1,88 @@
+"""A Keras model is fitted without `compile`.
+
+`fit` needs a loss and an optimizer, which only `compile` gives it. A model that the script builds has none, and neither
+has a copy that `clone_model` makes. The error comes at `fit`, after all data is loaded.
+
+## Bad
+
+    network = keras.Sequential([keras.layers.Dense(3)])
+    network.fit(x_train, y_train, verbose=0)  # <- uncompiled-model
+    # raises ValueError: You must call `compile()`
+
+## Good
+
+    network = keras.Sequential([keras.layers.Dense(3)])
+    network.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(x_train, y_train, verbose=0)
+
+## When it is fine
+
+A function or a method may compile the model:
+
+    def prepare(model):
+        model.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        return model
+
+    network = prepare(keras.Sequential([keras.layers.Dense(3)]))
+    network.fit(x_train, y_train, verbose=0)
+
+## Fix
+
+None: loss and optimizer depend on the task.
+
+## References
+
+Keras 3.15, `Trainer.fit` and `_assert_compile_called`; tf.keras 2 raises a RuntimeError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import expressions
+from lintrain.pipeline.values.model import Network
+from lintrain.pipeline.values.training import KerasRun
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule
+
+SHOWS = frozenset({"len", "plot_model", "print", "type"})
+"""Functions that leave a model as it is."""
+
+
+class UncompiledModel(Rule):
+    level = Level.ERROR
+    keywords = "keras & .fit("
+    judges_whole_script = True
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.keras_runs:
+            if run.compiled is None and run.fits and _is_new(pipeline, run):
+                made = run.model.origin
+                yield self.finding(
+                    run.fits[0][0],
+                    "the model was never compiled, so `fit` has no loss",
+                    related=[Related(made, "built here", "model")] if made else [],
+                    help="call `compile` with an optimizer and a loss before `fit`",
+                )
+
+
+def _is_new(pipeline: Pipeline, run: KerasRun) -> bool:
+    """Whether the script builds the model, hands it to nothing unknown, and compiles no model that may be this one."""
+    if not isinstance(run.model, Network) or not run.model.layers:
+        return False  # a model that is loaded has its loss with it
+    others = {each.compiled for each in pipeline.keras_runs if each.model is not run.model}
+    calls = (call for source in pipeline.sources.values() for call in expressions.calls_of_method(source, "compile"))
+    compiling = [
+        call for call in calls if call.called_on is None or call.called_on.name not in {"re", "regex", "torch"}
+    ]
+    return not _is_handed_on(pipeline, run.model) and all(call.location in others for call in compiling)
+
+
+def _is_handed_on(pipeline: Pipeline, model: Network) -> bool:
+    """Whether a call gets the model by one of its names, other than a function that only shows it."""
+    names = {binding.name for binding in pipeline.names_of(model)}
+    return any(
+        argument.name in names and call.called_name not in SHOWS
+        for source in pipeline.sources.values()
+        for call in expressions.calls_in_file(source)
+        for argument in (*call.arguments, *call.keywords.values())
+    )
