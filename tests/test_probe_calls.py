@@ -167,3 +167,130 @@ def test_a_call_that_was_measured_is_not_measured_again_when_the_script_begins_a
 )
 def test_only_errors_about_names_count_after_a_shortened_training(error: Exception, is_named: bool) -> None:
     assert is_about_names(error) is is_named
+
+
+LOOPS = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+rows, labels = torch.randn(256, 10), torch.randint(0, 3, (256,))
+loader = DataLoader(TensorDataset(rows, labels), batch_size=32, shuffle=True)
+"""
+STAGES = f"""{LOOPS}
+encoder, decoder = nn.Sequential(nn.Linear(10, 16), nn.ReLU()), nn.Linear(16, 10)
+
+def pretrain(epochs):
+    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-3)
+    for epoch in range(epochs):
+        for x, _ in loader:
+            optimizer.zero_grad()
+            F.mse_loss(decoder(encoder(x)), x).backward()
+            optimizer.step()
+
+def tune(epochs):
+    net = nn.Sequential(encoder, nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for epoch in range(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            optimizer.step()
+
+pretrain(20)
+tune(20)
+"""
+GAN = f"""{LOOPS}
+maker, judge = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 10)), nn.Linear(10, 1)
+of_judge = torch.optim.Adam(judge.parameters(), lr=1e-3)
+of_maker = torch.optim.Adam(maker.parameters(), lr=1e-3)
+for epoch in range(4):
+    for x, _ in loader:
+        made = maker(torch.randn(len(x), 4))
+        of_judge.zero_grad()
+        (F.softplus(-judge(x)).mean() + F.softplus(judge(made.detach())).mean()).backward()
+        of_judge.step()
+        of_maker.zero_grad()
+        F.softplus(-judge(made)).mean().backward()
+        of_maker.step()
+"""
+KFOLD = f"""{LOOPS}
+for fold in range(3):
+    held_out = torch.arange(256) % 3 == fold
+    net = nn.Sequential(nn.Linear(10, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+    part = DataLoader(TensorDataset(rows[~held_out], labels[~held_out]), batch_size=32, shuffle=True)
+    for epoch in range(3):
+        net.train()
+        for x, y in part:
+            optimizer.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            optimizer.step()
+        net.eval()
+        with torch.no_grad():
+            print((net(rows[held_out]).argmax(1) == labels[held_out]).float().mean())
+"""
+ONE_LOOP = """
+net = nn.Linear(10, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    F.cross_entropy(net(x), y).backward()
+    optimizer.step()
+"""
+FEW_STEPS = f"""{LOOPS}
+first, second = nn.Linear(10, 3), nn.Linear(10, 3)
+for net, size in ((first, 128), (second, 64)):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in DataLoader(TensorDataset(rows, labels), batch_size=size, shuffle=True):
+        optimizer.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "calls"), [(STAGES, 2), (GAN, 2), (KFOLD, 3), (FEW_STEPS, 2)], ids=["stages", "gan", "folds", "short"]
+)
+def test_each_sound_loop_is_a_run_of_its_own(folder: Path, script: str, calls: int) -> None:
+    probed = probe(folder, script)
+    runs = runs_of(probed)
+    assert [run["call_number"] for run in runs] == [*range(1, calls + 1)]
+    assert [stage["status"] for run in runs for stage in run["stages"] if stage["name"] == "step"] == ["passed"] * calls
+    assert not any("ended after" in note for run in runs for note in run["notes"])
+    assert (probed.code, probed.verdicts) == (0, [])
+
+
+def line_of(script: str, text: str) -> int:
+    return script[: script.index(text)].count("\n") + 1
+
+
+MISTAKES = [
+    (STAGES, "F.cross_entropy(net(x), y)", "F.cross_entropy(net(x).softmax(1), y)", "softmax-before-cross-entropy"),
+    (STAGES, "= torch.optim.Adam(net.parameters()", "= torch.optim.Adam(net[0].parameters()", "unchanged-parameters"),
+    (GAN, "of_maker.zero_grad()\n        F.softplus(-judge(made))", "F.softplus(-judge(made))", "missing-zero-grad"),
+    (KFOLD, "net.eval()\n        with torch.no_grad():\n            print((net(", "print((net(", "train-mode-in-eval"),
+]
+
+
+@pytest.mark.parametrize(("script", "sound", "planted", "rule"), MISTAKES, ids=[each[-1] for each in MISTAKES])
+def test_a_mistake_of_a_later_loop_is_confirmed(folder: Path, script: str, sound: str, planted: str, rule: str) -> None:
+    wrong = script.replace(sound, planted)
+    assert wrong != script
+    probed = probe(folder, wrong)
+    assert (rule, line_of(wrong, planted), "confirmed") in probed.verdicts
+    assert probed.code == 1
+
+
+def test_an_error_of_the_second_loop_is_one_of_its_stages(folder: Path) -> None:
+    probed = probe(folder, STAGES.replace("nn.Linear(16, 3))", "nn.Linear(15, 3))"))
+    assert [(run["call_number"], failed_in(run)) for run in runs_of(probed)] == [(1, []), (2, ["forward"])]
+    assert probed.code == 1
+
+
+def test_a_loop_before_a_trainer_is_a_run_of_its_own(folder: Path) -> None:
+    probed = probe(folder, LOOPS + ONE_LOOP + MENDED)
+    assert [(run["call_number"], run["framework"]) for run in runs_of(probed)] == [(1, "torch"), (2, "transformers")]
+    assert probed.code == 0

@@ -176,7 +176,8 @@ class ProbeSession:
         if is_probes_own(error) and failure_of(error, None).location is None:
             self.on_own_error(error)
             return
-        if self.following.is_between and not is_about_names(error):
+        is_judged = is_about_names(error) or (self.watch is not None and self.watch.is_in_next(error))
+        if self.following.is_between and not is_judged:
             # What a shortened training returns may cause it.
             self.note(f"the script ended after its measured training with {type(error).__name__}: {error}")
             self._end(EndingKind.MEASURED, "")
@@ -258,6 +259,13 @@ class ProbeSession:
         """Whether the script may continue after the present call, once that is measured without an error."""
         has_room = self._questions is not None and self.following.has_room()
         return has_room and not self._has_failed and not self._ended and self._is_ours() and is_main_thread()
+
+    def enters(self, call: Location | None) -> bool:
+        """A library is asked to train: a loop before it is closed; whether the call is new, so that it is measured."""
+        if self.watch is not None and self.has_begun:
+            self.watch.on_library()
+            self.measuring = True
+        return self.following.enter(call)
 
     def continue_after_call(self, *, is_new: bool) -> None:
         """Close the run of the present call; the script continues, and its next call is a run of its own."""

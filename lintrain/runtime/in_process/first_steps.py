@@ -16,7 +16,8 @@ from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.surroundings import same_random_numbers
-from lintrain.runtime.frameworks.loop.loop_state import group_of, peak_of
+from lintrain.runtime.frameworks.loop.loop_state import group_of
+from lintrain.runtime.frameworks.loop.schedules import peak_of
 from lintrain.runtime.in_process.session import InProcessSession
 from lintrain.runtime.measure.arrow import arrow_columns
 from lintrain.runtime.measure.batch import describe

@@ -19,7 +19,7 @@ from lintrain.runtime.frameworks.lightning.quiet import (
     validate_at_the_end,
     without_finders,
 )
-from lintrain.runtime.frameworks.loop.loop_state import length_of
+from lintrain.runtime.frameworks.loop.schedules import length_of
 from lintrain.runtime.timeline.facts import ScheduleFacts, TimelineFacts
 from lintrain.runtime.timeline.follower import Follower
 

@@ -102,7 +102,7 @@ def _patch_training(session: ProbeSession, trainer: Any, name: str, find_backend
         session.measuring = True
         location = frame_location(users_frame(skip=self))
         follows = name == "fit" and session.may_continue and trains_again("fit", trainer)
-        session.following.enter(location)
+        session.enters(location)
         given = {name: value for name, value in bound.arguments.items() if name != "self"}
         try:
             backend = find_backend()

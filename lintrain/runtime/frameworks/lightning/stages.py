@@ -38,7 +38,7 @@ def fit(
     """Let `fit` train a few batches and validate on two; the process ends with it, unless the script fits again."""
     args, kwargs = _uncompiled(session, args, kwargs)
     follows = session.may_continue and (is_in_loop() or next(comes_later(("fit",)), None) is not None)
-    session.following.enter(call)
+    session.enters(call)
     run, guide = _begin(session, trainer, call, args, kwargs)
     for later in () if follows else comes_later(("fit", "test", "predict")):
         session.note(f"{later} comes later and was not measured")

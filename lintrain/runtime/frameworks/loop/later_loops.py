@@ -1,175 +1,31 @@
-"""Loops of the script's own after a measured one: whether its text has another, and where that begins.
+"""Loops of the script's own after a measured one: each is a run of its own.
 
-The measured loop runs on with one batch a round, so that the script comes to what follows it. A place is told by the
-lines of all functions that lead to it.
+The measured loop runs on with one batch a round, so that the script comes to what follows it.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from types import CodeType
 from typing import Any
 
 from lintrain.evidence.run import StageName
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import own_files
-from lintrain.runtime.child.given import parsed
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import Line, lines_now, lines_of
 from lintrain.runtime.frameworks.loop.loop_run import LoopRun
 from lintrain.runtime.frameworks.loop.loop_state import MOST
 from lintrain.runtime.frameworks.loop.model import held_by
+from lintrain.runtime.frameworks.loop.places import (
+    Lines,
+    are_one_training,
+    comes_again,
+    is_in_loop,
+    is_later_loop,
+    outside_in,
+    trains_behind,
+)
 from lintrain.runtime.frameworks.loop.watch import Watch
 from lintrain.runtime.measure.gradients import leaves_of
 from lintrain.runtime.measure.seen import Iteration, LossCall
-
-Lines = tuple[Line, ...]
-TRAINS = frozenset({"backward", "manual_backward"})
-STARTS = frozenset({"fit", "train"})
-"""Methods of a trainer that train; modules have one of the second name too, which sets their mode."""
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-
-
-def outside_in() -> Lines:
-    """The lines of the script that are being executed, the outermost first."""
-    return tuple(reversed(lines_now()))
-
-
-@lru_cache(maxsize=256)
-def are_one_training(first: Lines, second: Lines, made: Lines) -> bool:
-    """Whether two places are passed in turn by one loop; `made` is where the optimizer of the first was made.
-
-    A loop that makes the optimizer anew is one over folds or settings: each of its rounds is a training.
-    """
-    for level, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one[0] is not other[0] and one[0].co_name != "<module>":
-            return True  # one line calls both
-        makes = _line_at(made, first, level)
-        if any(_holds(loop, other[1]) and not (makes and _holds(loop, makes)) for loop in _loops_around(*one)):
-            return True
-        if one[1] != other[1]:
-            return False
-    return True
-
-
-def is_in_loop(lines: Lines, made: Lines) -> bool:
-    """Whether a loop repeats a place, other than one that makes its optimizer anew."""
-    for level, line in enumerate(lines):
-        makes = _line_at(made, lines, level)
-        if any(not (makes and _holds(loop, makes)) for loop in _loops_around(*line)):
-            return True
-    return False
-
-
-def comes_again(lines: Lines, made: Lines) -> bool:
-    """Whether a loop around a place makes its optimizer anew."""
-    levels = ((_line_at(made, lines, level), line) for level, line in enumerate(lines))
-    return any(makes and any(_holds(loop, makes) for loop in _loops_around(*line)) for makes, line in levels)
-
-
-def trains_behind(lines: Lines, made: Lines) -> bool:
-    """Whether the text behind the loops around a place trains; of a loop over folds, behind those in it."""
-    for level, (code, line) in enumerate(lines):
-        makes = _line_at(made, lines, level)
-        loops = [loop for loop in _loops_around(code, line) if not (makes and _holds(loop, makes))]
-        last = max((loop.end_lineno or line for loop in loops), default=line)
-        if any(_trains(node) for node in _nodes_of(code) if getattr(node, "lineno", 0) > last):
-            return True
-    return False
-
-
-def is_later_loop(lines: Lines, first: Lines, made: Lines) -> bool:
-    """Whether a place is in a loop that trains, and not in that of the first one."""
-    if are_one_training(first, lines, made):
-        return False
-    return any(_trains(node) for line in lines for loop in _loops_around(*line) for node in ast.walk(loop))
-
-
-def _line_at(made: Lines, lines: Lines, level: int) -> int:
-    """The line of a function in which an optimizer was made, on the way to it; 0 if it was made elsewhere."""
-    if len(made) <= level or made[:level] != lines[:level] or made[level][0] is not lines[level][0]:
-        return 0
-    return made[level][1]
-
-
-def _holds(loop: ast.stmt, line: int) -> bool:
-    return loop.lineno <= line <= (loop.end_lineno or loop.lineno)
-
-
-def _loops_around(code: CodeType, line: int) -> list[ast.stmt]:
-    return [
-        node
-        for node in _nodes_of(code)
-        if isinstance(node, ast.For | ast.While | ast.AsyncFor) and _holds(node, line) and node.lineno < line
-    ]
-
-
-@lru_cache(maxsize=256)
-def _nodes_of(code: CodeType) -> tuple[ast.AST, ...]:
-    """The nodes of a function or module, without those of the functions and classes in it."""
-    tree = parsed(code.co_filename)
-    if tree is None:
-        return ()
-    if code.co_name == "<module>":
-        return tuple(_own(tree.body))
-    functions = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
-    node = next((each for each in functions if _begins(each) == code.co_firstlineno), None)
-    return tuple(_own(node.body)) if node is not None else ()
-
-
-def _begins(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
-
-
-def _own(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    waiting = list(body)
-    while waiting:
-        node = waiting.pop()
-        if not isinstance(node, DEFINITIONS):
-            yield node
-            waiting += ast.iter_child_nodes(node)
-
-
-def _trains(node: ast.AST) -> bool:
-    """Whether a node makes gradients, starts a trainer, or calls a function of the script that does."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
-            is_trainer = name in STARTS and "trainer" in ast.unparse(owner).lower()
-            return name in TRAINS or is_trainer or name in _training_functions()
-        case ast.Call(func=ast.Name(id=name)):
-            return name in _training_functions()
-        case _:
-            return False
-
-
-def _training_functions() -> frozenset[str]:
-    return _functions_that_train(tuple(own_files()))
-
-
-@lru_cache(maxsize=4)
-def _functions_that_train(files: tuple[str, ...]) -> frozenset[str]:
-    """The names of functions and methods of the script's files that make gradients, themselves or through others."""
-    calls = dict[str, set[str]]()
-    for tree in filter(None, map(parsed, files)):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                calls.setdefault(node.name, set()).update(_called_in(node))
-    found, before = set(TRAINS), 0
-    while len(found) > before:
-        before = len(found)
-        found |= {name for name, called in calls.items() if called & found and not name.startswith("__")}
-    return frozenset(found - TRAINS)
-
-
-def _called_in(function: ast.AST) -> Iterator[str]:
-    for node in ast.walk(function):
-        match node:
-            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
-                yield name
-            case _:
-                pass
 
 
 class LoopAfterLoop(Watch):
@@ -321,10 +177,19 @@ class LoopAfterLoop(Watch):
     def _may_follow(self, run: LoopRun) -> bool:
         return self.session.may_continue and self.is_in_main_thread and not run.has_failed
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the loop trains another model too, which is measured next."""
+        return self.run is not None and self._may_follow(self.run) and bool(self._others(self.run))
+
+    def _others(self, run: LoopRun) -> list[Any]:
+        """Optimizers of the loop whose models were not measured."""
+        known = [*self._measured, *run.optimizers]
+        return [each for each in self._stepped.values() if all(each is not other for other in known)]
+
     def _leave(self, run: LoopRun) -> None:
         """The loop comes round again: end, unless the script trains something else in it or after it."""
-        others = [*self._measured, *run.optimizers]
-        unmeasured = [each for each in self._stepped.values() if all(each is not other for other in others)]
+        unmeasured = self._others(run)
         if not (
             self._may_follow(run) and (unmeasured or self.trains_behind or comes_again(self._place, self._made_at()))
         ):
@@ -332,8 +197,24 @@ class LoopAfterLoop(Watch):
             return
         self._close_and_go_on(run, unmeasured)
 
+    def on_library(self) -> None:
+        """A library trains next: the loop before it is over."""
+        if self.run is not None and not self.is_guided and self._may_follow(self.run):
+            self._close_and_go_on(self.run, [])
+
+    def guided_by(self, run: LoopRun) -> None:
+        """A library takes over."""
+        if self.is_between:
+            self.is_between, self.optimizers = False, []
+        super().guided_by(run)
+
     def _change_over(self, run: LoopRun, loss: Any) -> None:
         """Another training begins while the present one is still open."""
+        self._move_on(run)
+        self._begin(loss)
+
+    def _move_on(self, run: LoopRun) -> None:
+        """Close the present run; what came since its last backward pass belongs to another training."""
         loader, iteration = self._coming
         run.evaluation.forget(loader)
         if run.is_settled:
@@ -341,7 +222,6 @@ class LoopAfterLoop(Watch):
         self._close_and_go_on(run, [])
         self.loader, self.iteration = loader, iteration
         self.passes.waiting, self.passes.losses = list(iteration.forwards), list(iteration.losses)
-        self._begin(loss)
 
     def _close_and_go_on(self, run: LoopRun, unmeasured: list[Any]) -> None:
         """Close the run; the script continues, and the next training is a run of its own."""
@@ -368,6 +248,7 @@ class LoopAfterLoop(Watch):
         is_of_fresh = bool(leaves & held_by(*fresh))
         self.is_between = False
         self.focus = self._unmeasured if leaves & held_by(*self._unmeasured) else []
+        self._unmeasured = []
         every, self.optimizers = self.optimizers, fresh if is_of_fresh and not self.focus else self.optimizers
         self.earlier = [each for each in every if all(each is not own for own in self.optimizers)]
         for each in self.optimizers:
@@ -377,12 +258,21 @@ class LoopAfterLoop(Watch):
         if self.loader is not None:
             self.effects.on_batch()
 
-    def on_error(self, error: BaseException) -> bool:
-        """The script ends with an error; between two trainings it may be one of the loop that comes next."""
-        if not self.is_between:
-            return super().on_error(error)
+    def is_in_next(self, error: BaseException) -> bool:
+        """Whether an error comes from a loop that trains and is not the measured one."""
+        first, made = (self._before, self._first_made) if self.is_between else (self._place, self._made_at())
         lines = tuple(lines_of(error))
-        if not (self._before and lines and is_later_loop(lines, self._before, self._first_made)):
+        return bool(lines) and is_in_loop(first, made) and is_later_loop(lines, first, made)
+
+    def on_error(self, error: BaseException) -> bool:
+        """The script ends with an error, which may be one of another loop than the measured one."""
+        if self.is_guided or not (self.is_between or self.run is not None):
+            return super().on_error(error)
+        is_of_next = self.is_in_next(error)
+        if self.is_between and not is_of_next:
             return False
+        if self.run is not None and is_of_next and self._may_follow(self.run):
+            self._move_on(self.run)
+            self.phase = StageName.FORWARD
         self.is_between = False
         return super().on_error(error)

@@ -24,7 +24,7 @@ from lintrain.runtime.frameworks.loop.loop_evidence import (
     responses_of,
     step_evidence,
 )
-from lintrain.runtime.frameworks.loop.loop_state import LoopState, framework, group_of, peak_of
+from lintrain.runtime.frameworks.loop.loop_state import LoopState, framework, group_of
 from lintrain.runtime.frameworks.loop.memory import CountedStep
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.frameworks.loop.model import (
@@ -38,6 +38,7 @@ from lintrain.runtime.frameworks.loop.model import (
     used_entries,
 )
 from lintrain.runtime.frameworks.loop.overfit import FirstBatch
+from lintrain.runtime.frameworks.loop.schedules import peak_of
 from lintrain.runtime.measure.encodings import measure_encodings
 from lintrain.runtime.measure.gradients import Gradients, backward_evidence, reached_weights, terms_of
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, rows_in_pairs, standard_loss

@@ -5,8 +5,6 @@ The framework of a loop, and the groups of its optimizers.
 When enough of a loop was measured, and when it was followed for long enough.
 
 Forward passes of a loop: which of them were for training, and in which modes the model was.
-
-The learning-rate schedules of a loop: how often each is stepped, and whether before or after its optimizer.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lintrain.evidence.run import OddCallKind, OptimizerGroup, ScheduleUse
+from lintrain.evidence.run import OddCallKind, OptimizerGroup
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.library import library, loaded
@@ -27,15 +25,15 @@ from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.frameworks.loop.effects import Counts, Effects
 from lintrain.runtime.frameworks.loop.loaders import Loaders
-from lintrain.runtime.frameworks.loop.model import held_by, loss_in, shape_in
+from lintrain.runtime.frameworks.loop.model import held_by, loss_in, shape_in, shapes_of
 from lintrain.runtime.frameworks.loop.odd_calls import OddCalls
 from lintrain.runtime.frameworks.loop.ran_lines import RanLines
+from lintrain.runtime.frameworks.loop.schedules import Schedules, peak_of
 from lintrain.runtime.measure.calls import without_shells
 from lintrain.runtime.measure.predictions import number
 from lintrain.runtime.measure.replay import ids_and_mask
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, autocast_now, modes_of, tensors_in
 from lintrain.runtime.measure.weights import group_evidence
-from lintrain.startup.lazy_dataclass import dataclass
 
 
 class LoopState(ABC):
@@ -85,6 +83,15 @@ class LoopState(ABC):
         return False
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether the loop trains another model too, which is measured next."""
+        return False
+
+    def is_in_next(self, _error: BaseException) -> bool:
+        """Whether an error comes from another training than the measured one."""
+        return False
+
+    @property
     @abstractmethod
     def is_evaluating(self) -> bool:
         """Whether what happens now is evaluation."""
@@ -116,17 +123,6 @@ def framework(session: ProbeSession) -> str:
 def group_of(optimizer: Any, group: dict[str, Any]) -> OptimizerGroup:
     """One parameter group: its peak rate and its present one."""
     return group_evidence(optimizer, group, peak=peak_of(group), first=float(group["lr"]))
-
-
-def peak_of(group: dict[str, Any]) -> float:
-    """The highest learning rate of a group: `max_lr` of a one-cycle schedule, else the one before any schedule."""
-    return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
-
-
-def rates_of(optimizer: Any) -> tuple[float, ...]:
-    """The highest rate of each group of an optimizer, as far as it is known."""
-    groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", [])
-    return tuple(peak_of(group) for group in groups)
 
 
 STEPS = 4
@@ -289,12 +285,16 @@ class Passes:
     def evaluate(self, optimizers: Sequence[Any], but: Iteration | None = None) -> None:
         """No backward pass follows: those of models that an optimizer holds were for evaluation."""
         held = {key for optimizer in optimizers for key in held_by(optimizer)}
+        trained = {shapes_of(group["params"]) for each in optimizers for group in each.param_groups[:1]}
         behind = but or Iteration()
         of_models: list[float] = []
         modules = set[int]()
         for forward in self.waiting:
             # Those of the present iteration belong to the backward pass that proved the new round.
-            if forward not in behind.forwards and any(id(own) in held for own in forward.module.parameters()):
+            own = list(forward.module.parameters())
+            # Weights that were loaded or averaged are those of a copy.
+            is_trained = any(id(weight) in held for weight in own) or shapes_of(own) in trained
+            if forward not in behind.forwards and is_trained:
                 self.counts.note("evaluated", 1, forward.location)
                 self.counts.note("evaluated_in_train_mode", any(forward.modes), forward.location)
                 self.counts.note("recorded_for_nothing", forward.records, forward.location)
@@ -306,106 +306,3 @@ class Passes:
         if len(modules) > 1:  # of which of them a metric judges is not known
             self.evaluated_shape = ()
         self.clear()
-
-
-LENGTHS = ("total_steps", "T_max", "total_iters")
-"""Attributes of torch's schedules that say after how many of their steps they end."""
-
-MOST_STEPS = 20_000
-"""Steps of a LambdaLR that are evaluated: 10 ms."""
-
-
-@dataclass(eq=False)
-class Following:
-    """One schedule, with what it did in the loop."""
-
-    schedule: Any
-    steps: int = 0
-    early: int = 0
-    while_training: int = 0
-    made_at: Location | None = None
-    stepped_at: Location | None = None
-    group_rates: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
-
-
-class Schedules:
-    """Those that the script made, in this order."""
-
-    def __init__(self) -> None:
-        self._made: list[Following] = []
-
-    def on_schedule(self, schedule: Any, before: tuple[float, ...] = ()) -> None:
-        """A schedule is created, and the rates were these before; its steps are counted from now on."""
-        if all(each.schedule is not schedule for each in self._made):
-            rates = (before, rates_of(getattr(schedule, "optimizer", None)))
-            self._made.append(Following(schedule, made_at=frame_location(users_frame()), group_rates=rates))
-
-    def take_over(self, earlier: Schedules, optimizers: Sequence[Any]) -> None:
-        """Follow what an earlier training left unused, and belongs to these optimizers."""
-        for each in earlier._made:
-            optimizer = getattr(each.schedule, "optimizer", None)
-            if not each.steps and any(optimizer is own for own in optimizers) and each not in self._made:
-                self._made.append(each)
-
-    def on_schedule_step(
-        self, schedule: Any, *, optimizer_steps: int, is_training: bool, at: Location | None = None
-    ) -> None:
-        """A schedule is about to be stepped; `at` is where, if the script does it and no library."""
-        for each in self._made:
-            if each.schedule is schedule:
-                each.steps += 1
-                each.stepped_at = each.stepped_at or at
-                each.early += not optimizer_steps
-                each.while_training += is_training
-
-    def uses(self) -> tuple[ScheduleUse, ...]:
-        """What became of each."""
-        return tuple(
-            ScheduleUse(
-                name=type(each.schedule).__name__,
-                steps=each.steps,
-                steps_before_optimizer=each.early,
-                steps_while_training=each.while_training,
-                length=length_of(each.schedule),
-                peak=_peak_of(each.schedule),
-                group_rates=each.group_rates,
-                made_at=each.made_at,
-                stepped_at=each.stepped_at,
-            )
-            for each in self._made
-        )
-
-
-def length_of(schedule: Any) -> int | None:
-    """The number of steps after which a schedule ends: the one it stores, or the step from which its function stays
-    0.
-    """
-    length = next(
-        (getattr(schedule, name) for name in LENGTHS if hasattr(schedule, name)), _length_for_function(schedule)
-    )
-    if isinstance(length, int):
-        return length
-    factors = _factors(schedule)
-    last = max((step for step, factor in enumerate(factors) if factor > 0), default=-1)
-    return last + 1 if 0 <= last < len(factors) - 1 else None
-
-
-def _length_for_function(schedule: Any) -> Any:
-    """The number of steps that a schedule of transformers gives its function (transformers 5.23)."""
-    function = next(iter(getattr(schedule, "lr_lambdas", ())), None)
-    given: dict[str, Any] = getattr(function, "keywords", {})
-    return given.get("num_training_steps")
-
-
-def _peak_of(schedule: Any) -> int | None:
-    """The step at which a LambdaLR first reaches its largest rate; None for others."""
-    factors = _factors(schedule)
-    return factors.index(max(factors)) if factors else None
-
-
-def _factors(schedule: Any) -> list[float]:
-    """What a `LambdaLR` multiplies the rate with, step by step."""
-    function = next(iter(getattr(schedule, "lr_lambdas", ())), None)
-    if function is None:
-        return []
-    return [float(function(step)) for step in range(MOST_STEPS)]

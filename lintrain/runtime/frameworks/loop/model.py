@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 from lintrain.runtime.child.library import is_mapping
@@ -65,6 +66,11 @@ def is_about(loss: Any, model: Any, held: set[int]) -> bool:
 def held_by(*optimizers: Any) -> set[int]:
     """The parameters of optimizers, by identity."""
     return {id(weight) for each in optimizers for group in each.param_groups for weight in group["params"]}
+
+
+def shapes_of(weights: Iterable[Any]) -> tuple[tuple[int, ...], ...]:
+    """The shapes of some weights, in their order."""
+    return tuple(tuple(weight.shape) for weight in weights)
 
 
 def output_of(iteration: Iteration, model: Any) -> Any:

@@ -16,8 +16,9 @@ from typing import Any
 from lintrain.evidence.run import BatchAnswers, StageName
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.measured_run import MeasuredRun
-from lintrain.runtime.frameworks.loop.loop_state import LoopState, peak_of
+from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.frameworks.loop.model import held_by
+from lintrain.runtime.frameworks.loop.schedules import peak_of
 from lintrain.runtime.measure.calls import Call, paths_of
 from lintrain.runtime.measure.descents import FACTORS, Descents, answers_in_batch, answers_of
 from lintrain.runtime.measure.predictions import IGNORED, number

@@ -208,7 +208,7 @@ class Watch(LoopState):
         """Enough of the training was measured; unless an evaluation was seen, the script trains on until it comes."""
         is_seen = run.evaluation.is_seen or self.effects.counts["evaluated"]
         is_asked_more = self.session.overfit or self.session.also
-        if is_seen or is_asked_more or (self.follows_on and self.bounds.is_followed()):
+        if is_seen or is_asked_more or self.is_awaited or (self.follows_on and self.bounds.is_followed()):
             self._leave(run)
         elif not self.follows_on:
             self._settle(run)
@@ -293,6 +293,9 @@ class Watch(LoopState):
         """A library takes over: it trains what it was given, and reports to `run`."""
         self.bounds.start()
         self.run, self.is_guided = run, True
+
+    def on_library(self) -> None:
+        """A library trains next."""
 
     def ends_guided(self) -> None:
         """The library says that the training part is over."""

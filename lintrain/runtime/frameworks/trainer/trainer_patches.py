@@ -176,7 +176,7 @@ def _measured(
     # What the trainer around this one trains after it is a part of the same call.
     may_follow = entry == "train" and session.may_continue and outer_trainer(trainer) is None
     follows = may_follow and trains_again("train", trainer.__class__)
-    is_new = session.following.enter(location)
+    is_new = session.enters(location)
     run = measure(session, trainer, entry, location, args, kwargs, is_followed=follows, is_new=is_new)
     _with_stand_ins(session, run, lambda: measure(session, trainer, entry, location, args, kwargs))
     if not (follows and session.may_continue):
