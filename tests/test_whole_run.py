@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import re
 import warnings
 import weakref
@@ -24,7 +25,7 @@ from lintrain.callbacks.own_loop import LOOPS
 from lintrain.callbacks.reporting import MistakeWarning
 from lintrain.callbacks.signs import signs
 from lintrain.runtime.child.saved_batch import MOST_BYTES, GivenBatch, SavedBatch, load_batch, save_batch
-from lintrain.runtime.in_process.loss_graph import LateReader, heads_of
+from lintrain.runtime.in_process.loss_graph import GROUP, LateReader, heads_of
 from lintrain.runtime.parent.pass_request import is_kept_batch
 from tests.test_in_process_lightning import Classifier, made
 from tests.test_in_process_trainer import same, state_of, trainer_of
@@ -198,7 +199,7 @@ def test_what_is_on_its_way_is_read_in_order(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("lintrain.runtime.in_process.loss_graph.AT_ONCE", "nothing")
     reader, read = LateReader(), list[float]()
     for value in range(3):
-        reader.add(torch.tensor(float(value)), lambda values: read.extend(values))
+        reader.add(torch.tensor(float(value)), lambda values: read.extend(values), is_alone=True)
     arrivals[1].here = True
     reader.read()
     assert read == []
@@ -207,6 +208,41 @@ def test_what_is_on_its_way_is_read_in_order(monkeypatch: pytest.MonkeyPatch) ->
     assert read == [0.0, 1.0]
     reader.read(must=True)
     assert read == [0.0, 1.0, 2.0]
+
+
+def test_losses_of_an_accelerator_are_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+
+    def on_its_way(values: Any) -> tuple[Any, Any]:
+        sent.append(len(values))
+        return values.clone(), None
+
+    monkeypatch.setattr("lintrain.runtime.in_process.loss_graph._on_its_way", on_its_way)
+    monkeypatch.setattr("lintrain.runtime.in_process.loss_graph.AT_ONCE", "nothing")
+    monkeypatch.setattr("lintrain.runtime.in_process.loss_graph.LONGEST_S", 1_000.0)
+    reader, read, loss = LateReader(), list[float](), torch.zeros(())
+    for value in range(GROUP + 3):
+        reader.add(loss.fill_(value), lambda values: read.extend(values))
+    assert (sent, read) == ([GROUP], [float(value) for value in range(GROUP)])
+    assert reader.waits
+    reader.read(must=True)
+    assert (sent, read) == ([GROUP, 3], [float(value) for value in range(GROUP + 3)])
+    monkeypatch.setattr("lintrain.runtime.in_process.loss_graph.LONGEST_S", 0.0)
+    reader.add(loss, lambda values: read.extend(values))
+    reader.read()
+    assert (sent[-1], read[-1]) == (1, GROUP + 2)
+
+
+def test_the_batch_of_a_loss_that_is_sent_later_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lintrain.runtime.in_process.loss_graph.AT_ONCE", "nothing")
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(MistakeWarning, match="not finite"):
+        for number in range(3 * GROUP):
+            loss = torch.tensor(math.nan if number == 5 else 1.0 + number / 100, requires_grad=True)
+            lintrain.watch(loss, batch={"x": torch.full((2,), float(number))})
+    (path,) = tmp_path.glob("lintrain-batch-*.pt")
+    kept = torch.load(path, weights_only=False)
+    assert "5." in str(kept)
 
 
 @pytest.mark.parametrize("shape", [(8, 5), (2, 5, 7), (2, 5, 3, 4)])

@@ -22,6 +22,7 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.saved_batch import SavedBatch, bytes_of_batch, rows_in, save_batch
 from lintrain.runtime.in_process.loss_graph import (
+    GROUP,
     Fingerprint,
     GraphGoneError,
     Head,
@@ -90,7 +91,9 @@ class WholeRun:
             self.history.add(number, float(loss) * scale)
         else:
             self._read_graph(loss, call, number)
-            self._reader.add(loss, lambda values: self._take(call, number, sum(values) * scale))
+            # Its batch is held until the loss is read.
+            is_alone = batch is not None and 2 * GROUP * self._batches[-1][-1] > HELD_BYTES
+            self._reader.add(loss, lambda values: self._take(call, number, sum(values) * scale), is_alone=is_alone)
         self._reader.read()
         if self._is_urgent:
             self._sample(loss, number)  # with the rows that the loss jumps on

@@ -7,6 +7,7 @@ arrived: no step waits for them.
 from __future__ import annotations
 
 import math
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -199,28 +200,49 @@ AT_ONCE = "cpu"
 """The device whose values are read without waiting."""
 
 
+GROUP, LONGEST_S = 16, 0.1
+"""Numbers that are sent together, and the seconds after which they are sent in any case."""
+Take = Callable[[list[float]], None]
+
+
 class LateReader:
-    """Reads small tensors in their order: those of the CPU at once, others when they have arrived there."""
+    """Reads small tensors in their order: those of the CPU at once, others when they have arrived there.
+
+    Single numbers are gathered on their device and sent together: each copy costs more than many steps may.
+    """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Any, Any, Callable[[list[float]], None]]] = deque()
+        self._waiting: deque[tuple[Any, Any, Take]] = deque()
+        self._room: Any = None
+        self._gathered: list[Take] = []
+        self._since = 0.0
 
     @property
     def waits(self) -> bool:
         """Whether anything is still on its way."""
-        return bool(self._waiting)
+        return bool(self._waiting or self._gathered)
 
-    def add(self, values: Any, take: Callable[[list[float]], None]) -> None:
-        """Read a tensor and pass its entries on, now or later."""
+    def add(self, values: Any, take: Take, *, is_alone: bool = False) -> None:
+        """Read a tensor and pass its entries on, now or later; with `is_alone` it is not kept for others."""
         values = values.detach().reshape(-1)
         if values.device.type == AT_ONCE and not self._waiting:
             take(values.tolist())
-            return
-        self._waiting.append((*_on_its_way(values), take))
-        self.read(must=len(self._waiting) > MOST_WAITING)
+        elif is_alone or values.numel() != 1 or values.device.type == AT_ONCE:
+            self.send()
+            self._wait_for(values, take)
+        else:
+            self._gather(values, take)
+
+    def send(self) -> None:
+        """Let what was gathered be on its way."""
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            self._wait_for(self._room[: len(gathered)], lambda values: _hand_out(values, gathered))
 
     def read(self, *, must: bool = False) -> None:
         """Pass on what has arrived; everything with `must`, which waits for it."""
+        if must or (self._gathered and time.perf_counter() - self._since > LONGEST_S):
+            self.send()
         while self._waiting:
             values, arrival, take = self._waiting[0]
             if not must and not (arrival.query() if arrival is not None else values.device.type == "cpu"):
@@ -229,6 +251,28 @@ class LateReader:
                 arrival.synchronize()
             self._waiting.popleft()
             take(values.tolist())
+
+    def _gather(self, values: Any, take: Take) -> None:
+        room = self._room
+        if room is None or room.device != values.device or room.dtype != values.dtype:
+            self.send()
+            self._room = library("torch").empty(GROUP, dtype=values.dtype, device=values.device)
+        if not self._gathered:
+            self._since = time.perf_counter()
+        # Copied now: the script may write into its loss, or replay a graph of CUDA into the same memory.
+        self._room[len(self._gathered) : len(self._gathered) + 1].copy_(values)
+        self._gathered.append(take)
+        if len(self._gathered) == GROUP:
+            self.send()
+
+    def _wait_for(self, values: Any, take: Take) -> None:
+        self._waiting.append((*_on_its_way(values), take))
+        self.read(must=len(self._waiting) > MOST_WAITING)
+
+
+def _hand_out(values: list[float], takes: list[Take]) -> None:
+    for value, take in zip(values, takes, strict=True):
+        take([value])
 
 
 def _on_its_way(values: Any) -> tuple[Any, Any]:
