@@ -189,7 +189,7 @@ class BroadcastLoss(Rule[Claim]):
         for loss in losses:
             if _is_broadcast(loss):
                 shapes = f"predictions {loss.input_shape} and targets {loss.target_shape}"
-                pairs = prod(loss.input_shape) * prod(loss.target_shape)
+                pairs = prod(map(max, zip(*_padded(loss), strict=True)))
                 return Verdict.confirmed(f"{shapes} are compared in {pairs} pairs", pairs=pairs)
         if loop is not None and loop.rows_in_pairs:
             pairs = loop.rows_in_pairs**2
@@ -245,6 +245,15 @@ def _is_column_against_row(column: tensors.Shape, row: tensors.Shape) -> bool:
 
 
 def _is_broadcast(loss: LossEvidence) -> bool:
-    """Whether shapes `(N, 1)` and `(N,)` were compared, with N above 1."""
+    """Whether shapes `(N, 1)` and `(N,)` were compared, with N above 1, or `(N, 1)` and `(N, K)`."""
     column, row = sorted((loss.input_shape, loss.target_shape), key=len, reverse=True)
+    if len(column) == len(row) == 2:
+        return column[0] == row[0] > 1 and min(column[1], row[1]) == 1 < max(column[1], row[1])
     return len(column) == 2 and len(row) == 1 and column == (row[0], 1) and row[0] > 1
+
+
+def _padded(loss: LossEvidence) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes of predictions and targets, with as many axes."""
+    axes = max(len(loss.input_shape), len(loss.target_shape))
+    one, other = ((1,) * (axes - len(shape)) + shape for shape in (loss.input_shape, loss.target_shape))
+    return one, other

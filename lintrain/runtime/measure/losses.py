@@ -139,7 +139,10 @@ SUMS_TO_ONE = 1e-3
 
 
 def _mixes_rows(name: str, given: Any) -> bool:
-    """Whether the values of each class, or their exponentials, add up to 1 over the rows, and not those of each row."""
+    """Whether the values of each class, or their exponentials, add up to 1 over the rows, and not those of each row.
+
+    A softmax over an axis of one entry gives 1 for every class.
+    """
     if name not in OVER_CLASSES or given.ndim < 2 or min(given.shape[:2]) < 2 or not given.numel():
         return False
     if given.shape[0] == given.shape[1]:  # of pairs, each may be the class of the other
@@ -147,6 +150,8 @@ def _mixes_rows(name: str, given: Any) -> bool:
     numbers = given.detach().float()
     shares = numbers if name == "cross_entropy" else numbers.exp()
     is_within = bool(((shares >= 0) & (shares <= 1 + SUMS_TO_ONE)).all())
+    if name == "cross_entropy" and bool((numbers == 1).all()):
+        return True
     over_rows, over_classes = (bool(((shares.sum(dim=axis) - 1).abs() < SUMS_TO_ONE).all()) for axis in (0, 1))
     return is_within and over_rows and not over_classes
 
@@ -180,12 +185,20 @@ def _divides(loss: Any, result: Any) -> bool:
 
 
 def chance_of(call: LossCall | None) -> float | None:
-    """ln(classes); None for other losses, and for a sum, of which the script may divide anything."""
+    """ln(classes); None for other losses, for pairs of rows, and for a sum, of which the script may divide anything."""
     if call is None or call.options.get("reduction", "mean") != "mean":
         return None
-    if call.input.ndim < 2 or call.input.shape[1] < 2:
+    if call.input.ndim < 2 or call.input.shape[1] < 2 or _are_pairs(call):
         return None
     return math.log(call.input.shape[1])
+
+
+def _are_pairs(call: LossCall) -> bool:
+    """Whether each row is to be found among all rows, as two views of it are: they are alike from the beginning."""
+    rows, classes = call.input.shape[:2]
+    if call.input.ndim != 2 or rows != classes or call.target.ndim != 1 or call.target.is_floating_point():
+        return False
+    return bool(call.target.sort().values.equal(library("torch").arange(rows, device=call.target.device)))
 
 
 def tokens_of(calls: Sequence[LossCall], loss: Any, model: Any) -> Tokens | None:

@@ -116,8 +116,8 @@ class Effects:
 
     @property
     def _batch(self) -> int:
-        """The number of the batch that is trained on; of the step where no loader gives batches."""
-        return self.counts["batches"] or self.counts["steps"]
+        """The number of the batch that is trained on; of an optimizer's step where no loader gives batches."""
+        return self.counts["batches"] or self.ledger.most_steps()
 
     def _note_growth(self, old: set[int]) -> None:
         """Graphs of several batches that are long over are still held: find what holds them, once."""

@@ -163,7 +163,8 @@ class LoopAfterLoop(Watch):
     def _forget(self) -> None:
         """What the measured loop did until now is not looked at."""
         self.passes.clear()
-        self.loader, self.iteration = None, Iteration()
+        if not self._unmeasured:  # another model learns from the same batch
+            self.loader, self.iteration = None, Iteration()
 
     def _flush(self, run: LoopRun) -> None:
         with self.paused():
@@ -233,12 +234,14 @@ class LoopAfterLoop(Watch):
         measured = [each for each in measured if all(each is not other for other in unmeasured)]
         kept = {id(each): each for each in (*self.optimizers, *self._measured)}
         accounts, schedules = self.effects.ledger.places(), self.schedules
-        first_made = self._made_at()
+        first_made, loader, batch = self._made_at(), self.loader, self.iteration.batch
         self.session.continue_after_call(is_new=True)
         self.is_between, self._before, self._made = True, place, made
         self._since = [each for each in since if all(each is not other for other in measured)]
         self._asked, self._places = asked, places
         self._measured, self._unmeasured, self.optimizers = measured, unmeasured, list(kept.values())
+        if unmeasured:
+            self.loader, self.iteration = loader, Iteration(batch)
         self._accounts, self._earlier_schedules, self._first_made = accounts, schedules, first_made
 
     def _begin(self, loss: Any) -> None:

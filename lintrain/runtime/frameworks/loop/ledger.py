@@ -152,6 +152,10 @@ class Ledger:
         self._mixed -= own
         self._fresh -= own
 
+    def most_steps(self) -> int:
+        """The steps of the optimizer that made most."""
+        return max((account.steps for account in self._accounts), default=0)
+
     def waits(self, parameters: list[Any]) -> bool:
         """Whether one of some parameters has a gradient that no step has used."""
         return any(id(parameter) in self._fresh and has_gradient(parameter) for parameter in parameters)
