@@ -45,7 +45,7 @@ def test_a_loop_in_order_uses_every_gradient_once() -> None:
         loop.optimizer.zero_grad()
         loop.backward()
         loop.step()
-    assert dataclasses.replace(loop.use, made_at=None) == OptimizerUse("SGD", 2, steps=3, reached=3)
+    assert dataclasses.replace(loop.use, made_at=None, reached_at=None) == OptimizerUse("SGD", 2, steps=3, reached=3)
     assert not loop.ledger.is_wasteful()
 
 

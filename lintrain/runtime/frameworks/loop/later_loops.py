@@ -20,6 +20,7 @@ from lintrain.runtime.frameworks.loop.places import (
     comes_again,
     is_in_loop,
     is_later_loop,
+    joined,
     outside_in,
     trains_behind,
 )
@@ -167,8 +168,9 @@ class LoopAfterLoop(Watch):
             self.loader, self.iteration = None, Iteration()
 
     def _flush(self, run: LoopRun) -> None:
-        with self.paused():
-            run.evaluation.flush()
+        if run.evaluation.is_waiting:
+            with self.paused():
+                run.evaluation.flush()
 
     def _made_at(self) -> Lines:
         """Where the optimizer of the run was made; of one that no line of the script made, nowhere."""
@@ -264,7 +266,7 @@ class LoopAfterLoop(Watch):
     def is_in_next(self, error: BaseException) -> bool:
         """Whether an error comes from a loop that trains and is not the measured one."""
         first, made = (self._before, self._first_made) if self.is_between else (self._place, self._made_at())
-        lines = tuple(lines_of(error))
+        lines = joined(first, tuple(lines_of(error)))
         return bool(lines) and is_in_loop(first, made) and is_later_loop(lines, first, made)
 
     def on_error(self, error: BaseException) -> bool:

@@ -195,6 +195,11 @@ class FollowedEvaluation:
             self.flush()
             self._waiting, self._answer = (loader, batch), None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is not known yet what the last batch is for."""
+        return self._waiting is not None
+
     def flush(self) -> None:
         """The batch that waits is one of the evaluation."""
         if self._waiting is None:

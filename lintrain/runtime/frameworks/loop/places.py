@@ -26,6 +26,15 @@ def outside_in() -> Lines:
     return tuple(reversed(lines_now()))
 
 
+def joined(place: Lines, steps: Lines) -> Lines:
+    """The lines that lead to an error, whose traceback `steps` begins within the functions that lead to a place."""
+    codes = [code for code, _ in steps]
+    for level, (code, _) in enumerate(place):
+        if code in codes:
+            return (*place[:level], *steps[codes.index(code) :])
+    return ()
+
+
 @lru_cache(maxsize=256)
 def are_one_training(first: Lines, second: Lines, made: Lines) -> bool:
     """Whether two places are passed in turn by one loop; `made` is where the optimizer of the first was made.
