@@ -145,7 +145,90 @@ net.eval()
 with torch.no_grad():
     print(sum(criterion(net(x), y).item() for x, y in held_out))
 """
+STEPWISE = """class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.GRU(4, 16{option})
+        self.last = nn.Linear(16, 3)
+    def forward(self, x):
+        x = x.view(-1, 2, 4)
+        {swap}
+        return self.last(self.layer(x)[0]{taken})
+net = Reader()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+"""
+CUT_OFF = """first, last = nn.Linear(8, 16), nn.Linear(16, 3)
+optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    hidden = first(x)
+    hidden = {hidden}
+    criterion(last(hidden), y).backward()
+    optimizer.step()
+"""
+OWN_NUMPY = """class Distance(nn.Module):
+    def forward(self, given, wanted):
+        {given}
+        distance = (given - wanted).abs().mean()
+        return {distance}
+scorer, distance = nn.Linear(8, 1), Distance()
+optimizer = torch.optim.SGD(scorer.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = distance(scorer(x), y[:, None].float())
+    loss.backward()
+    optimizer.step()
+"""
+STRETCHED = """scorer = nn.Linear(8, {outputs})
+optimizer = torch.optim.SGD(scorer.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(scorer(x), y[:, None].float())
+    loss.backward()
+    optimizer.step()
+"""
+JUDGED = """maker, judge = nn.Linear(8, 8), nn.Linear(8, {answers})
+optimizer = torch.optim.SGD(maker.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    made = maker(x)
+    loss = (made - x).abs().mean() + {term}
+    loss.backward()
+    optimizer.step()
+"""
 PAIRS = {
+    "rows as steps": (
+        "batch-first-mismatch",
+        STEPWISE.format(option="", swap="pass", taken="[:, -1]") + STEPS,
+        STEPWISE.format(option=", batch_first=True", swap="pass", taken="[:, -1]") + STEPS,
+        18,
+    ),
+    "rows in steps": (
+        "view-for-permute",
+        STEPWISE.format(option="", swap="x = x.reshape(2, -1, 4)", taken="[-1]") + STEPS,
+        STEPWISE.format(option="", swap="x = x.transpose(0, 2)", taken="[-1]") + STEPS,
+        17,
+    ),
+    "cut off": (
+        "detached-loss",
+        CUT_OFF.format(hidden="torch.autograd.Variable(hidden, requires_grad=True)"),
+        CUT_OFF.format(hidden="hidden.relu()"),
+        15,
+    ),
+    "in NumPy": (
+        "detached-loss",
+        OWN_NUMPY.format(given="given = given.detach()", distance="torch.tensor(distance.item(), requires_grad=True)"),
+        OWN_NUMPY.format(given="pass", distance="distance"),
+        12,
+    ),
+    "two outputs": ("broadcast-loss", STRETCHED.format(outputs=2), STRETCHED.format(outputs=1), 14),
+    "judged by labels": (
+        "missing-parameters",
+        JUDGED.format(answers=3, term="criterion(judge(made), y)"),
+        JUDGED.format(answers=1, term="(1 - judge(made)).mean()"),
+        15,
+    ),
     "changed pictures": (
         "augmented-eval-data",
         PICTURES.format(is_changed="True"),

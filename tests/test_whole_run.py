@@ -233,13 +233,17 @@ def test_losses_of_an_accelerator_are_sent_together(monkeypatch: pytest.MonkeyPa
     assert (sent[-1], read[-1]) == (1, GROUP + 2)
 
 
+def follow_all(losses: list[Any]) -> None:
+    for number, loss in enumerate(losses):
+        lintrain.watch(loss, batch={"x": torch.full((2,), float(number))})
+
+
 def test_the_batch_of_a_loss_that_is_sent_later_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lintrain.runtime.in_process.loss_graph.AT_ONCE", "nothing")
     monkeypatch.chdir(tmp_path)
+    losses = [torch.tensor(math.nan if number == 5 else 1.0, requires_grad=True) for number in range(3 * GROUP)]
     with pytest.warns(MistakeWarning, match="not finite"):
-        for number in range(3 * GROUP):
-            loss = torch.tensor(math.nan if number == 5 else 1.0 + number / 100, requires_grad=True)
-            lintrain.watch(loss, batch={"x": torch.full((2,), float(number))})
+        follow_all(losses)
     (path,) = tmp_path.glob("lintrain-batch-*.pt")
     kept = torch.load(path, weights_only=False)
     assert "5." in str(kept)

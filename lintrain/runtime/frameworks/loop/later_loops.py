@@ -14,7 +14,7 @@ from lintrain.runtime.child.surroundings import Line, lines_now, lines_of
 from lintrain.runtime.frameworks.loop.loop_run import LoopRun
 from lintrain.runtime.frameworks.loop.loop_state import MOST
 from lintrain.runtime.frameworks.loop.model import held_by
-from lintrain.runtime.frameworks.loop.places import (
+from lintrain.runtime.frameworks.loop.training_lines import (
     Lines,
     are_one_training,
     comes_again,
@@ -37,7 +37,7 @@ class LoopAfterLoop(Watch):
 
     def __init__(self, session: ProbeSession) -> None:
         super().__init__(session)
-        self._place: Lines = ()
+        self._lines: Lines = ()
         self._made: dict[int, Lines] = {}
         self._since: list[Any] = []  # optimizers that were made since the run began
         self._stepped: dict[int, Any] = {}
@@ -45,7 +45,7 @@ class LoopAfterLoop(Watch):
         self._unmeasured: list[Any] = []  # of another model that the same loop trains
         self._before: Lines = ()
         self._asked: dict[int, Line] = {}
-        self._places: set[Line] = set()
+        self._asked_at: set[Line] = set()
         self._coming: tuple[Any, Iteration] = (None, Iteration())
         self._accounts: dict[int, Location | None] = {}
         self._earlier_schedules = self.schedules
@@ -54,7 +54,7 @@ class LoopAfterLoop(Watch):
     @property
     def trains_behind(self) -> bool:
         """Whether the text behind this loop trains."""
-        return self.run is not None and trains_behind(self._place, self._made_at())
+        return self.run is not None and trains_behind(self._lines, self._made_at())
 
     # what is seen of the loop
 
@@ -64,13 +64,13 @@ class LoopAfterLoop(Watch):
         if lines:
             self._asked[id(loader)] = lines[0]
             if not self.is_between:
-                self._places.add(lines[0])
+                self._asked_at.add(lines[0])
         return super().on_loader_start(loader)
 
     def has_enough(self, loader: Any, taken: int) -> bool:
         """Between two trainings one batch is enough for the loops of the first."""
         if self.is_between:
-            return taken > 0 and self._asked.get(id(loader)) in self._places
+            return taken > 0 and self._asked.get(id(loader)) in self._asked_at
         return super().has_enough(loader, taken)
 
     def on_batch(self, loader: Any, batch: Any) -> None:
@@ -144,12 +144,12 @@ class LoopAfterLoop(Watch):
             self._flush(self.run)
         super().on_backward_start(loss)
         if is_first and self.run is not None:
-            self._place, self._since = lines, []
+            self._lines, self._since = lines, []
         self._coming = (None, Iteration())
 
     def _is_another(self, lines: Lines, loss: Any) -> bool:
         """Whether a backward pass is one of another training than the measured one."""
-        first, made = (self._before, self._first_made) if self.is_between else (self._place, self._made_at())
+        first, made = (self._before, self._first_made) if self.is_between else (self._lines, self._made_at())
         if not first or not is_in_loop(first, made):
             return False
         if lines != first and not are_one_training(first, lines, made):
@@ -194,7 +194,7 @@ class LoopAfterLoop(Watch):
         """The loop comes round again: end, unless the script trains something else in it or after it."""
         unmeasured = self._others(run)
         if not (
-            self._may_follow(run) and (unmeasured or self.trains_behind or comes_again(self._place, self._made_at()))
+            self._may_follow(run) and (unmeasured or self.trains_behind or comes_again(self._lines, self._made_at()))
         ):
             self.finish()
             return
@@ -231,16 +231,16 @@ class LoopAfterLoop(Watch):
         self._ending.acquire()
         self._settle(run)
         self.close(run)
-        place, made, since, asked, places = self._place, self._made, self._since, self._asked, self._places
+        lines, made, since, asked, asked_at = self._lines, self._made, self._since, self._asked, self._asked_at
         measured = [*self._measured, *self._stepped.values()]
         measured = [each for each in measured if all(each is not other for other in unmeasured)]
         kept = {id(each): each for each in (*self.optimizers, *self._measured)}
-        accounts, schedules = self.effects.ledger.places(), self.schedules
+        accounts, schedules = self.effects.ledger.made_at(), self.schedules
         first_made, loader, batch = self._made_at(), self.loader, self.iteration.batch
         self.session.continue_after_call(is_new=True)
-        self.is_between, self._before, self._made = True, place, made
+        self.is_between, self._before, self._made = True, lines, made
         self._since = [each for each in since if all(each is not other for other in measured)]
-        self._asked, self._places = asked, places
+        self._asked, self._asked_at = asked, asked_at
         self._measured, self._unmeasured, self.optimizers = measured, unmeasured, list(kept.values())
         if unmeasured:
             self.loader, self.iteration = loader, Iteration(batch)
@@ -265,7 +265,7 @@ class LoopAfterLoop(Watch):
 
     def is_in_next(self, error: BaseException) -> bool:
         """Whether an error comes from a loop that trains and is not the measured one."""
-        first, made = (self._before, self._first_made) if self.is_between else (self._place, self._made_at())
+        first, made = (self._before, self._first_made) if self.is_between else (self._lines, self._made_at())
         lines = joined(first, tuple(lines_of(error)))
         return bool(lines) and is_in_loop(first, made) and is_later_loop(lines, first, made)
 

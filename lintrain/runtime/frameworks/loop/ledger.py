@@ -54,7 +54,7 @@ class Ledger:
         self._cancelled: set[int] = set()
         self._ever: set[int] = set()
 
-    def places(self) -> dict[int, Location | None]:
+    def made_at(self) -> dict[int, Location | None]:
         """Where each optimizer was made, by its identity."""
         return {id(account.optimizer): account.made_at for account in self._accounts}
 

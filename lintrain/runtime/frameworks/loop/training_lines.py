@@ -1,6 +1,6 @@
-"""Places in a script that train, each told by the lines of all functions that lead to it.
+"""Where a script trains: each location with the lines of all functions that lead to it.
 
-Whether two of them are in one loop, and whether the text behind a place trains once more.
+Whether two of them are in one loop, and whether the text behind one trains once more.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def outside_in() -> Lines:
     return tuple(reversed(lines_now()))
 
 
-def joined(place: Lines, steps: Lines) -> Lines:
+def joined(first: Lines, steps: Lines) -> Lines:
     """The lines that lead to an error, whose traceback `steps` begins within the functions that lead to a place."""
     codes = [code for code, _ in steps]
-    for level, (code, _) in enumerate(place):
+    for level, (code, _) in enumerate(first):
         if code in codes:
-            return (*place[:level], *steps[codes.index(code) :])
+            return (*first[:level], *steps[codes.index(code) :])
     return ()
 
 
@@ -39,7 +39,7 @@ def joined(place: Lines, steps: Lines) -> Lines:
 def are_one_training(first: Lines, second: Lines, made: Lines) -> bool:
     """Whether two places are passed in turn by one loop; `made` is where the optimizer of the first was made.
 
-    A loop that makes the optimizer anew is one over folds or settings: each of its rounds is a training.
+    A loop that makes the optimizer again is one over folds or settings: each of its rounds is a training.
     """
     for level, (one, other) in enumerate(zip(first, second, strict=False)):
         if one[0] is not other[0] and one[0].co_name != "<module>":
@@ -53,7 +53,7 @@ def are_one_training(first: Lines, second: Lines, made: Lines) -> bool:
 
 
 def is_in_loop(lines: Lines, made: Lines) -> bool:
-    """Whether a loop repeats a place, other than one that makes its optimizer anew."""
+    """Whether a loop repeats a place, other than one that makes its optimizer again."""
     for level, line in enumerate(lines):
         makes = _line_at(made, lines, level)
         if any(not (makes and _holds(loop, makes)) for loop in _loops_around(*line)):
@@ -62,7 +62,7 @@ def is_in_loop(lines: Lines, made: Lines) -> bool:
 
 
 def comes_again(lines: Lines, made: Lines) -> bool:
-    """Whether a loop around a place makes its optimizer anew."""
+    """Whether a loop around a place makes its optimizer again."""
     levels = ((_line_at(made, lines, level), line) for level, line in enumerate(lines))
     return any(makes and any(_holds(loop, makes) for loop in _loops_around(*line)) for makes, line in levels)
 
