@@ -392,7 +392,7 @@ def _networks_of(source: Source) -> list[ast.ClassDef]:
     names = set(NETWORKS)
     networks: list[ast.ClassDef] = []
     for node in source.nodes_of(ast.ClassDef):
-        if any(ast.unparse(base) in names for base in node.bases):
+        if any(name in names or name.endswith(".nn.Module") for name in map(ast.unparse, node.bases)):
             names.add(node.name)
             networks.append(node)
     return networks

@@ -51,8 +51,7 @@ def packages_lacking(source: Source) -> frozenset[str]:
     """The libraries of training that a whole script uses without the import of any: one cell was not copied."""
     if source.is_partial or not (KERAS.search(source.text) or TORCH.search(source.text)):
         return frozenset()
-    paths = (meaning_of(name, source.text) for name in source.cached(_lacking))
-    return frozenset(path.partition(".")[0] for path in paths if path is not None)
+    return frozenset((meaning_of(name, source.text) or "").partition(".")[0] for name in source.cached(_lacking)) - {""}
 
 
 def _meanings(source: Source) -> Mapping[str, str]:
@@ -86,6 +85,7 @@ MODULES: Mapping[str, str] = {
     "plt": "matplotlib.pyplot",
     "sns": "seaborn",
     "tf": "tensorflow",
+    "th": "torch",
     "tfds": "tensorflow_datasets",
     "dist": "torch.distributed",
     "transforms": "torchvision.transforms",

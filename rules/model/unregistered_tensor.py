@@ -140,7 +140,7 @@ RAISED = "to be on the same device"
 
 class UnregisteredTensor(Rule):
     level = Level.WARNING
-    keywords = "torch & self. & forward"
+    keywords = "torch & self. & forward|Parameter"
     needs_training = False
     judges_networks = True
 
