@@ -174,3 +174,47 @@ def _after_recurrent(arguments: dict[str, Value]) -> int | None:
 
 def _dimensions(found: re.Match[str]) -> int:
     return int(next(each for each in found.groups() if each))
+
+
+def outgrown(run: KerasRun) -> tuple[Layer, int, int] | None:
+    """The first window that is larger than what is left of a row: the layer, its width, and the positions left.
+
+    Only where the script writes the sizes down, with the channels behind.
+    """
+    layers = _layers_of(run)
+    shape = layers[0].arguments.get("input_shape", layers[0].arguments.get("shape")) if layers else None
+    given = [literal(each) for each in shape.items] if isinstance(shape, Sequence) else []
+    left = [size for size in given[:-1] if isinstance(size, int)]
+    if not left or len(left) != len(given) - 1:
+        return None
+    for layer in layers:
+        window = _WINDOWS.fullmatch(layer.name)
+        if window is not None and int(window[2]) == len(left):
+            widths, steps = _windows_of(layer, len(left), is_pool=window[1] != "Conv")
+            if widths is None or steps is None or "data_format" in layer.arguments:
+                return None
+            is_padded = literal(layer.arguments.get("padding", Constant("valid"))) != "valid"
+            for width, size in zip(widths, left, strict=True):
+                if width > size and not is_padded:
+                    return layer, width, size
+            pairs = zip(widths, left, steps, strict=True)
+            left = [-(-size // step) if is_padded else (size - width) // step + 1 for width, size, step in pairs]
+        elif layer.path != "keras.Input" and layer.name not in KEEPING:
+            return None
+    return None
+
+
+_WINDOWS = lazy_pattern(r"(Conv|MaxPooling|AveragePooling)([123])D")
+
+
+def _windows_of(layer: Layer, axes: int, *, is_pool: bool) -> tuple[list[int] | None, list[int] | None]:
+    """The widths and steps of a layer along each axis; None where they are not known."""
+    widths = _along(layer.arguments.get("pool_size" if is_pool else "kernel_size", Constant(2 if is_pool else None)), axes)
+    steps = layer.arguments.get("strides", Constant(None))
+    return widths, (widths if is_pool else [1] * axes) if is_missing(steps) else _along(steps, axes)
+
+
+def _along(value: Value, axes: int) -> list[int] | None:
+    items = [literal(each) for each in value.items] if isinstance(value, Sequence) else [literal(value)] * axes
+    sizes = [each for each in items if isinstance(each, int) and not isinstance(each, bool)]
+    return sizes if len(sizes) == axes else None

@@ -53,7 +53,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import keras_runs, keras_shapes
+from lintrain.analysis import keras_runs, keras_shapes, script_text
+from lintrain.pipeline.values.model import Layer
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
 
@@ -62,6 +63,8 @@ AXES_OF_ROWS = 2
 
 IMAGE_AXES = 4
 """Batch, height, width and channels."""
+
+CHANNELS_IN_FRONT = r"channels_first|dim_ordering|image_data_format|\bdata_format\b"
 
 FOLLOWS = frozenset({"Activation", "Softmax", "Dropout"})
 """Layers that may follow the last `Dense`."""
@@ -94,6 +97,8 @@ class KerasInputRank(Rule):
                     help="add `Flatten()` or a global pooling layer after the convolutions",
                     subject="layer",
                 )
+            if refused is None and (grown := keras_shapes.outgrown(run)) is not None:
+                yield from self._report_window(pipeline, grown, seen)
             if refused is None or refused.layer.made is None or refused.layer.made in seen:
                 continue
             seen.add(refused.layer.made)
@@ -107,6 +112,20 @@ class KerasInputRank(Rule):
                 f"`{refused.layer.name}` expects {refused.expected} axes, but gets {refused.given}",
                 related=related,
                 help=_remedy(refused),
+                subject="layer",
+            )
+
+    def _report_window(
+        self, pipeline: Pipeline, grown: tuple[Layer, int, int], seen: set[Location]
+    ) -> Iterator[Finding[None]]:
+        layer, width, left = grown
+        made = layer.made
+        if made is not None and made not in seen and not script_text.mentions(pipeline, CHANNELS_IN_FRONT):
+            seen.add(made)
+            yield self.finding(
+                made,
+                f"`{layer.name}` has a window of {width}, and {left} {'position is' if left == 1 else 'positions are'} left",
+                help="give the shape as (height, width, channels), or use smaller windows",
                 subject="layer",
             )
 
