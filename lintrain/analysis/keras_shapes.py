@@ -209,7 +209,9 @@ _WINDOWS = lazy_pattern(r"(Conv|MaxPooling|AveragePooling)([123])D")
 
 def _windows_of(layer: Layer, axes: int, *, is_pool: bool) -> tuple[list[int] | None, list[int] | None]:
     """The widths and steps of a layer along each axis; None where they are not known."""
-    widths = _along(layer.arguments.get("pool_size" if is_pool else "kernel_size", Constant(2 if is_pool else None)), axes)
+    widths = _along(
+        layer.arguments.get("pool_size" if is_pool else "kernel_size", Constant(2 if is_pool else None)), axes
+    )
     steps = layer.arguments.get("strides", Constant(None))
     return widths, (widths if is_pool else [1] * axes) if is_missing(steps) else _along(steps, axes)
 

@@ -76,7 +76,7 @@ def set_too_early(source: Source) -> Iterator[tuple[Location, str, bool]]:
         start = next((each for each in _methods(cls) if each.name == "__init__"), None)
         if start is None or cls.decorator_list:
             continue
-        lines = [node.lineno for node in walk(start) if _starts(node)]
+        lines = [node.lineno for node in walk(start) if isinstance(node, ast.Call) and _starts(node)]
         ready = min(lines, default=None)
         layers = ((node, name) for node in start.body for name in _layer_set(source, node))
         for node, name in layers:
@@ -132,8 +132,8 @@ def _is_no_function(source: Source, value: ast.expr) -> bool:
             return False
 
 
-def _starts(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "__init__"
+def _starts(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
 
 
 def _layer_set(source: Source, node: ast.stmt) -> Iterator[str]:

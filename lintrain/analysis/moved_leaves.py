@@ -39,7 +39,7 @@ SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A use of a tensor that is no leaf any more: where, its name, what derived it, and who wants the leaf."""
+    """A use of a tensor that is no longer a leaf: where, its name, what derived it, and who requires the leaf."""
 
     location: Location
     name: str
@@ -100,7 +100,7 @@ def _moved_names(source: Source, nodes: list[ast.expr | ast.stmt]) -> dict[str, 
                 moved[name] = source.location(value)
             elif _is_leaf(value):
                 leaves.add(name)
-    kept = {node.value.id for node in nodes if _keeps(node)}
+    kept = {name for node in nodes for name in _kept(node)}
     asked = {name for node in nodes if isinstance(node, ast.Compare) for name in _gradients_in(node)}
     return {name: by for name, by in moved.items() if name not in kept | asked}
 
@@ -112,12 +112,14 @@ def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
                 yield from [(target.id, value)] if isinstance(target, ast.Name) else []
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             yield name, value
-        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=ast.Constant()):
-            yield name, node.value
+        case ast.Assign(
+            targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=ast.Constant() as value
+        ):
+            yield name, value
         case ast.Assign() | ast.For() | ast.AugAssign() | ast.AnnAssign() | ast.With():
-            for target in walk(node):
-                if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
-                    yield target.id, ast.Tuple([], ast.Load())
+            for each in walk(node):
+                if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                    yield each.id, ast.Tuple([], ast.Load())
         case _:
             pass
 
@@ -158,12 +160,12 @@ def _is_called(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) == name
 
 
-def _keeps(node: ast.AST) -> bool:
+def _kept(node: ast.AST) -> Iterator[str]:
     match node:
-        case ast.Attribute(value=ast.Name(), attr=name):
-            return name in KEEPS
+        case ast.Attribute(value=ast.Name(id=name), attr=attr) if attr in KEEPS:
+            yield name
         case _:
-            return False
+            pass
 
 
 def _gradients_in(node: ast.AST) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
     np.random.shuffle(labels)
     model.fit(inputs, labels)
+
+Where both are shuffled, their order may be the same, so nothing is said.
 """
 
 from __future__ import annotations
@@ -48,12 +50,12 @@ def parted(source: Source) -> Iterator[Parted]:
         if len(pair) != 2 or pair[0] == pair[1]:
             continue
         for name, other in (pair, pair[::-1]):
-            place = shuffled.get(name)
-            is_single = place is not None and other not in shuffled and place.lineno < call.lineno
-            if place is None or not is_single or MEANT.search(f"{name} {other}"):
+            moment = shuffled.get(name)
+            is_single = moment is not None and other not in shuffled and moment.lineno < call.lineno
+            if moment is None or not is_single or MEANT.search(f"{name} {other}"):
                 continue
-            if _keeps_order(bound, name, place, call) and _is_older(bound, other, place):
-                yield Parted(source.location(place), name, other, source.location(call))
+            if _keeps_order(bound, name, moment, call) and _is_older(bound, other, moment):
+                yield Parted(source.location(moment), name, other, source.location(call))
 
 
 def _singly(node: ast.Assign) -> Iterator[ast.Assign]:
@@ -77,17 +79,19 @@ def _shuffled(source: Source) -> Iterator[tuple[str, ast.stmt]]:
         match node:
             case ast.Expr(value=ast.Call(func=func, args=[ast.Name(id=name)])) if ast.unparse(func) in SHUFFLES:
                 yield name, node
-            case ast.Assign(
-                targets=[ast.Name(id=name)], value=ast.Call(func=func, args=[ast.Name(id=same)])
-            ) if name == same and ast.unparse(func) in PERMUTES:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func, args=[ast.Name(id=same)])) if (
+                name == same and ast.unparse(func) in PERMUTES
+            ):
                 yield name, node
             case _:
                 pass
 
 
-def _keeps_order(bound: list[ast.Assign], name: str, place: ast.stmt, call: ast.Call) -> bool:
+def _keeps_order(bound: list[ast.Assign], name: str, moment: ast.stmt, call: ast.Call) -> bool:
     """Whether a name holds the same rows from its shuffle to the training."""
-    later = [node for node in bound if place.lineno < node.lineno < call.lineno and ast.unparse(node.targets[0]) == name]
+    later = [
+        node for node in bound if moment.lineno < node.lineno < call.lineno and ast.unparse(node.targets[0]) == name
+    ]
     return all(_converts(node.value, name) for node in later)
 
 
@@ -101,9 +105,9 @@ def _converts(value: ast.expr, name: str) -> bool:
             return False
 
 
-def _is_older(bound: list[ast.Assign], other: str, place: ast.stmt) -> bool:
+def _is_older(bound: list[ast.Assign], other: str, moment: ast.stmt) -> bool:
     """Whether the other list was there before the shuffle, and is only converted after it."""
     values = [node for node in bound if ast.unparse(node.targets[0]) == other]
-    after = [node for node in values if node.lineno > place.lineno]
-    is_old = any(node.lineno < place.lineno for node in values)
+    after = [node for node in values if node.lineno > moment.lineno]
+    is_old = any(node.lineno < moment.lineno for node in values)
     return is_old and all(_converts(node.value, other) for node in after)

@@ -74,7 +74,7 @@ def _methods_of_pass(cls: ast.ClassDef) -> list[ast.FunctionDef]:
     """`forward` of a network, and the methods that only it leads to."""
     methods = {each.name: each for each in cls.body if isinstance(each, ast.FunctionDef)}
     others = {name for name in methods if name.startswith(("__", "build", "init", "_init", "_build", "make", "_make"))}
-    passes = [name for name in ("forward", "training_step") if name in methods]
+    passes: list[str] = [name for name in ("forward", "training_step") if name in methods]
     # In a piece of a class without its pass, what gets an input is a part of that pass.
     passes = passes or [name for name, method in methods.items() if len(method.args.args) > 1 and name not in others]
     of_pass = _reached_from(passes, methods, others)

@@ -1,7 +1,7 @@
 """Transforms of images in an order, or on a kind of image, that torchvision refuses.
 
-`Normalize` reads a tensor and `ToTensor` makes one of an image, so the first cannot stand before the second. Arrays that
-`cv2` or `skimage` read are no images of PIL, which a list that begins with a crop or a flip wants.
+`Normalize` reads a tensor and `ToTensor` makes one of an image, so the first cannot come before the second. Arrays
+that `cv2` or `skimage` read are no images of PIL, which a list that begins with a crop or a flip requires.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def _owners(source: Source) -> frozenset[str]:
                 found.add(alias.asname or alias.name)
             elif node.module == "torchvision.transforms":
                 found.add(f"{alias.asname or alias.name}()")
-    for node in source.nodes_of(ast.Import):
-        found |= {each.asname for each in node.names if each.name == "torchvision.transforms" and each.asname}
+    for imported in source.nodes_of(ast.Import):
+        found |= {each.asname for each in imported.names if each.name == "torchvision.transforms" and each.asname}
     return frozenset(found)
 
 

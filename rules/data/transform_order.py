@@ -2,7 +2,7 @@
 
 `Normalize` and `RandomErasing` read tensors, and `ToTensor` makes one of an image: in the wrong order the first row
 raises an error. What `cv2.imread` and `skimage.io.imread` give is an array, and a list of transforms that begins with a
-crop or a flip wants an image of PIL.
+crop or a flip requires an image of PIL.
 
 ## Bad
 
@@ -107,7 +107,7 @@ class TransformOrder(Rule):
                 found.location,
                 f"`{found.name}` reads tensors, but stands before `{found.first}`, which makes them"
                 if found.first
-                else "`ToTensor` gets a tensor: it stands in this list twice",
+                else "`ToTensor` gets a tensor: it is in this list twice",
                 help=f"put it after `{found.first}`" if found.first else "remove one of the two",
             )
         for given in transform_order.arrays_given(pipeline.source):

@@ -36,7 +36,7 @@ An optimizer of the copy:
 
 ## When it is fine
 
-The copy has another name, or is told to keep its gradient:
+The copy has another name, or keeps its gradient:
 
     x = torch.ones(4, requires_grad=True)
     square = x.view(2, 2)

@@ -124,7 +124,7 @@ class KerasInputRank(Rule):
             seen.add(made)
             yield self.finding(
                 made,
-                f"`{layer.name}` has a window of {width}, and {left} {'position is' if left == 1 else 'positions are'} left",
+                f"`{layer.name}` has a window of {width}, and {left} position{' is' if left == 1 else 's are'} left",
                 help="give the shape as (height, width, channels), or use smaller windows",
                 subject="layer",
             )

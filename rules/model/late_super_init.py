@@ -78,7 +78,7 @@ Numbers may be set before, and the base class may be called by its name:
 
 ## Fix
 
-None: what the base class of a base class wants to be given is not always known.
+None: what the base class of a base class requires is not always known.
 
 ## References
 

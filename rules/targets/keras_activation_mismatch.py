@@ -128,8 +128,12 @@ class KerasActivationMismatch(Rule[Claim]):
         return self.finding(
             made if form is CUT and made is not None else run.compile_arguments["loss"].location,
             message,
-            related=[Related(made, f"the last layer applies {activation}", "origin")] if made and form is not CUT else [],
-            help="leave the activation of the layer before it out" if form is CUT else f'use `activation="{wanted}"`{also}',
+            related=[Related(made, f"the last layer applies {activation}", "origin")]
+            if made and form is not CUT
+            else [],
+            help="leave the activation of the layer before it out"
+            if form is CUT
+            else f'use `activation="{wanted}"`{also}',
             subject="loss",
             level=Level.ERROR if form is UNBOUNDED else Level.WARNING,
             claim=Claim(form),

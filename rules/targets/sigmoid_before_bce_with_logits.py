@@ -124,6 +124,10 @@ UNBOUNDED = ("linear", "logits", "conv1d", "conv2d")
 """Operations that return unbounded values."""
 
 
+LOGARITHMS = ("log_softmax", "logsigmoid")
+"""Operations that return logarithms of probabilities."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The code of the logits; None without a fix."""
@@ -144,7 +148,7 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
                 if made_by.location is not None:
                     found.setdefault(made_by.location, self._report_second(made_by, made_by.location, loss))
         for loss in loop_verdicts.losses_called(pipeline, "binary_cross_entropy"):
-            made = loop_verdicts.operations_before(loss, *UNBOUNDED, "tanh")
+            made = loop_verdicts.operations_before(loss, *UNBOUNDED, "tanh", *LOGARITHMS)
             if made:
                 found.setdefault(loss.location, self._report_missing_sigmoid(made[0], loss))
         criterion, endings = loop_verdicts.endings_before(pipeline, "BCEWithLogitsLoss", "sigmoid", "softmax")
@@ -180,12 +184,13 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
                 related=[Related(made.location, "returns them", "origin")] if made.location else [],
                 help="use a sigmoid in place of `tanh`",
             )
-        origin = [Related(made.location, "returns logits", "origin")] if made.location else []
+        given = "logarithms of them" if made.name in LOGARITHMS else "logits"
+        origin = [Related(made.location, f"returns {given}", "origin")] if made.location else []
         return self.finding(
             loss.location,
-            f"`{loop_verdicts.callee_of(loss)}` expects probabilities, but gets logits",
+            f"`{loop_verdicts.callee_of(loss)}` expects probabilities, but gets {given}",
             related=origin,
-            help="use `BCEWithLogitsLoss`, which applies the sigmoid itself",
+            help="use `BCEWithLogitsLoss` on the logits, which applies the sigmoid itself",
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:

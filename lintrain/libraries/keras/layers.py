@@ -90,10 +90,10 @@ def _in_order(call: Call, values: dict[str, Value]) -> dict[str, Value]:
         named = {name: value for name, value in values.items() if name != "activation" or value is not second}
         values = named | {"units": second}
     elif isinstance(given, Unknown | Bound) and (
-        place := call.argument("activation", 0 if call.path.endswith("Activation") else 1)
+        asked := call.argument("activation", 0 if call.path.endswith("Activation") else 1)
     ):
-        named = ACTIVATION.search(call.reader.source.code(place.location))
-        values = values | ({"activation": Constant(named[1])} if named else {})
+        found = ACTIVATION.search(call.reader.source.code(asked.location))
+        values = values | ({"activation": Constant(found[1])} if found else {})
     return values
 
 

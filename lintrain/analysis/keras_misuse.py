@@ -1,0 +1,116 @@
+"""What Keras gets and cannot use: a network of torch, and losses that NumPy computes.
+
+`RobertaForSequenceClassification` is a module of torch; the class for Keras has `TF` in front. NumPy knows nothing of
+gradients, so what it computes inside of a loss has none.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+KERAS_METHODS = frozenset({"fit", "fit_generator", "summary", "evaluate", "predict"})
+KERAS_ARGUMENTS = frozenset({"loss", "optimizer", "metrics"})
+HEADS = lazy_pattern(
+    r"(?!TF|Flax)(?:Auto)?\w*(?:Model|ForSequenceClassification|ForTokenClassification|ForMaskedLM|LMHead\w*)$"
+)
+BUILDS = frozenset({"zeros", "zeros_like", "empty", "ones", "ones_like"})
+
+
+@dataclass(frozen=True, slots=True)
+class TorchInKeras:
+    """A call of Keras on a network of torch: where, the method, the class, and where it was loaded."""
+
+    location: Location
+    method: str
+    cls: str
+    loaded: Location
+
+
+def torch_networks(source: Source) -> Iterator[TorchInKeras]:
+    """The first method of Keras that each network of `transformers` for torch is asked for."""
+    imported = {
+        alias.asname or alias.name
+        for node in source.nodes_of(ast.ImportFrom)
+        for alias in node.names
+        if node.module == "transformers" and HEADS.match(alias.name)
+    }
+    loaded = dict[str, tuple[str, ast.expr]]()
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(func=ast.Attribute(value=ast.Name(id=cls), attr="from_pretrained")) as call,
+            ) if cls in imported and not any(each.arg == "from_tf" for each in call.keywords):
+                loaded[name] = cls, call
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                loaded.pop(name, None)
+            case _:
+                pass
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if name in loaded:
+                if method in KERAS_METHODS or (method == "compile" and _is_of_keras(call)):
+                    cls, made = loaded.pop(name)
+                    yield TorchInKeras(source.location(call), method, cls, source.location(made))
+            case _:
+                pass
+
+
+def _is_of_keras(call: ast.Call) -> bool:
+    return not KERAS_ARGUMENTS.isdisjoint(each.arg or "" for each in call.keywords)
+
+
+def numpy_in_losses(source: Source) -> Iterator[tuple[Location, str, Location]]:
+    """The losses given to `compile` whose result NumPy holds: where, the function, and where it is given."""
+    functions = {node.name: node for node in source.nodes_of(ast.FunctionDef)}
+    for call in source.nodes_of(ast.Call):
+        given = next((each.value for each in call.keywords if each.arg == "loss"), None)
+        if last_name(call.func) != "compile" or not isinstance(given, ast.Name) or given.id not in functions:
+            continue
+        function = functions[given.id]
+        if len(function.args.args) == 2 and (cut := _cut_by_numpy(function)) is not None:
+            yield source.location(cut), function.name, source.location(given)
+
+
+def _cut_by_numpy(function: ast.FunctionDef) -> ast.expr | None:
+    """A call of NumPy on the predictions, or an array that is filled with what was computed from them."""
+    predicted = {function.args.args[1].arg}
+    arrays = set[str]()
+    for node in walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func)) if _is_numpy(func):
+                arrays |= {name} if last_name(func) in BUILDS else set()
+            case ast.Assign(targets=[target], value=value) if predicted & _names(value):
+                predicted |= {each.id for each in walk(target) if isinstance(each, ast.Name)} - arrays
+            case _:
+                pass
+    for node in walk(function):
+        match node:
+            case ast.Call(func=func, args=[first, *_]) if _is_numpy(func) and predicted & _names(first):
+                return node
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))], value=value):
+                if name in arrays and predicted & _names(value):
+                    return node.targets[0]
+            case _:
+                pass
+    return None
+
+
+def _is_numpy(func: ast.expr) -> bool:
+    return isinstance(func, ast.Attribute) and ast.unparse(func.value) in {"np", "numpy"}
+
+
+def _names(node: ast.AST) -> set[str]:
+    """The names in an expression, without those of which only the shape is asked."""
+    shapes = {
+        id(each.value) for each in walk(node) if isinstance(each, ast.Attribute) and each.attr in {"shape", "get_shape"}
+    }
+    return {each.id for each in walk(node) if isinstance(each, ast.Name) and id(each) not in shapes}
