@@ -341,3 +341,19 @@ def test_a_project_file_without_imports_is_read(tmp_path: Path) -> None:
 )
 def test_a_script_uses_the_libraries_whose_import_it_lacks(text: str, packages: set[str]) -> None:
     assert imported_packages(Source("t.py", text)) == packages
+
+
+@pytest.mark.parametrize("base", ["nn.Module", "th.nn.Module", "LightningModule"])
+@pytest.mark.parametrize(("layers", "is_lost"), [("[Linear(8, 8), Linear(8, 3)]", True), ("ModuleList([])", False)])
+def test_a_network_in_a_piece_may_lack_its_forward_pass(base: str, layers: str, *, is_lost: bool) -> None:
+    layers = layers.replace("Linear", "nn.Linear").replace("ModuleList", "nn.ModuleList")
+    text = f"class Net({base}):\n    def __init__(self):\n        super().__init__()\n        self.all = {layers}\n"
+    found = [rule for rule, _, _ in findings_in(f"{text}net = Net()\noptimizer = optim.SGD(net.parameters(), 0.1)\n")]
+    assert ("unregistered-modules" in found) is is_lost
+
+
+def test_a_file_with_its_imports_does_not_lack_its_forward_pass() -> None:
+    lines = "class Net(nn.Module):\n    def __init__(self):\n        self.all = [nn.Linear(8, 8), nn.Linear(8, 3)]\n"
+    assert "unregistered-modules" not in {
+        rule for rule, _, _ in findings_in(f"from torch import nn\n{lines}net = Net()\n")
+    }

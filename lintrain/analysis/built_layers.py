@@ -65,9 +65,19 @@ def may_repeat(source: Source) -> bool:
 
 
 def may_keep_layers(source: Source) -> bool:
-    """Whether a class with a forward pass creates something in a plain list or dictionary that it keeps."""
-    networks = (node for node in source.nodes_of(ast.ClassDef) if any(_is_forward(each) for each in node.body))
+    """Whether a class with a forward pass creates something in a plain list or dictionary that it keeps.
+
+    In a piece of a script the pass may be left out.
+    """
+    classes = source.nodes_of(ast.ClassDef)
+    networks = (node for node in classes if any(map(_is_forward, node.body)) or lacks_pass(source, node))
     return any(_fills_plain_container(node) for owner in networks for node in walk(owner))
+
+
+def lacks_pass(source: Source, owner: ast.ClassDef) -> bool:
+    """Whether a piece of a script shows the constructor of a class, and none of its other methods."""
+    methods = [each.name for each in owner.body if isinstance(each, ast.FunctionDef)]
+    return source.is_partial and bool(owner.bases) and methods == ["__init__"]
 
 
 def _is_forward(node: ast.stmt) -> bool:

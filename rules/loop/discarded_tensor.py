@@ -96,6 +96,9 @@ ITEM = re.compile(r"(?:^batch|\.\[\])\.\[\d+\]$")
 
 PLAIN = re.compile(r"[\w.]+")
 
+RESHAPED = re.compile(rf"(?!(?:np|numpy|torch|F|tf)\.)([\w.]+)\.(?:{'|'.join(RESHAPING)})\((?:[^()]|\([^()]*\))*\)")
+"""A tensor with a name in another shape: `images.view(-1, 784)`."""
+
 OF_OTHERS = r"\b(?:torch_geometric|dgl|torch_sparse|torchtext|detectron2|mmcv|monai)\b"
 """Libraries whose batches contain objects that move in place."""
 
@@ -141,7 +144,8 @@ class DiscardedTensor(Rule[Claim]):
         )
 
     def _report(self, pipeline: Pipeline, lost: Discard) -> Finding[Claim]:
-        name = lost.receiver_text
+        reshaped = RESHAPED.fullmatch(lost.receiver_text)
+        name = reshaped[1] if reshaped else lost.receiver_text
         assignment = f"{name} = {pipeline.code(lost.location)}"
         return self.finding(
             lost.location,
@@ -185,6 +189,8 @@ def _is_layer(pipeline: Pipeline, lost: Discard) -> bool:
 def _is_tensor(pipeline: Pipeline, lost: Discard) -> bool:
     """Whether a tensor certainly has the method: one that torch made, or a part of a batch."""
     options = options_of(lost.result)
+    if RESHAPED.fullmatch(lost.receiver_text):
+        return lost.method in MOVING  # which arrays do not have
     if not PLAIN.fullmatch(lost.receiver_text):
         return False  # a tensor without a name is made for its side effect: to start the device
     if all(isinstance(option, Tensor) for option in options):

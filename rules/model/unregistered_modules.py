@@ -209,7 +209,8 @@ def _is_unregistered(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a list of layers with weights is used, is never replaced, and its layers are registered nowhere else."""
     if kept.owner.attributes.get(kept.name) is not kept.value:
         return False
-    if not script_text.is_used_after_init(kept.owner.cls, kept.name):
+    source, cls = pipeline.source, kept.owner.cls
+    if not script_text.is_used_after_init(cls, kept.name) and not built_layers.lacks_pass(source, cls.node):
         return False
     layers = _layers_of(kept)
     if len(layers) < 2 and not _is_repeated(kept.value):
