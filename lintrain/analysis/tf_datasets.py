@@ -1,4 +1,4 @@
-"""Data sets of TensorFlow by the calls that make them: `shuffle`, `cache` and `batch` in order, and those without end.
+"""Data sets of TensorFlow by the calls that make them, and generators for `fit`: in which order, and with which end.
 
 The calls are followed through names, attributes of `self` and what functions of the same file return.
 """
@@ -6,6 +6,7 @@ The calls are followed through names, attributes of `self` and what functions of
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
@@ -14,6 +15,7 @@ from lintrain.analysis import origins
 from lintrain.model.location import Location
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 Chain = list[ast.Call]
 """The calls of methods that gave what a call is made on, latest first."""
@@ -211,3 +213,62 @@ def _yields_forever(node: ast.stmt) -> bool:
     inside = list(ast.walk(node))
     leaves = any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside)
     return not leaves and any(isinstance(each, ast.Yield | ast.YieldFrom) for each in inside)
+
+
+PARTS_OF_RUN = lazy_pattern(r"epoch|step|repeat|cycle|count|times|iter", re.IGNORECASE)
+"""Names of code that goes through its rows more than once, or divides them among epochs."""
+
+
+def ended_generators(source: Source) -> Iterator[tuple[Location, Location]]:
+    """The generators that go through their rows once and feed several epochs of a `fit`: where, and their loop."""
+    for call in source.nodes_of(ast.Call):
+        keywords = {each.arg: each.value for each in call.keywords}
+        epochs = keywords.get("epochs", keywords.get("nb_epoch"))
+        first = call.args[0] if call.args else keywords.get("x", keywords.get("generator"))
+        if _called(call) not in {"fit", "fit_generator"} or epochs is None or ast.unparse(epochs) in {"1", "None"}:
+            continue
+        made = _given_to(source, first) if isinstance(first, ast.Name) else first
+        functions = source.cached(_functions).get(_plain_name(made), []) if made is not None else []
+        if first is None or not isinstance(made, ast.Call) or len(functions) != 1 or not _takes_all_rows(keywords):
+            continue
+        loop = _only_pass(source, functions[0], made)
+        if loop is not None:
+            yield source.location(first), source.location(loop)
+
+
+def _takes_all_rows(keywords: dict[str | None, ast.expr]) -> bool:
+    """Whether an epoch has all batches of the rows, as far as `fit` is told."""
+    steps = keywords.get("steps_per_epoch", keywords.get("samples_per_epoch"))
+    code = ast.unparse(steps) if steps is not None else ""
+    return steps is None or (_tells_size(code) and not PARTS_OF_RUN.search(code))
+
+
+def _tells_size(code: str) -> bool:
+    return "len(" in code or ".shape" in code
+
+
+def _only_pass(source: Source, function: ast.FunctionDef, made: ast.Call) -> ast.For | None:
+    """The loop over all rows that holds every `yield` of a generator; None if it may start again or never ends."""
+    inside = list(ast.walk(function))
+    loops = [each for each in function.body if isinstance(each, ast.For)]
+    yields = [each for each in inside if isinstance(each, ast.Yield)]
+    around = [loop for loop in loops if all(each in set(ast.walk(loop)) for each in yields)]
+    if function.decorator_list or not yields or any(isinstance(each, ast.While | ast.YieldFrom) for each in inside):
+        return None
+    return around[0] if len(around) == 1 and _ends_with_rows(source, around[0].iter, function, made) else None
+
+
+def _ends_with_rows(source: Source, rows: ast.expr, function: ast.FunctionDef, made: ast.Call) -> bool:
+    """Whether a loop counts rows, or goes through arguments of the generator that have a size."""
+    code = ast.unparse(rows)
+    if PARTS_OF_RUN.search(code):
+        return False
+    if isinstance(rows, ast.Call) and _plain_name(rows) == "range":
+        return _tells_size(code)
+    given = dict(zip((each.arg for each in function.args.args), made.args, strict=False))
+    parts = rows.args if isinstance(rows, ast.Call) and _plain_name(rows) in {"zip", "enumerate"} else [rows]
+    passed = [given.get(each.id) if isinstance(each, ast.Name) else None for each in parts]
+    names = [ast.unparse(each) for each in passed if isinstance(each, ast.Name)]
+    return len(names) == len(parts) and any(
+        f"{name}.shape" in source.text or f"len({name})" in source.text for name in names
+    )
