@@ -9,7 +9,7 @@ from lintrain.pipeline.modules import MOST_PARTS
 from lintrain.pipeline.values.model import Layer, Network, Tensor
 from lintrain.pipeline.values.python import Bound, Constant, Sequence, Value, is_missing, literal
 from lintrain.pipeline.values.tensors import AxisSize
-from lintrain.pipeline.values.training import KerasRun
+from lintrain.pipeline.values.training import KerasRun, Pixels
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -127,6 +127,23 @@ def _is_shape_of(shape: Value | None, array: Value) -> bool:
             for axis, (item, size) in enumerate(zip(shape.items, sizes, strict=True))
         )
     )
+
+
+def other_size(run: KerasRun) -> tuple[Layer, Value, str] | None:
+    """The first layer, the images of every `fit` and their size, if the layer is made for images of another size."""
+    layers = _layers_of(run)
+    given = layers[0].arguments if layers else {}
+    shape = given.get(
+        "input_shape", given.get("shape", given.get("0") if layers and layers[0].path == "keras.Input" else None)
+    )
+    sizes = [literal(each) for each in shape.items] if isinstance(shape, Sequence) and shape.is_complete else []
+    fitted = [arguments["x"].value if "x" in arguments else None for _, arguments in run.fits]
+    sides = {each.side if isinstance(each, Pixels) else None for each in fitted}
+    side = sides.pop() if len(sides) == 1 else None
+    if side is None or not sizes or not all(isinstance(size, int) for size in sizes):
+        return None
+    is_same = sizes[:2] == [side, side] or sizes[1:] == [side, side]
+    return None if is_same or fitted[0] is None else (layers[0], fitted[0], f"{side} by {side}")
 
 
 def _begins_with_batch(layer: Layer) -> bool:

@@ -55,6 +55,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import keras_runs, keras_shapes, script_text
 from lintrain.pipeline.values.model import Layer
+from lintrain.pipeline.values.python import Value
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
 
@@ -87,6 +88,8 @@ class KerasInputRank(Rule):
                     subject="layer",
                 )
                 continue
+            if (other := keras_shapes.other_size(run)) is not None and (made := other[0].made or other[0].origin):
+                yield from self._report_size(pipeline, made, other[1], other[2], seen)
             steps = keras_shapes.steps_of(run)
             refused = next((each for each in steps if each.is_refused), None)
             if refused is None and (scores := _unflattened(run, steps)) is not None and scores not in seen:
@@ -112,6 +115,19 @@ class KerasInputRank(Rule):
                 f"`{refused.layer.name}` expects {refused.expected} axes, but gets {refused.given}",
                 related=related,
                 help=_remedy(refused),
+                subject="layer",
+            )
+
+    def _report_size(
+        self, pipeline: Pipeline, made: Location, images: Value, size: str, seen: set[Location]
+    ) -> Iterator[Finding[None]]:
+        if made not in seen and not script_text.mentions(pipeline, CHANNELS_IN_FRONT):
+            seen.add(made)
+            yield self.finding(
+                made,
+                f"this layer is made for another size: the images are {size}",
+                related=[Related(images.origin, "the images come from here", "images")] if images.origin else [],
+                help="give the shape of one image, or resize or reshape the images",
                 subject="layer",
             )
 

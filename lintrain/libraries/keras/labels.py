@@ -43,6 +43,9 @@ CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "re
 """The data sets of `keras.datasets` whose labels are numbers of classes."""
 
 
+SIDES = {"mnist": 28, "fashion_mnist": 28, "cifar10": 32, "cifar100": 32}
+"""The height and width of the images of a data set."""
+
 OF_TEXT = frozenset({"reuters", "imdb"})
 
 
@@ -74,21 +77,28 @@ def _load_data(call: Call) -> Value:
 
 
 def _pair(call: Call, count: int | None) -> Value:
-    is_text = call.path.split(".")[2] in OF_TEXT
-    inputs = Unknown(name="texts") if is_text else Pixels(origin=call.location)
+    name = call.path.split(".")[2]
+    inputs = Unknown(name="texts") if name in OF_TEXT else Pixels(side=SIDES.get(name), origin=call.location)
     return Sequence([inputs, KerasLabels(False, count, origin=call.location)], "tuple")
 
 
-@method(Pixels, "astype", "reshape", "copy")
+@method(Pixels, "astype", "copy")
 def _same_pixels(call: Call) -> Value:
     return call.receiver
+
+
+@method(Pixels, "reshape")
+def _reshaped_pixels(call: Call) -> Value:
+    known = call.receiver
+    return replace(known, side=None) if isinstance(known, Pixels) else known
 
 
 @subscript_of(Pixels)
 def _some_pixels(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`x[:100]` and `x[..., None]` are pixels, and one row of them is none of this form."""
-    is_part = isinstance(key, Slice | Sequence) or is_permutation(key)
-    return value if is_part else UNKNOWN
+    if isinstance(key, Sequence) and isinstance(value, Pixels):
+        return replace(value, side=None)
+    return value if isinstance(key, Slice) or is_permutation(key) else UNKNOWN
 
 
 @function("tensorflow.expand_dims", "tensorflow.cast")
@@ -107,7 +117,7 @@ def _change_some(reader: Reader, owner: Value, key: Value, value: Value, locatio
 @operated(Pixels)
 def _calculated(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
     """Any arithmetic with pixels counts as scaling."""
-    return Pixels(True, origin=location) if isinstance(left, Pixels) else None
+    return Pixels(True, left.side, origin=location) if isinstance(left, Pixels) else None
 
 
 @method(KerasLabels, "astype", "reshape", "squeeze", "flatten", "ravel", "copy", "toarray", "todense", "to_numpy")

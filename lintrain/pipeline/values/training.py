@@ -216,9 +216,10 @@ class KerasLabels(Value):
 
 @dataclass(eq=False, slots=True)
 class Pixels(Value):
-    """Images as numbers, from 0 to 255 unless they were scaled."""
+    """Images as numbers, from 0 to 255 unless they were scaled; `side` is their height and width, where it is known."""
 
     is_scaled: bool = False
+    side: int | None = None
 
 
 @dataclass(eq=False, slots=True)
