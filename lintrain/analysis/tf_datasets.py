@@ -237,7 +237,7 @@ def ended_generators(source: Source) -> Iterator[tuple[Location, Location]]:
 
 
 def _takes_all_rows(keywords: dict[str | None, ast.expr]) -> bool:
-    """Whether an epoch has all batches of the rows, as far as `fit` is told."""
+    """Whether an epoch has all batches of the rows, as far as the arguments of `fit` say."""
     steps = keywords.get("steps_per_epoch", keywords.get("samples_per_epoch"))
     code = ast.unparse(steps) if steps is not None else ""
     return steps is None or (_tells_size(code) and not PARTS_OF_RUN.search(code))

@@ -39,7 +39,7 @@ The generator counts the epochs itself, or each epoch gets a part of its batches
 
 ## Fix
 
-None: with `while True` around the loop, `fit` needs to be told how many batches an epoch has.
+None: with `while True` around the loop, `fit` needs the number of batches of an epoch.
 
 ## References
 
