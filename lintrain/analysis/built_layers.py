@@ -5,7 +5,7 @@ belong, and layers that are built several times.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.script_text import imports_of
 from lintrain.model.location import Location
@@ -98,13 +98,21 @@ def _fills_plain_container(node: ast.AST) -> bool:
 
 
 def may_build_from_tensors(source: Source) -> bool:
-    """Whether a file builds such a layer with a positional argument, or a loss with two."""
-    nodes = (node for node in source.nodes_of(ast.Call) if node.args)
-    named = ((last_name(node.func), node) for node in nodes)
-    return any(
-        name in WITHOUT_SETTINGS | WITH_SETTINGS or (name.endswith("Loss") and len(node.args) > 1)
-        for name, node in named
-    )
+    """Whether a file builds such a layer and does not call it at once, or builds a loss with a target."""
+    passes = [node for node in source.nodes_of(ast.FunctionDef) if node.name == "forward"]
+    nodes = [node for node in source.nodes_of(ast.Call) if node.args]
+    called = {id(node.func) for node in source.nodes_of(ast.Call)}
+    return any(_may_get_tensors(node, passes) for node in nodes if id(node) not in called)
+
+
+def _may_get_tensors(node: ast.Call, passes: Sequence[ast.FunctionDef]) -> bool:
+    name = last_name(node.func)
+    if name in WITHOUT_SETTINGS:
+        return len(node.args) == 1 and not isinstance(node.args[0], ast.Starred)
+    if name in WITH_SETTINGS:
+        is_tensor = isinstance(node.args[0], ast.Name | ast.Call | ast.BinOp)
+        return is_tensor and any(each.lineno <= node.lineno <= (each.end_lineno or 0) for each in passes)
+    return _is_loss_of_tensors(name, node)
 
 
 def last_name(node: ast.expr) -> str:
@@ -118,7 +126,7 @@ def unapplied(pipeline: Pipeline) -> Iterator[Unapplied]:
     for call, node in own_calls(pipeline, "torch.nn."):
         name = call.path.rpartition(".")[2]
         is_layer = _is_layer_of_tensors(pipeline, name, node)
-        if (is_layer or _is_loss_of_tensors(pipeline, name, node)) and not _is_called(source, node):
+        if (is_layer or _is_loss_of_tensors(name, node)) and not _is_called(source, node):
             given = ", ".join(source.code(source.location(each)) for each in node.args)
             yield Unapplied(name, call.location, source.code(source.location(node.func)), given, not is_layer)
 
@@ -252,7 +260,7 @@ def _is_layer_of_tensors(pipeline: Pipeline, name: str, node: ast.Call) -> bool:
     return name in WITH_SETTINGS and _is_tensor(node.args[0], _tensors_of(pipeline, node))
 
 
-def _is_loss_of_tensors(pipeline: Pipeline, name: str, node: ast.Call) -> bool:
+def _is_loss_of_tensors(name: str, node: ast.Call) -> bool:
     """Whether a loss is built with two values of which the second has the name of a target."""
     if not name.endswith("Loss") or len(node.args) < 2 or node.keywords:
         return False

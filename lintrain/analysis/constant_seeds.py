@@ -30,6 +30,9 @@ BUILDS = lazy_pattern(
 )
 """Methods and functions of code that trains another network in each round, which then starts alike on purpose."""
 
+SETS_SEED = lazy_pattern(r"\bmanual_seed\(|\brandom\.seed\(")
+"""What every file with such a seed contains."""
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Loop = ast.For | ast.While
 
@@ -43,17 +46,14 @@ class RepeatedSeed:
     repeats: Location
 
 
-def may_repeat_seed(source: Source) -> bool:
-    """Whether a file seeds a generator."""
-    return source.contains(r"\bmanual_seed\(|\brandom\.seed\(")
-
-
 def repeated_seeds(source: Source) -> list[RepeatedSeed]:
     """The seeds of a file that are constants and are set in each round of a training, or for each row."""
     return source.cached(_repeated_seeds)
 
 
 def _repeated_seeds(source: Source) -> list[RepeatedSeed]:
+    if not SETS_SEED.search(source.text):
+        return []
     found = [*_in_loops(source), *_in_functions(source), *_for_rows(source)]
     return list({each.location: each for each in found}.values())
 

@@ -75,7 +75,7 @@ class RepeatedSeed(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.cached(constant_seeds.may_repeat_seed)
+        return bool(constant_seeds.repeated_seeds(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for found in constant_seeds.repeated_seeds(pipeline.source):

@@ -65,7 +65,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import expressions, script_text
 from lintrain.analysis.expressions import Expression, Kind
-from lintrain.rule import Finding, Level, Pipeline, Rule
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets
 
 OF_KERAS = frozenset({"keras.Sequential", "keras.models.Sequential"})
 NO_LAYERS = frozenset({"Input", "OrderedDict", "Sequential"})
@@ -81,6 +81,11 @@ class SequentialArguments(Rule):
     keywords = "Sequential"
     needs_training = False
     judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        is_keras = "keras" in source.text
+        calls = (each for each in expressions.calls_in_file(source) if each.called_name == "Sequential")
+        return any(_gives_list(each) or (is_keras and _gives_layers(each)) for each in calls)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for call in pipeline.calls:
