@@ -12,7 +12,7 @@ from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Absent, literal, text_of
 from lintrain.pipeline.values.training import LossCall
 from lintrain.source.bounds import Nesting
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -130,9 +130,9 @@ def additions_in(loop: ast.For) -> list[tuple[ast.AugAssign | ast.Assign, str]]:
     for node in walk(loop):
         match node:
             case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=ast.Add()):
-                found.append((node, ast.unparse(target)))
+                found.append((node, unparse(target)))
             case ast.Assign(targets=[ast.Name() as target], value=ast.BinOp(left=left, op=ast.Add())) if (
-                ast.unparse(left) == target.id
+                unparse(left) == target.id
             ):
                 found.append((node, target.id))
             case _:

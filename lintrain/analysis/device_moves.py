@@ -48,8 +48,11 @@ class Apart:
 
 def apart(pipeline: Pipeline) -> Iterator[Apart]:
     """The forward passes of a training in which only the network, or only the batch, was moved."""
-    if not pipeline.source.contains(MOVED) or mentions(pipeline, MOVES_OTHERWISE):
-        return
+    if pipeline.source.contains(MOVED):
+        yield from (each for each in _apart(pipeline) if not mentions(pipeline, MOVES_OTHERWISE))
+
+
+def _apart(pipeline: Pipeline) -> Iterator[Apart]:
     for event in pipeline.acts(Act.FORWARD):
         module = event.subject
         if not isinstance(module, Module | Instance) or not event.loops or not has_parameters(module):

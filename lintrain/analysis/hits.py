@@ -11,7 +11,7 @@ from lintrain.analysis.script_text import mentions
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -47,7 +47,7 @@ def over_batches(pipeline: Pipeline) -> Iterator[Hits]:
         return
     for loop, loader in source.cached(loops_over_loaders):
         scope, added = blocks.scope_of(pipeline, source.location(loop)), dict[str, ast.stmt]()
-        for statement, total in additions_in(loop):
+        for statement, total in source.once(additions_in, loop):
             if _is_hits(_added(statement), loop):
                 added[total] = statement
         if not added or has_single_rows(pipeline, source.location(loop)):
@@ -126,7 +126,7 @@ def _returned_early(source: Source, loop: ast.For) -> Iterator[Overwritten]:
     """A `return` that ends the body of the loop, of what the loop adds up."""
     *_, last = _plain_statements(loop)
     if isinstance(last, ast.Return) and last.value is not None:
-        sums = {total: each for each, total in additions_in(loop)}
+        sums = {total: each for each, total in source.once(additions_in, loop)}
         read = [total for total in sums if total in _names(last.value)]
         if read:
             yield Overwritten(source.location(last), read[0], source.location(sums[read[0]]), is_left=True)
@@ -136,7 +136,7 @@ def _set_again(source: Source, scope: ast.AST, loop: ast.For) -> Iterator[Overwr
     for statement in _plain_statements(loop):
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float())):
-                is_count = any(total == name for _, total in additions_in(loop))
+                is_count = any(total == name for _, total in source.once(additions_in, loop))
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_score(value, loop):
                 is_count = False
             case _:
@@ -376,7 +376,7 @@ def _plain_divisions(scope: ast.AST) -> list[tuple[ast.BinOp, str, str]]:
     for node in operations:
         name = _only_name(node.left) if isinstance(node.op, ast.Div) and id(node) not in scaled else ""
         if name:
-            found.append((node, name, ast.unparse(same_number(node.right))))
+            found.append((node, name, unparse(same_number(node.right))))
     return found
 
 

@@ -147,7 +147,6 @@ class UnreadResult:
 
 def unread_results(source: Source) -> Iterator[UnreadResult]:
     """The results of methods of a batch that a training loop binds to names that no code reads."""
-    reads = {node.id for node in source.nodes_of(ast.Name) if isinstance(node.ctx, ast.Load)}
     for loop in source.nodes_of(ast.For):
         batch = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
         for node in own_nodes(loop) if _trains(loop) else ():
@@ -155,10 +154,19 @@ def unread_results(source: Source) -> Iterator[UnreadResult]:
                 case ast.Assign(
                     targets=[ast.Name(id=name)],
                     value=ast.Call(func=ast.Attribute(value=ast.Name(id=given), attr=method)),
-                ) if given in batch and name not in reads and name != "_" and _is_read_after(loop, given, node.lineno):
+                ) if (
+                    given in batch
+                    and name != "_"
+                    and _is_read_after(loop, given, node.lineno)
+                    and not _is_read(source, name)
+                ):
                     yield UnreadResult(source.location(node), name, given, method)
                 case _:
                     pass
+
+
+def _is_read(source: Source, name: str) -> bool:
+    return any(node.id == name and isinstance(node.ctx, ast.Load) for node in source.nodes_of(ast.Name))
 
 
 def _trains(loop: ast.AST) -> bool:

@@ -344,7 +344,7 @@ class _Bindings:
     def before(self, name: ast.Name) -> Bound | None:
         """What a name was given before the statement that it is in; None if nothing in its function binds it."""
         blocks = self.source.cached(origins.blocks_of)
-        current: ast.AST | None = self.source.cached(origins.owners).get(name)
+        current: ast.AST | None = origins.owner_of(self.source, name)
         while isinstance(current, ast.stmt) and current in blocks:
             block, parent = blocks[current]
             for each in reversed(block[: block.index(current)]):

@@ -8,6 +8,7 @@ script does with its arguments is not followed here; the reader's values show th
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
@@ -73,7 +74,7 @@ def origins(source: Source, expression: ast.expr, follows: Follows = _always) ->
         return
     yield Origin(expression)
     search = _Search(follows, _names_in(expression))
-    for statement in _before(source, source.cached(owners).get(expression)):
+    for statement in _before(source, owner_of(source, expression)):
         # Most statements bind no wanted name: a long script asks this of each pair of its statements.
         if search.wanted.isdisjoint(source.once(_bound_names, statement)):
             continue
@@ -118,29 +119,27 @@ def _calls(source: Source) -> dict[Location, ast.Call]:
     return {source.location(call): call for call in source.nodes_of(ast.Call)}
 
 
-def owners(source: Source) -> dict[ast.expr, ast.stmt]:
-    """The innermost statement around each expression."""
-    found: dict[ast.expr, ast.stmt] = {}
-    for statement in (node for node in source.nodes if isinstance(node, ast.stmt)):
-        for part in _own_parts(statement):
-            found.update({each: statement for each in walk(part) if isinstance(each, ast.expr)})
-    return found
+def owner_of(source: Source, expression: ast.expr) -> ast.stmt | None:
+    """The innermost statement around an expression; None for an expression that is not of this file."""
+    starts, statements = source.cached(_by_start)
+    end = expression.end_lineno, expression.end_col_offset
+    for at in range(bisect_right(starts, (expression.lineno, expression.col_offset)) - 1, -1, -1):
+        statement = statements[at]
+        if (statement.end_lineno, statement.end_col_offset) >= end:
+            return statement if any(each is expression for each in walk(statement)) else None
+    return None
+
+
+def _by_start(source: Source) -> tuple[list[tuple[int, int]], list[ast.stmt]]:
+    """The statements of a file in the order of the code, and where each starts."""
+    found = [node for node in source.nodes if isinstance(node, ast.stmt)]
+    found.sort(key=lambda node: (node.lineno, node.col_offset))
+    return [(node.lineno, node.col_offset) for node in found], found
 
 
 def _bound_names(statement: ast.stmt) -> frozenset[str]:
     """The names that a statement binds, in its blocks too."""
     return frozenset(_stored(statement))
-
-
-def _own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The parts of a statement that are no statements of a block in it."""
-    for name, value in ast.iter_fields(statement):
-        parts = [value] if name in BLOCKS else _as_list(value)
-        yield from (part for part in parts if isinstance(part, ast.AST) and not isinstance(part, ast.stmt))
-
-
-def _as_list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
 def blocks_of(source: Source) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:

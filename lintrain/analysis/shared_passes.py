@@ -15,7 +15,7 @@ from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer, Tensor
 from lintrain.source.bounds import Nesting
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -63,21 +63,25 @@ RETAINS = lazy_pattern(r"retain_(?:graph|variables)")
 
 def shared_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event, Event]]:
     """Two backward calls through one forward pass, of which the first frees its graph: the pass, and both calls."""
-    earlier: list[tuple[Event, dict[int, Event]]] = []
-    for backward in _first_backwards(pipeline):
-        if pipeline.source_of(backward.location) is not pipeline.source:
-            continue
-        around = backward.loops[-1] if backward.loops else None
-        inside = pipeline.acts(Act.FORWARD) if around is None else pipeline.events_in(around)
-        forwards = {each.location: each for each in inside if each.act is Act.FORWARD and _is_before(each, backward)}
-        through = {each.order: each for each in passes_behind(pipeline, backward, forwards)}
-        for first, freed in earlier:
+    firsts = _first_backwards(pipeline)
+    own = [each for each in firsts if pipeline.source_of(each.location) is pipeline.source]
+    for number, backward in enumerate(own):
+        # Most backward calls have none before them in the same run of the same statements.
+        for first in [each for each in own[:number] if _is_before(each, backward)]:
+            through, freed = (pipeline.cached(_passes_of, each) for each in (backward, first))
             both = [freed[order] for order in freed.keys() & through.keys()]
             keeps = RETAINS.search(pipeline.code(first.location)) or first.location == backward.location
-            if both and not keeps and _is_before(first, backward):
+            if both and not keeps:
                 yield both[0], first, backward
                 break
-        earlier.append((backward, through))
+
+
+def _passes_of(pipeline: Pipeline, backward: Event) -> dict[int, Event]:
+    """The forward passes that a backward call certainly goes through, by their order."""
+    around = backward.loops[-1] if backward.loops else None
+    inside = pipeline.acts(Act.FORWARD) if around is None else pipeline.events_in(around)
+    forwards = {each.location: each for each in inside if each.act is Act.FORWARD and _is_before(each, backward)}
+    return {each.order: each for each in passes_behind(pipeline, backward, forwards)}
 
 
 def _is_before(event: Event, backward: Event) -> bool:
@@ -108,7 +112,7 @@ def passes_behind(pipeline: Pipeline, backward: Event, forwards: Mapping[Locatio
 
 def stays_on_graph(expression: ast.expr) -> bool:
     """Whether what an expression is computed from may get gradients through it."""
-    return LEAVES_GRAPH.search(ast.unparse(expression)) is None
+    return LEAVES_GRAPH.search(unparse(expression)) is None
 
 
 LEAVES_GRAPH = lazy_pattern(r"detach|\.data\b|\.item\(|no_grad|deepcopy|\.numpy\(|\.tolist\(|argmax")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from lintrain.model.location import Location
 from lintrain.source.newer_grammar import NewerGrammarError
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import ASKED, AT, walk
 from lintrain.source.parsing import tree_of
 from lintrain.source.pasted import is_pasted
 from lintrain.startup.lazy_dataclass import dataclass
@@ -72,11 +72,8 @@ class Source:
     text: str
     notebook: Notebook | None = None
     writing: Writing = Writing()
-    answers: dict[tuple[object, ast.AST | None], object] = field(
-        init=False, default_factory=dict[tuple[object, ast.AST | None], object]
-    )
-    """Answers about the syntax of nodes, by question and node; for the whole file by None."""
-    _locations: dict[ast.AST, Location] = field(init=False, default_factory=dict[ast.AST, Location], repr=False)
+    answers: dict[object, object] = field(init=False, default_factory=dict[object, object])
+    """Answers about the whole file, by question."""
 
     def __reduce__(self) -> tuple[type[Source], tuple[object, ...]]:
         """What is sent to another process: the text, and nothing that can be derived from it."""
@@ -146,32 +143,29 @@ class Source:
 
     def contains(self, pattern: str | re.Pattern[str]) -> bool:
         """Whether a regular expression finds something in the text."""
-        key = (pattern, None)
-        if key not in self.answers:
+        if pattern not in self.answers:
             found = re.search(pattern, self.text) if isinstance(pattern, str) else pattern.search(self.text)
-            self.answers[key] = found is not None
-        return self.answers[key] is True
+            self.answers[pattern] = found is not None
+        return self.answers[pattern] is True
 
     def cached(self, question: Callable[[Source], Answer]) -> Answer:
         """The answer to a question about the whole file, computed once while its tree is kept."""
-        key = (question, None)
-        if key not in self.answers:
-            self.answers[key] = question(self)
-        return self.answers[key]  # type: ignore[return-value] # the answer that was stored for this question
+        if question not in self.answers:
+            self.answers[question] = question(self)
+        return self.answers[question]  # type: ignore[return-value] # the answer that was stored for this question
 
     def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
-        """The answer to a question about the syntax of a node, computed once while the tree is kept."""
-        key = (question, node)
-        if key not in self.answers:
-            self.answers[key] = question(node)
-        return self.answers[key]  # type: ignore[return-value] # the answer that was stored for this question
+        """The answer to a question about the syntax of a node and what is below it, computed once while it is kept."""
+        answers: dict[object, Answer] = node.__dict__.setdefault(ASKED, {})
+        if question not in answers:
+            answers[question] = question(node)
+        return answers[question]
 
     def forget_tree(self) -> None:
         """Free everything that is derived from the text; it is computed again on request."""
         for made in ("tree", "_read", "nodes", "_by_kind", "lines"):
             self.__dict__.pop(made, None)
         self.answers.clear()
-        self._locations.clear()
 
     def without_tree(self) -> Source:
         """The same source with nothing derived from its text: to be stored while others may still use the tree."""
@@ -193,9 +187,9 @@ class Source:
 
     def location(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.ExceptHandler) -> Location:
         """The location of a node; the parser counts UTF-8 bytes, a location counts characters."""
-        known = self._locations.get(node)
+        known: Location | None = node.__dict__.get(AT)
         if known is None:
-            known = self._locations[node] = self._location(node)
+            known = node.__dict__[AT] = self._location(node)
         return known
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Classes of attrs without generated methods to compare and to show them, which nobody calls while a server starts.
+"""Classes of attrs without generated methods to compare and to show them: a server that starts does neither.
 
 lsprotocol defines 550 classes, and attrs compiles both methods for each: 95 ms of the 290 that a server takes for its
 imports. Two functions do the same for all of them.
@@ -44,10 +44,7 @@ def _values(one: Any) -> dict[str, Any]:  # Any: an object of such a class
 
 
 def _equals(self: object, other: object) -> bool:
-    if other.__class__ is not self.__class__:
-        return NotImplemented
-    is_same: bool = _values(self) == _values(other)
-    return is_same
+    return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
 
 
 def _shown(self: object) -> str:

@@ -115,19 +115,18 @@ class AliasedWeights(Rule[Claim]):
         return kept_weights.may_keep(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if script_text.mentions(pipeline, SHARDED):
+        shared = [*first_weights.shared(pipeline.source), *first_weights.shared_layers(pipeline.source)]
+        aliases = [*kept_weights.aliased(pipeline), *kept_weights.kept_by_name(pipeline)]
+        if not (shared or aliases) or script_text.mentions(pipeline, SHARDED):
             return
-        for location, code in (
-            *first_weights.shared(pipeline.source),
-            *first_weights.shared_layers(pipeline.source),
-        ):
+        for location, code in shared:
             yield self.finding(
                 location,
                 f"`{code}` is no copy: both networks have the same weights from here on",
                 help=f"copy the numbers: `{code}.clone()`",
                 claim=Claim(code if code.endswith(".data") else f"{code}.data"),
             )
-        for alias in (*kept_weights.aliased(pipeline), *kept_weights.kept_by_name(pipeline)):
+        for alias in aliases:
             kept = "the model" if alias.is_model else _kept(alias.code)
             shown = f"`{alias.name}`" if len(alias.name) <= 30 else "this"
             yield self.finding(

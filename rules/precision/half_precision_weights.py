@@ -134,10 +134,10 @@ class HalfPrecisionWeights(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for training in tuning.trainings(pipeline):
             model = training.model
-            if not isinstance(model, Model) or not tuning.is_tuned_whole(pipeline, training) or _is_sharded(pipeline):
+            if not isinstance(model, Model) or not tuning.is_tuned_whole(pipeline, training):
                 continue
             kept = tuning.weights_format(pipeline, training) or _saved_format(pipeline, model)
-            if kept is None or tuning.quantization_of(model) is not None:
+            if kept is None or _is_sharded(pipeline) or tuning.quantization_of(model) is not None:
                 continue
             rate = _rate(training)
             if kept.name == "bfloat16" and rate is not None and rate.value <= COARSE:
