@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ast
 import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from benchmarks.keystroke_project import script_text
+from lintrain.check.one_file import check_source
+from lintrain.knowledge.versions import TargetVersions
+from lintrain.rulebook import RuleFile, load_rules
 from lintrain.source.parsing import LatestTree, parse, tree_of
 from lintrain.source.source import Source
 
@@ -138,3 +143,33 @@ def test_the_tree_of_another_file_is_its_own(tmp_path: Path) -> None:
     assert Source("a.py", "x = 1\n").tree.body[0] is not tree.body[0]
     with latest.serving("b.py"):
         assert latest.tree is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_findings_with_kept_statements_are_those_of_the_text_alone(seed: int) -> None:
+    chance, rules, latest = random.Random(seed), load_rules(), LatestTree()
+    lines = script_text().split("\n")[: 400 + 100 * seed]
+    for _ in range(12):
+        number = chance.randrange(len(lines))
+        before = lines[number]
+        lines[number] = chance.choice(EDITED)(before)
+        with latest.serving("train.py"):
+            kept = findings("\n".join(lines), rules)
+        assert kept == findings("\n".join(lines), rules)
+        lines[number] = chance.choice([before, lines[number]])
+
+
+EDITED: list[Callable[[str], str]] = [
+    lambda line: f"{line}  # typed",
+    lambda line: "",
+    lambda line: line.replace("loss", "total"),
+    lambda line: line.replace("1e-4", "5.0").replace("step()", "item()"),
+    lambda line: line.replace("=", "+=", 1),
+    lambda line: f"{line[: len(line) - len(line.lstrip())]}optimizer.zero_grad()",
+]
+
+
+def findings(text: str, rules: Sequence[RuleFile]) -> list[str]:
+    reading = check_source(Source("train.py", text), rules, TargetVersions)
+    assert not reading.crashes
+    return sorted(map(repr, reading.reported))
