@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import is_within, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -52,7 +52,8 @@ def read_of_moved(source: Source) -> Iterator[Moved]:
     if "requires_grad" not in source.text and "Parameter(" not in source.text:
         return
     functions = (*source.nodes_of(ast.FunctionDef), *source.nodes_of(ast.AsyncFunctionDef))
-    for scope in (source.tree, *functions):
+    lines = sorted(node.lineno for node in source.nodes_of(ast.Call) if _is_called(node, "backward"))
+    for scope in (source.tree, *(each for each in functions if is_within(lines, each))) if lines else ():
         nodes = sorted(_own_nodes(scope), key=lambda node: (node.lineno, node.col_offset))
         if any(_is_called(node, "backward") for node in nodes):
             yield from _reads(source, nodes)
@@ -185,8 +186,10 @@ def made_to_learn(source: Source) -> Iterator[tuple[Location, str]]:
     made = source.nodes_of(ast.Assign)
     for node in [*made, *source.nodes_of(ast.Expr)]:
         name = _made_to_learn(node)
-        before = [each for each in made if each.lineno < node.lineno and ast.unparse(each.targets[0]) == name]
-        if name is not None and LOSSES.search(name.lower()) and before and _is_computed(before[-1].value):
+        if name is None or not LOSSES.search(name.lower()):
+            continue
+        before = [each for each in made if each.lineno < node.lineno and unparse(each.targets[0]) == name]
+        if before and _is_computed(before[-1].value):
             yield source.location(node), name
 
 

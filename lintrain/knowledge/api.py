@@ -330,9 +330,14 @@ def _bits(locations: Sequence[int]) -> int:
     return sum(1 << location for location in set(locations))
 
 
-def _locations(package: str, target: Target) -> list[int]:
+def _locations(package: str, target: Target) -> Sequence[int]:
+    return _locations_of(package, target.versions)
+
+
+@cache
+def _locations_of(package: str, versions: tuple[Version, ...]) -> tuple[int, ...]:
     covered = tables.covered_versions(package)
-    return [covered.index(version) for version in target.versions if version in covered]
+    return tuple(covered.index(version) for version in versions if version in covered)
 
 
 def _all_items(name: str, targets: Targets) -> list[tuple[str, ...]] | None:
