@@ -12,7 +12,7 @@ from functools import cache
 
 from lintrain.analysis.removed_methods import may_use_removed_method
 from lintrain.knowledge import tables
-from lintrain.knowledge.api import State, gone_names, is_gone_name, keyword_state
+from lintrain.knowledge.api import State, has_gone, keyword_state
 from lintrain.knowledge.target import Targets
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imports
@@ -32,10 +32,10 @@ def may_use_removed_name(source: Source, targets: Targets) -> bool:
     for node in imports(source):
         if isinstance(node, ast.Import):
             whole.update(alias.name.partition(".")[0] for alias in node.names)
-        elif not node.level and any(is_gone_name(node.module or "", each.name, targets) for each in node.names):
+        elif not node.level and has_gone(node.module or "", {each.name for each in node.names}, targets):
             return True
-    gone = frozenset[str]().union(*(gone_names(module, targets) for module in whole))
-    return bool(gone) and any(node.attr in gone for node in source.nodes_of(ast.Attribute))
+    read = {node.attr for node in source.nodes_of(ast.Attribute)} if whole else set[str]()
+    return any(has_gone(module, read, targets) for module in whole)
 
 
 def may_pass_keyword(source: Source, targets: Targets, *states: State) -> bool:

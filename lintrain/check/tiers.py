@@ -22,7 +22,7 @@ LIBRARIES = lazy_pattern(
 )
 """A file that names none of these contains no training run that lintrain knows."""
 
-WORD = lazy_pattern(r"\w+")
+WORD = lazy_pattern(r"\w+", re.ASCII)
 
 IMPORTS = lazy_pattern(r"^[ \t]*(?:from|import)\s+[\w.]", re.MULTILINE)
 
@@ -83,7 +83,7 @@ class Words:
     """The words of a script and of the modules that were read for it, in which rules look for their keywords.
 
     Each keyword is looked for once, and one without dots or brackets among the words of the text, each written once:
-    with 260 keywords this takes 1 % of a check of trl, and 5 % in the whole texts.
+    for 260 keywords in 20 KB this takes 0.7 ms, and 1.7 ms in the text itself.
     """
 
     def __init__(self, sources: Iterable[Source]) -> None:

@@ -14,7 +14,7 @@ Keywords that calls still accept because of `**kwargs`, although no code reads t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -133,53 +133,27 @@ def module_state(module: str, targets: Targets) -> Known:
     return name_state(parent, name, targets) if parent else Known("unknown", module)
 
 
-def gone_names(module: str, targets: Targets) -> frozenset[str]:
-    """The names of a module for which `name_state` is `gone`."""
-    target = _target_of(module, targets)
-    missing = _missing_names(module, targets)
-    return missing | _gone_names(module, target.versions) if target is not None else missing
-
-
-def is_gone_name(module: str, name: str, targets: Targets) -> bool:
-    """Whether a name is among the `gone_names` of a module, without the other names: a module has hundreds."""
-    target = _target_of(module, targets)
-    return (target is not None and _is_gone(module, name, target.versions)) or name in _missing_names(module, targets)
-
-
-def _target_of(module: str, targets: Targets) -> Target | None:
-    package = _ALIAS.sub("lightning.pytorch", module).partition(".")[0]
-    return targets.get(package) if package in tables.COVERED_PACKAGES else None
-
-
-def _missing_names(module: str, targets: Targets) -> frozenset[str]:
-    """The names that an installed package was looked at for and does not have."""
+def has_gone(module: str, names: Set[str], targets: Targets) -> bool:
+    """Whether `name_state` is `gone` for one of these names of a module."""
     installed = getattr(targets, "installed", None)
     read = {path for path, each in installed.names.items() if each.kind == "missing"} if installed else set[str]()
-    return frozenset(path.rpartition(".")[2] for path in read if path.rpartition(".")[0] == module)
-
-
-@cache
-def _gone_names(module: str, versions: tuple[Version, ...]) -> frozenset[str]:
+    if any(path.rpartition(".")[0] == module and path.rpartition(".")[2] in names for path in read):
+        return True
     module = _ALIAS.sub("lightning.pytorch", module)
-    names = tables.lives_of(module.partition(".")[0], module)
-    return frozenset(name for name in names if _is_gone(module, name, versions))
+    package = module.partition(".")[0]
+    target = targets.get(package) if package in tables.COVERED_PACKAGES else None
+    known = tables.lives_of(package, module).keys() & names if target is not None else ()
+    return target is not None and any(_is_gone(module, name, target.versions) for name in known)
 
 
 @cache
 def _is_gone(module: str, name: str, versions: tuple[Version, ...]) -> bool:
-    module = _ALIAS.sub("lightning.pytorch", module)
     package = module.partition(".")[0]
-    targets = {package: Target(versions, "", "")}
     spans = tables.lives_of(package, module).get(name)
     # Most names live on: what one of the wanted versions has needs no closer look.
-    if spans is None or tables.among(spans) & _bits_of(package, versions):
+    if spans is None or tables.among(spans) & _bits(_locations_of(package, versions)):
         return False
-    return name_state(module, name, targets).state == "gone"
-
-
-@cache
-def _bits_of(package: str, versions: tuple[Version, ...]) -> int:
-    return _bits(_locations(package, Target(versions, "", "")))
+    return name_state(module, name, {package: Target(versions, "", "")}).state == "gone"
 
 
 def covered_names(module: str, targets: Targets) -> frozenset[str]:
