@@ -105,7 +105,7 @@ def _built_itself(source: Source, loss: ast.expr) -> ast.Call | None:
     values = [
         node.value
         for node in source.nodes_of(ast.Assign)
-        if node.lineno < loss.lineno and [ast.unparse(target) for target in node.targets] == [loss.id]
+        if node.lineno < loss.lineno and [getattr(target, "id", "") for target in node.targets] == [loss.id]
     ]
     call = values[-1] if values else None
     if not isinstance(call, ast.Call) or not call.args or isinstance(call.args[0], ast.Constant | ast.List):
