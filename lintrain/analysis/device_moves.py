@@ -141,7 +141,7 @@ def _device_values(source: Source) -> dict[str, str]:
 def _batch_moved(pipeline: Pipeline, event: Event) -> bool | None:
     """Whether the batch of a forward pass was moved to a GPU; None if that is not known."""
     source = pipeline.source_of(event.location)
-    call = next((node for node in source.nodes_of(ast.Call) if source.location(node) == event.location), None)
+    call = source.cached(_calls).get(event.location)
     if call is None or len(call.args) != 1 or call.keywords:
         return None
     given = call.args[0]
@@ -154,10 +154,14 @@ def _batch_moved(pipeline: Pipeline, event: Event) -> bool | None:
     return _name_moved(pipeline, source, event, given.id) if isinstance(given, ast.Name) else None
 
 
+def _calls(source: Source) -> dict[Location, ast.Call]:
+    return {source.location(node): node for node in reversed(source.nodes_of(ast.Call))}
+
+
 def _name_moved(pipeline: Pipeline, source: Source, event: Event, name: str) -> bool | None:
     loop = event.loops[-1]
     scope = blocks.scope_of(pipeline, event.location)
-    located = [node for node in walk(scope) if isinstance(node, ast.expr | ast.stmt)]
+    located = [node for node in walk(scope) if isinstance(node, ast.Assign | ast.Name)]
     inside = [node for node in located if loop.location.holds(source.location(node))]
     for node in inside:
         if isinstance(node, ast.Assign) and node.lineno <= event.location.line:
