@@ -157,6 +157,11 @@ class Expression:
         return tuple((self._part(key) if key else None, self._part(value)) for key, value in pairs)
 
     @property
+    def items(self) -> tuple[Expression, ...]:
+        """The items of a list or tuple that is written out; empty for anything else."""
+        return tuple(map(self._part, self._node.elts)) if isinstance(self._node, ast.List | ast.Tuple) else ()
+
+    @property
     def operator(self) -> str:
         """`-`, `*` or `/` of an operation with it; else empty."""
         return _OPERATORS.get(type(self._node.op), "") if isinstance(self._node, ast.BinOp) else ""

@@ -1,0 +1,104 @@
+"""The logarithm of a sigmoid or softmax is computed in two steps.
+
+A probability underflows to 0 for a score far enough from the others: from about -104 in float32, from -17 in float16.
+Its logarithm is then minus infinity, and the gradient NaN. `logsigmoid` and `log_softmax` compute the same number
+without an underflow.
+
+## Bad
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        margins = net(x)[:, 0] - net(x)[:, 1]
+        loss = -torch.log(torch.sigmoid(margins)).mean()  # <- unstable-log
+        loss.backward()
+        optimizer.step()
+
+A softmax under a name, and the probability of the other class:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        probabilities = F.softmax(net(x), dim=1)
+        entropy = -(probabilities * torch.log(probabilities)).sum(dim=1)  # <- unstable-log
+        other = (1 - net(x).sigmoid()).log()  # <- unstable-log
+        (entropy.mean() - other.mean()).backward()
+        optimizer.step()
+
+## Good
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        margins = net(x)[:, 0] - net(x)[:, 1]
+        loss = -F.logsigmoid(margins).mean()
+        loss.backward()
+        optimizer.step()
+
+and with a softmax:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        logs = F.log_softmax(net(x), dim=1)
+        entropy = -(logs.exp() * logs).sum(dim=1)
+        (entropy.mean() - F.logsigmoid(-net(x)).mean()).backward()
+        optimizer.step()
+
+## When it is fine
+
+The probability is kept away from zero, or changed before its logarithm:
+
+    for x, y in loader:
+        optimizer.zero_grad()
+        probabilities = F.softmax(net(x), dim=1)
+        kept = torch.log(probabilities + 1e-8) + torch.log(probabilities.clamp(min=1e-6))
+        mixed = torch.log(torch.sigmoid(net(x)).mean(dim=0))
+        (kept.mean() + mixed.mean()).backward()
+        optimizer.step()
+
+## Fix
+
+None: which axis the function normalizes may be written elsewhere.
+
+## References
+
+PyTorch documentation, `torch.nn.functional.logsigmoid` and `log_softmax`; the fix in `microsoft/DeepSpeedExamples`,
+commit 2316830467d5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import script_text, tensor_forms
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, lazy_pattern, one_per_location
+
+WRITTEN = lazy_pattern(r"\blog\(")
+
+
+class UnstableLog(Rule):
+    level = Level.WARNING
+    keywords = "sigmoid|softmax & log"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return source.contains(WRITTEN)
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if script_text.mentions(pipeline, r"\ballclose\(|assert_close"):
+            return  # compares two ways to compute the same number
+        yield from one_per_location(map(self._report, tensor_forms.logs_of_probabilities(pipeline.source)))
+
+    def _report(self, written: tensor_forms.WrittenLog) -> Finding:
+        stable = tensor_forms.STABLE[written.function]
+        of, better = (
+            (f"1 - {written.function}", f"F.{stable}(-x)")
+            if written.is_complement
+            else (
+                written.function,
+                f"F.{stable}(x)" if written.function == "sigmoid" else f"F.{stable}(x, dim=…)",
+            )
+        )
+        return self.finding(
+            written.location,
+            f"the log of `{of}` is infinite where the probability underflows to 0",
+            help=f"compute it in one step: `{better}`",
+        )
