@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.analysis import script_text
+from lintrain.analysis import expressions, script_text
 from lintrain.pipeline.values.python import Class
 from tests.support.loops import pipeline_of
 
@@ -60,8 +60,8 @@ def test_calls_in_a_method_are_those_without_a_condition_around_them() -> None:
     ],
 )
 def test_the_only_argument_of_a_call_has_no_name_or_this_one(code: str, argument: str | None) -> None:
-    assert script_text.only_argument_in(code, "config") == argument
+    assert expressions.only_argument_in(code, "config") == argument
 
 
 def test_keywords_are_those_of_all_calls_of_a_text() -> None:
-    assert script_text.keywords_in("rows.map(f, a=1)\n.filter(g(b=2), **c)") == {"a", "b"}
+    assert expressions.keywords_in("rows.map(f, a=1)\n.filter(g(b=2), **c)") == {"a", "b"}

@@ -40,10 +40,15 @@ UNIT_TEST = lazy_pattern(
 
 def evaluation_loop(pipeline: Pipeline, event: Event) -> Loop | None:
     """The innermost loop around an event, if it evaluates and nothing in it trains."""
-    loop = event.loops[-1] if event.loops else None
-    if loop is None or pipeline.cached(_trains, loop):
-        return None
-    return loop if _is_named_for_evaluation(loop, event) or _only_runs_model(pipeline, event, loop) else None
+    for loop in reversed(event.loops):
+        if pipeline.cached(_trains, loop):
+            return None
+        is_named_so = loop is event.loops[-1] and _is_named_for_evaluation(loop, event)
+        if is_named_so or _only_runs_model(pipeline, event, loop):
+            return loop
+        if not COUNTS.search(loop.header):  # `for flip in range(2)`, once for each batch
+            return None
+    return None
 
 
 def evaluates(pipeline: Pipeline, event: Event) -> bool:
@@ -136,14 +141,23 @@ def _only_runs_model(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
     if words & (SPECIAL_WORDS | TRAINING_WORDS) or not _is_over_rows(pipeline, loop):
         return False
     around = [event] if event.act is Act.FORWARD else training_loops.events_in(pipeline, loop)
-    passes = [each for each in around if each.act is Act.FORWARD and each.loops[-1] is loop]
+    passes = [each for each in around if each.act is Act.FORWARD and (each is event or each.loops[-1] is loop)]
     return any(_is_for_evaluation(pipeline, forward) for forward in passes)
 
 
 def _is_for_evaluation(pipeline: Pipeline, forward: Event) -> bool:
     runs_only = forward.without_grad or is_in_eval_mode(pipeline, forward)
-    is_ready = is_trained(pipeline, forward.subject) or is_loaded(pipeline, forward.subject)
+    is_ready = is_trained(pipeline, forward.subject) or is_loaded(pipeline, forward.subject) or _only_loads(pipeline)
     return runs_only and is_ready and not _is_learned_from(pipeline, forward)
+
+
+def _only_loads(pipeline: Pipeline) -> bool:
+    """Whether a script loads weights and trains nothing, so that all its passes are those of a trained model."""
+    is_trained_here = bool(pipeline.acts(Act.BACKWARD, Act.STEP, Act.TRAIN)) or pipeline.source.is_partial
+    return not is_trained_here and any(source.contains(LOADS_WEIGHTS) for source in pipeline.sources.values())
+
+
+LOADS_WEIGHTS = lazy_pattern(r"\.load_state_dict\(")
 
 
 def _is_over_rows(pipeline: Pipeline, loop: Loop) -> bool:

@@ -232,6 +232,28 @@ def _calls_by_location(source: Source) -> dict[Location, Expression]:
     return {each.location: each for each in reversed([*calls_in_file(source)])}
 
 
+def only_argument(pipeline: Pipeline, location: Location) -> str:
+    """The name that is the only argument of a call (`x` in `model(x)`), empty for other calls."""
+    call = parsed(f"({pipeline.code(location)})")
+    is_one = len(call.arguments) == 1 and not call.keywords and call.arguments[0].kind is Kind.NAME
+    return call.arguments[0].name if is_one else ""
+
+
+def only_argument_in(code: str, name: str) -> str | None:
+    """The code of the only argument of a call, if it is passed by position or by this name; None for other code."""
+    call = parsed(code)
+    if call.keywords.keys() - {name}:
+        return None
+    given = [*call.arguments, *call.keywords.values()]
+    return given[0].written_code if len(given) == 1 else None
+
+
+def keywords_in(code: str) -> frozenset[str]:
+    """The names of the keyword arguments of all calls in an expression, which may have several lines."""
+    names = (node.arg for node in ast.walk(parsing.expression_of(f"({code})")) if isinstance(node, ast.keyword))
+    return frozenset(name for name in names if name is not None)
+
+
 def calls_in_file(source: Source) -> Iterator[Expression]:
     """All calls of a file."""
     return (Expression(source, node) for node in source.nodes_of(ast.Call))

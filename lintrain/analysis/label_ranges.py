@@ -1,15 +1,18 @@
-"""The class numbers that the labels of a loss have, where the code that makes them says it."""
+"""The numbers that the labels of a loss have, where the code that makes them says it: classes, and ignored rows."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import expressions
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Tensor
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import own_nodes, walk
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 CLASSES = {
     "MNIST": 10, "FashionMNIST": 10, "KMNIST": 10, "QMNIST": 10, "CIFAR10": 10, "CIFAR100": 100, "SVHN": 10,
@@ -91,3 +94,73 @@ def _number(node: ast.AST) -> int | None:
             return -value
         case _:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedLabels:
+    """Labels that are a copy of the token ids, of which some are set to a number: where, the name, and the number."""
+
+    location: Location
+    name: str
+    number: int
+
+
+LABEL_NAME = lazy_pattern(r"(?:^|_)(?:labels?|targets?)$")
+COPIES = lazy_pattern(r"^[\w.\[\]'\"]+\.clone\(\)$|^(?:copy\.)?(?:deep)?copy\(|^np\.copy\(|^[\w.\[\]'\"]+\.copy\(\)$")
+
+
+def masked_labels(source: Source) -> Iterator[MaskedLabels]:
+    """The last numbers that functions write into copies of token ids under a mask: 0, or a negative one but -100."""
+    for function in source.nodes_of(ast.FunctionDef):
+        nodes = own_nodes(function)
+        for name in _copied_names(nodes):
+            writes = [each for each in map(_write_under_mask, nodes) if each is not None and each[1] == name]
+            if not writes or any(number == DEFAULT_IGNORED for _, _, number in writes):
+                continue
+            node, _, number = max(writes, key=lambda each: each[0].lineno)
+            is_row = _returns_row(nodes, name)
+            if is_row or number < 0:
+                yield MaskedLabels(source.location(node), name, number)
+
+
+def _copied_names(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """The names of labels that a function binds to a copy of something else."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value):
+                if LABEL_NAME.search(name) and COPIES.search(ast.unparse(value)):
+                    yield name
+            case _:
+                pass
+
+
+def _write_under_mask(node: ast.AST) -> tuple[ast.Assign, str, int] | None:
+    """`labels[~mask] = 0`: the assignment, the name, and a whole number that is no label by itself."""
+    match node:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=index)], value=value):
+            number = _whole_number(value)
+            is_mask = isinstance(index, ast.UnaryOp | ast.Name | ast.Compare)
+            return (node, name, number) if number is not None and number <= 0 and is_mask else None
+        case _:
+            return None
+
+
+def _whole_number(node: ast.expr) -> int | None:
+    match node:
+        case ast.Constant(value=int(number)) if not isinstance(node.value, bool):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
+            return -number
+        case _:
+            return None
+
+
+def _returns_row(nodes: Sequence[ast.AST], name: str) -> bool:
+    """Whether a function returns a row for a language model: a dictionary with token ids and these labels."""
+    return any(
+        isinstance(node, ast.Return)
+        and isinstance(node.value, ast.Dict)
+        and {"input_ids", "labels"} <= {each.value for each in node.value.keys if isinstance(each, ast.Constant)}
+        and name in ast.unparse(node.value)
+        for node in nodes
+    )

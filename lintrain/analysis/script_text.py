@@ -12,15 +12,15 @@ import re
 from collections.abc import Container, Iterator, Sequence
 
 from lintrain.analysis import trainer_methods
-from lintrain.analysis.expressions import Expression, calls_in_file, parsed
+from lintrain.analysis.expressions import Expression, calls_in_file
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Class, Function
 from lintrain.source import fragments
 from lintrain.source.nodes import unparse, walk
-from lintrain.source.parsing import expression_of
 from lintrain.source.source import Node, Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 NETWORKS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 LAUNCHERS = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning_fabric.Fabric"})
@@ -368,23 +368,8 @@ def named_results(source: Source) -> Iterator[tuple[Expression, str]]:
                 pass
 
 
-def only_argument_in(code: str, name: str) -> str | None:
-    """The code of the only argument of a call, if it is passed by position or by this name; None for other code."""
-    call = parsed(code)
-    if call.keywords.keys() - {name}:
-        return None
-    given = [*call.arguments, *call.keywords.values()]
-    return given[0].written_code if len(given) == 1 else None
-
-
-def keywords_in(code: str) -> frozenset[str]:
-    """The names of the keyword arguments of all calls in an expression, which may have several lines."""
-    names = (node.arg for node in walk(expression_of(f"({code})")) if isinstance(node, ast.keyword))
-    return frozenset(name for name in names if name is not None)
-
-
 def networks_of(source: Source) -> list[ast.ClassDef]:
-    """The classes of a file that are networks of torch, by their bases."""
+    """The classes of a file that are networks of torch, by their bases, or by how they begin and what they define."""
     return source.cached(_networks_of)
 
 
@@ -392,7 +377,24 @@ def _networks_of(source: Source) -> list[ast.ClassDef]:
     names = set(NETWORKS)
     networks: list[ast.ClassDef] = []
     for node in source.nodes_of(ast.ClassDef):
-        if any(name in names or name.endswith(".nn.Module") for name in map(ast.unparse, node.bases)):
+        bases = [*map(ast.unparse, node.bases)]
+        is_network = any(name in names or name.endswith(".nn.Module") for name in bases)
+        if is_network or _is_written_as_network(node):
             names.add(node.name)
             networks.append(node)
     return networks
+
+
+def _is_written_as_network(node: ast.ClassDef) -> bool:
+    """Whether a class of an unknown base, such as `BaseModel`, begins like a network and defines `forward`."""
+    methods = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+    if not node.bases or "forward" not in methods or "__init__" not in methods:
+        return False
+    is_method = [each.arg for each in methods["forward"].args.args[:1]] == ["self"]
+    begins = any(BEGINS.search(ast.unparse(each)) for each in methods["__init__"].body[:3])
+    return is_method and begins and OF_NETWORKS.search(" ".join(map(ast.unparse, node.bases))) is not None
+
+
+BEGINS = lazy_pattern(r"^super\([^)]*\)\.__init__\(")
+OF_NETWORKS = lazy_pattern(r"(Model|Module|Net|Network|Encoder|Decoder|Layer|Block|Backbone)$")
+"""The names of base classes that are networks, in some other file."""

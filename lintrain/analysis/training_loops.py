@@ -20,7 +20,7 @@ from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
-from lintrain.source import nodes, parsing
+from lintrain.source import nodes
 from lintrain.source.fragments import meanings, packages_meant
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -72,6 +72,9 @@ LOGS_PROGRESS = lazy_pattern(
 
 OF_SCHEDULES = lazy_pattern(r"(^|[._])((lr_?)?sched\w*|ema|ema_\w+|\w+_ema)(\[.*\])?\.\w+$", re.IGNORECASE)
 """Methods of a schedule, which changes nothing but rates, and of an average of weights, which has a copy of them."""
+
+READS_RATE = lazy_pattern(r"\.(get_lr|get_last_lr|state_dict)$")
+OWN_OPTIMIZER = lazy_pattern(r"(Adam|SGD|Adagrad|RMSprop|Adafactor|Lamb|LARS|Lion)W?$", re.IGNORECASE)
 
 COMPARES_OUTPUTS = lazy_pattern(r"(^|[._])(evaluator|scorer|bleu|rouge)\w*(\[.*\])?\.\w+$", re.IGNORECASE)
 """Methods of what compares predictions with references: they run the model only if they were given it."""
@@ -228,7 +231,8 @@ def index_of(events: Sequence[Event], event: Event) -> int:
 def is_certain_step(event: Event) -> bool:
     """Whether a step belongs to an optimizer of torch, or to something with the name of one."""
     if isinstance(event.subject, Optimizer):
-        return event.subject.path.startswith(("torch.", "transformers."))
+        path = event.subject.path
+        return path.startswith(("torch.", "transformers.")) or OWN_OPTIMIZER.search(path) is not None
     named = event.details.get("named")
     return isinstance(event.subject, Unknown) and isinstance(named, Constant) and named.value is True
 
@@ -246,15 +250,6 @@ def callee_text(pipeline: Pipeline, event: Event) -> str:
     return callee if all(part.isidentifier() for part in callee.split(".")) else ""
 
 
-def only_argument(pipeline: Pipeline, event: Event) -> str:
-    """The name that is the only argument of a call (`x` in `model(x)`), empty for other calls."""
-    match parsing.expression_of(f"({pipeline.code(event.location)})"):
-        case ast.Call(args=[ast.Name(id=name)], keywords=[]):
-            return name
-        case _:
-            return ""
-
-
 def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     """Whether an event is a call of unknown code that may change the mode or the gradients of a value."""
     if event.act is not Act.ESCAPE:
@@ -262,10 +257,10 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     callee = pipeline.code(event.location).partition("(")[0]
     if SAVES.search(callee) and not PERHAPS_ABOUT_TRAINING.search(_last_name(callee)):
         return False
-    if OF_SCHEDULES.search(callee):
+    if OF_SCHEDULES.search(callee) or callee.startswith(("torch.cuda.", "torch.distributed.")):
         return False
     if isinstance(event.subject, Optimizer):
-        return True
+        return not READS_RATE.search(callee)
     if isinstance(event.subject, Instance) and not is_module(event.subject):
         return _may_reach(pipeline, event.subject, followed)
     if not isinstance(event.subject, Unknown):

@@ -100,10 +100,12 @@ def _period(reader: Reader, test: ast.expr, scope: Scope) -> tuple[Value, str]:
     return (dispatch.evaluate(reader, divisor, scope), ast.unparse(divisor)) if divisor else (UNKNOWN, "")
 
 
-def _divisor(test: ast.expr) -> ast.Name | ast.Attribute | ast.Constant | None:
+def _divisor(test: ast.expr) -> ast.expr | None:
     for node in walk(test):
         match node:
             case ast.BinOp(op=ast.Mod(), right=ast.Name() | ast.Attribute() | ast.Constant() as divisor):
+                return divisor
+            case ast.BinOp(op=ast.Mod(), right=ast.Subscript(value=ast.Name(), slice=ast.Constant()) as divisor):
                 return divisor
             case _:
                 pass

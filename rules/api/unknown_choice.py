@@ -39,8 +39,25 @@ from lintrain.knowledge import tables
 from lintrain.knowledge.trainers import TRAINING_ARGUMENTS, is_training_arguments
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.python import Sequence, literal
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, dataclass, fixes
+from lintrain.pipeline.values.python import Constant, Sequence, literal
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+    one_per_location,
+)
+
+LOSSES = lazy_pattern(r"(Loss|_loss|cross_entropy|cross_entropy_with_logits|kl_div)$")
+REDUCES_TO_NOTHING = lazy_pattern(r"\breduction\s*=\s*(None\b|[\"'])")
+REDUCTIONS = frozenset({"none", "mean", "sum", "batchmean", "elementwise_mean"})
 
 AXOLOTL = "axolotl.config"
 SCHEDULES_OF_AXOLOTL = ("one_cycle", "rex")
@@ -58,11 +75,17 @@ class Claim:
 class UnknownChoice(Rule[Claim]):
     level = Level.ERROR
     judges_configurations = True
-    keywords = "Arguments|Config"
+    keywords = "Arguments|Config|reduction"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return source.contains(REDUCES_TO_NOTHING)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         is_axolotl = any(call.path == AXOLOTL for call in pipeline.calls)
         seen = set[object]()
+        yield from one_per_location(filter(None, (self._of_loss(call) for call in pipeline.calls)))
         for call in pipeline.calls:
             if call.is_guarded or (is_axolotl and is_training_arguments(call.path)):
                 continue  # the names of axolotl's keys are others, and it adds schedules and optimizers of its own
@@ -74,6 +97,23 @@ class UnknownChoice(Rule[Claim]):
                         continue
                     seen.update([argument.location] if found else [])
                     yield from found
+
+    def _of_loss(self, call: LibraryCall) -> Finding[Claim] | None:
+        """The `reduction` of a loss of torch, which is a word even where nothing is reduced."""
+        argument = call.arguments.get("reduction")
+        is_loss = call.path.startswith(("torch.nn.", "torch.nn.functional.")) and LOSSES.search(call.path) is not None
+        if argument is None or not is_loss or call.is_guarded or not isinstance(argument.value, Constant):
+            return None
+        value = argument.value.value
+        if argument.value.may_differ or value in REDUCTIONS or not (value is None or isinstance(value, str)):
+            return None
+        return self.finding(
+            argument.location,
+            f"`reduction` has no choice `{value}`",
+            help='did you mean `"none"`?' if value is None else "choose one of `none`, `mean`, `sum`",
+            subject="reduction",
+            claim=Claim(str(value), "none" if value is None else ""),
+        )
 
     def _judge(
         self, call: LibraryCall, name: str, argument: Argument, choices: tuple[str | int, ...]

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import run_data, script_text
+from lintrain.analysis import expressions, run_data, script_text
 from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.python import Either, Value
@@ -100,7 +100,7 @@ class DiscardedMap(Rule[Claim]):
         made = _datasets(discard.result)
         if not made or any(dataset.is_unchanged is not False for dataset in made):
             return False
-        if CACHE_FILES & script_text.keywords_in(pipeline.code(discard.location)):
+        if CACHE_FILES & expressions.keywords_in(pipeline.code(discard.location)):
             return False
         return not any(_repeats(dataset, made[0]) for dataset in pipeline.datasets if isinstance(dataset, Dataset))
 

@@ -173,8 +173,13 @@ from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related,
 if TYPE_CHECKING:
     from lintrain.evidence.run import ColumnEvidence
 
+DISTRIBUTED = "torch.utils.data.DistributedSampler"
+
 ORDERED = frozenset({"SequentialSampler"})
 """Samplers that return the rows in the same order in every epoch."""
+
+
+LONGEST_NAME = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,16 +226,17 @@ class UnshuffledTrainingData(Rule[Claim]):
     def _report(self, pipeline: Pipeline, loader: Loader, loop: Loop | None) -> Finding[Claim]:
         assert loader.origin is not None
         text = pipeline.code(loader.dataset_location) if loader.dataset_location else ""
-        shown = f"`{text}`" if 0 < len(text) <= 30 and "\n" not in text else "the training set"
+        shown = f"`{text}`" if 0 < len(text) <= LONGEST_NAME and "\n" not in text else "the training set"
+        alone = "with one process, " if _shuffles_only_distributed(loader) else ""
         return self.finding(
             loader.origin,
-            f"every epoch reads the rows of {shown} in the same order",
+            f"{alone}every epoch reads the rows of {shown} in the same order",
             related=[Related(loop.location, "trains on its batches in each epoch", "loop", loop.header)]
             if loop
             else [],
-            help="pass `shuffle=True`",
+            help="pass `shuffle=sampler is None`" if alone else "pass `shuffle=True`",
             level=Level.NOTE if isinstance(loader.dataset, Unknown) else self.level,
-            claim=Claim(loader.locations.get("shuffle")),
+            claim=None if alone else Claim(loader.locations.get("shuffle")),
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -255,8 +261,10 @@ class UnshuffledTrainingData(Rule[Claim]):
             text += f", and the {len(labels.counts)} classes come one after the other"
         return (Verdict.confirmed if loader.sampler in ORDERED else Verdict.refuted)(text, sampler=loader.sampler)
 
-    def fix(self, finding: Finding[Claim]) -> fixes.Fix:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         claim = finding.claim
+        if claim is None and "one process" in finding.message:
+            return None  # which name says that there is no sampler is not certain
         if claim is not None and claim.shuffle is not None:
             return fixes.Fix.of("shuffle the rows", fixes.Replace(claim.shuffle, "True"), safe=False)
         return fixes.Fix.of("shuffle the rows", fixes.AddArgument(finding.location, "shuffle", "True"), safe=False)
@@ -295,7 +303,17 @@ def _has_default_order(loader: Loader) -> bool:
     sampler = loader.value("sampler")
     is_sequential = isinstance(sampler, LibraryObject) and sampler.path.endswith(".SequentialSampler")
     has_none = is_missing(sampler) and is_missing(loader.value("batch_sampler"))
-    return (is_missing(shuffle) or is_off) and (has_none or is_sequential)
+    return (is_missing(shuffle) or is_off) and (has_none or is_sequential or _shuffles_only_distributed(loader))
+
+
+def _shuffles_only_distributed(loader: Loader) -> bool:
+    """Whether `shuffle=False` is meant for a distributed sampler, and one process has no sampler at all."""
+    options, shuffle = options_of(loader.value("sampler")), loader.value("shuffle")
+    is_written = isinstance(shuffle, Constant) and shuffle.value is False
+    rest = [each for each in options if not is_missing(each)]
+    is_distributed = all(isinstance(each, LibraryObject) and each.path == DISTRIBUTED for each in rest)
+    has_none = len(rest) < len(options) and is_missing(loader.value("batch_sampler"))
+    return is_written and bool(rest) and has_none and is_distributed
 
 
 def _is_one_batch(loader: Loader) -> bool:

@@ -77,11 +77,13 @@ pytorch#31771; transformers#4398; Lightning#4509; SimCLR#26; PyTorch documentati
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import loaders, lr_schedules, run_data, script_text
-from lintrain.pipeline.events import Loop
-from lintrain.pipeline.values.python import LibraryObject, Sequence, is_true, literal, options_of
+from lintrain.pipeline.events import Act, Loop
+from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.python import LibraryObject, literal, options_of
+from lintrain.pipeline.values.python import Sequence as Items
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -110,28 +112,28 @@ class Claim:
 class MissingSetEpoch(Rule[Claim]):
     level = Level.ERROR
     judges_whole_script = True
-    keywords = "DistributedSampler & backward"
+    keywords = "DistributedSampler"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if script_text.mentions(pipeline, "set_epoch") or script_text.runs_by_launcher(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
-        for feeding in loaders.feedings(pipeline):
-            epochs = _epochs_around(pipeline, feeding)
-            sampler = _shuffling_sampler(feeding)
+        for use in _uses(pipeline):
+            epochs = _epochs_around(pipeline, use)
+            sampler = _shuffling_sampler(use.loader)
             if epochs is not None and sampler is not None and sampler.origin is not None:
-                found.setdefault(sampler.origin, self._report(pipeline, feeding, sampler, sampler.origin, epochs))
+                found.setdefault(sampler.origin, self._report(pipeline, use.loader, sampler, sampler.origin, epochs))
         yield from found.values()
 
     def _report(
-        self, pipeline: Pipeline, feeding: loaders.Feeding, sampler: LibraryObject, location: Location, epochs: Loop
+        self, pipeline: Pipeline, loader: Loader, sampler: LibraryObject, location: Location, epochs: Loop
     ) -> Finding[Claim]:
         names = [
             each for each in pipeline.names_of(sampler) if run_data.is_visible(pipeline, each.location, epochs.location)
         ]
         name = names[-1].name if names else None
         variable = re.match(EPOCH_LOOP, pipeline.code(epochs.location))
-        is_certain = feeding.loader.value("sampler") is sampler and name is not None and variable is not None
+        is_certain = loader.value("sampler") is sampler and name is not None and variable is not None
         statement = f"{name}.set_epoch({variable[1]})" if variable and name else "sampler.set_epoch(epoch)"
         return self.finding(
             location,
@@ -171,29 +173,50 @@ class MissingSetEpoch(Rule[Claim]):
         return fixes.Fix.of(f"insert `{claim.statement}`", edit, safe=True)
 
 
-def _epochs_around(pipeline: Pipeline, feeding: loaders.Feeding) -> Loop | None:
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A loop over the batches of a loader, and the loops around it, outermost first."""
+
+    loader: Loader
+    loop: Loop
+    around: Sequence[Loop]
+
+
+def _uses(pipeline: Pipeline) -> Iterator[Use]:
+    """The loops that train on the batches of a loader, or hand each of them to code of another file."""
+    for feeding in loaders.feedings(pipeline):
+        yield Use(feeding.loader, feeding.loop, feeding.training.backward.loops)
+    seen = set[int]()
+    for event in pipeline.acts(Act.ESCAPE):
+        for loop in event.loops[1:]:
+            given = list(loaders.loaders_in(loop.each)) if id(loop) not in seen else []
+            seen.add(id(loop))
+            if len(given) == 1 and loaders.is_named_for_training(pipeline, given[0]):
+                yield Use(given[0], loop, event.loops)
+
+
+def _epochs_around(pipeline: Pipeline, use: Use) -> Loop | None:
     """The loop that repeats the one over batches, whatever it is called, unless it runs only once."""
-    around = feeding.training.backward.loops
-    for loop in reversed(around[: around.index(feeding.loop)]):
-        is_once = isinstance(loop.over, Sequence) and loop.over.is_complete and len(loop.over.items) < 2
-        if not is_once and (lr_schedules.counts_epochs(pipeline, loop) or _repeats(pipeline, loop, feeding)):
+    for loop in reversed(use.around[: use.around.index(use.loop)]):
+        is_once = isinstance(loop.over, Items) and loop.over.is_complete and len(loop.over.items) < 2
+        if not is_once and (lr_schedules.counts_epochs(pipeline, loop) or _repeats(pipeline, loop, use.loader)):
             return loop
     return None
 
 
-def _repeats(pipeline: Pipeline, loop: Loop, feeding: loaders.Feeding) -> bool:
+def _repeats(pipeline: Pipeline, loop: Loop, loader: Loader) -> bool:
     """Whether a loop counts, and iterates over a loader that was made before it."""
-    made = feeding.loader.origin
+    made = loader.origin
     is_counting = COUNTING.search(loop.header) or pipeline.code(loop.location).startswith("while ")
     return bool(is_counting) and made is not None and not loop.location.holds(made)
 
 
-def _shuffling_sampler(feeding: loaders.Feeding) -> LibraryObject | None:
-    """The distributed sampler of a loader, perhaps in one branch only, if it certainly shuffles with a fixed seed."""
-    for option in options_of(feeding.loader.value("sampler")):
+def _shuffling_sampler(loader: Loader) -> LibraryObject | None:
+    """The distributed sampler of a loader, perhaps in one branch only, unless it certainly does not shuffle."""
+    for option in options_of(loader.value("sampler")):
         if isinstance(option, LibraryObject) and option.path == "torch.utils.data.DistributedSampler":
             given = option.arguments
-            shuffles = "3" not in given and ("shuffle" not in given or is_true(given["shuffle"]))
-            is_fixed = "seed" not in given or literal(given["seed"]) is not None
-            return option if shuffles and is_fixed and "**" not in given else None
+            shuffles = "3" not in given and ("shuffle" not in given or literal(given["shuffle"]) is not False)
+            # A seed that may be another one in each epoch is given to a sampler that is made in each.
+            return option if shuffles and "**" not in given else None
     return None

@@ -12,6 +12,16 @@ the gradients of the last batch are left for the step, and the other batches wer
         if (index + 1) % 2 == 0:
             optimizer.step()
 
+In the iterations that step, before their own backward pass:
+
+    for index, (x, y) in enumerate(loader):
+        loss = criterion(net(x), y) / 2
+        if (index + 1) % 2 == 0:
+            optimizer.zero_grad()  # <- cleared-accumulation
+        loss.backward()
+        if (index + 1) % 2 == 0:
+            optimizer.step()
+
 ## Good
 
     optimizer.zero_grad()
@@ -21,6 +31,16 @@ the gradients of the last batch are left for the step, and the other batches wer
         if (index + 1) % 2 == 0:
             optimizer.step()
             optimizer.zero_grad()
+
+and
+
+    for index, (x, y) in enumerate(loader):
+        loss = criterion(net(x), y) / 2
+        if index % 2 == 0:
+            optimizer.zero_grad()
+        loss.backward()
+        if (index + 1) % 2 == 0:
+            optimizer.step()
 
 ## When it is fine
 
@@ -76,6 +96,17 @@ class ClearedAccumulation(Rule):
             for training in training_loops.training_loops(pipeline)
             if (step := iterations.accumulated_step(pipeline, training)) is not None
             for clear in _cleared_always(pipeline, training, step)
+        )
+        yield from one_per_location(
+            self.finding(
+                clear.location,
+                "the gradients of the batches before are cleared right before their step",
+                related=[Related(step.location, "steps with the gradients of this batch only", "step")],
+                help="clear the gradients after the step",
+            )
+            for training in training_loops.training_loops(pipeline)
+            if (step := iterations.accumulated_step(pipeline, training)) is not None
+            for clear in _cleared_before(training, step)
         )
         yield from one_per_location(
             self.finding(
@@ -172,4 +203,16 @@ def _cleared_always(pipeline: Pipeline, training: training_loops.TrainingLoop, s
             if event.subject is step.subject or iterations.concerns(pipeline, event, step.subject):
                 yield event
         elif iterations.clears_each(pipeline, event, training.backward, step):
+            yield event
+
+
+def _cleared_before(training: training_loops.TrainingLoop, step: Event) -> Iterator[Event]:
+    """The calls that clear gradients in the iterations that step, before their own backward pass adds to them."""
+    backward = training.backward
+    wanted = [condition.code for condition in step.conditions]
+    for event in training.inside:
+        is_clear = event.act is Act.ZERO_GRAD and event.order < backward.order < step.order
+        is_same = is_clear and event.loops == backward.loops == step.loops and event.subject is step.subject
+        codes = [condition.code for condition in event.conditions]
+        if is_same and codes == wanted and len(codes) > len(backward.conditions) and event.function == step.function:
             yield event

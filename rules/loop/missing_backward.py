@@ -51,7 +51,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import gradients, lightning_modules, statements, training_loops
+from lintrain.analysis import gradients, left_out, lightning_modules, statements, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer, Role, Tensor
@@ -102,6 +102,15 @@ class MissingBackward(Rule[Claim]):
     level = Level.ERROR
     keywords = "optim|Adam|Adafactor & step"
 
+    def _report_block(self, block: left_out.LossBlock) -> Finding[Claim]:
+        shown = f"`{block.name}`" if len(block.name) <= 16 else "this loss"
+        return self.finding(
+            block.location,
+            f"{shown} gets no `backward` in its block under `accumulate`",
+            related=[Related(block.around, "the gradients of this block are accumulated", "block")],
+            help=f"call `{block.launcher}.backward({block.name})` and step its optimizer",
+        )
+
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from one_per_location(
             self.finding(
@@ -113,6 +122,7 @@ class MissingBackward(Rule[Claim]):
             )
             for each in lightning_modules.without_result(pipeline)
         )
+        yield from one_per_location(map(self._report_block, left_out.blocks_without_backward(pipeline.source)))
         if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.TRAIN):
             return
         if gradients.handled(pipeline):

@@ -264,7 +264,7 @@ def _has_rows(dataset: python.Value) -> bool:
 
 def _is_given_the_batch(pipeline: Pipeline, event: Event, body: str) -> bool:
     """Whether a call gets a loop variable that is unchanged except for moves and casts."""
-    name = training_loops.only_argument(pipeline, event)
+    name = expressions.only_argument(pipeline, event.location)
     bound = body.removeprefix("for ").partition(" in ")[0]
     changes = re.findall(rf"^\s*{name}\s*=\s*(.+)$", body, flags=re.MULTILINE)
     return bool(name) and name in re.findall(r"\w+", bound) and all(KEEPS_ROWS.fullmatch(change) for change in changes)

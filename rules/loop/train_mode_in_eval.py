@@ -80,6 +80,10 @@ LOADS = lazy_pattern(r"\.load_state_dict\(")
 SETS_EVAL_MODE = lazy_pattern(r"\.eval\(|\.train\((?:mode=)?(?!True|\))|set_mode")
 
 
+MOVES = lazy_pattern(r"^[\w.]+\.(?:to|cuda|cpu|half|float)\(")
+SETS_MODE = lazy_pattern(r"\.(?:eval|train)\(|set_mode")
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The name of the model, None without a fix."""
@@ -176,6 +180,9 @@ def _may_differ(model: Value) -> bool:
 def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     """Where the model was last put into train mode; None if it may have been put into eval mode since."""
     model = forward.subject
+    alone = _switched_for_training_alone(pipeline, forward) if isinstance(model, Unknown) else None
+    if alone is not None:
+        return alone
     for event in evaluations.deciding(pipeline, forward, Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE):
         if event.act is Act.TRAIN_MODE and training_loops.covers(event, model):
             if _is_on_purpose(pipeline, event, forward):
@@ -214,7 +221,7 @@ def _created_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None
     if not trained or model.origin is None or not isinstance(model, Instance | Module):
         return None
     if forward.uncalled and not any(event.reading == forward.reading for event in earlier):
-        return None
+        return _trained_by_its_class(pipeline, forward)
     has_checkpoint = any(isinstance(part, Model) for part in modules.modules_in(model))
     return (
         None
@@ -253,6 +260,48 @@ def _trained_here(pipeline: Pipeline, forward: Event) -> Related | None:
             ):
                 return Related(event.location, "trained here, and never put into eval mode", "train mode")
     return None
+
+
+def _switched_for_training_alone(pipeline: Pipeline, forward: Event) -> Related | None:
+    """Where another function puts a model of this name into train mode, if no code that was read sets eval mode."""
+    if not forward.uncalled or not forward.without_grad or not evaluations.is_named(pipeline, forward):
+        return None
+    if any(source.contains(SETS_EVAL_MODE) for source in pipeline.sources.values()):
+        return None
+    name = training_loops.callee_text(pipeline, forward)
+    own = (each for each in pipeline.acts(Act.ESCAPE) if each.reading == forward.reading and each.order < forward.order)
+    if any(not MOVES.search(pipeline.code(each.location)) and _may_set(pipeline, each, forward) for each in own):
+        return None
+    for event in pipeline.acts(Act.TRAIN_MODE):
+        is_other = event.uncalled and event.function != forward.function
+        if is_other and name and pipeline.code(event.location).startswith(f"{name}.train("):
+            return Related(
+                event.location, "put into train mode for the training, and nowhere into eval mode", "train mode"
+            )
+    return None
+
+
+def _may_set(pipeline: Pipeline, event: Event, forward: Event) -> bool:
+    return evaluations.may_change_mode(pipeline, event, forward.subject)
+
+
+def _trained_by_its_class(pipeline: Pipeline, forward: Event) -> Related | None:
+    """Where a class made a network that one of its methods trains and another evaluates, if no code sets its mode."""
+    model = forward.subject
+    trains = any(
+        each.act is Act.FORWARD
+        and each.subject is model
+        and not each.without_grad
+        and each.function != forward.function
+        for each in pipeline.acts(Act.FORWARD)
+    )
+    is_method = training_loops.callee_text(pipeline, forward).startswith("self.")
+    if not (trains and is_method and forward.without_grad and modules.differs_by_mode(model)) or model.origin is None:
+        return None
+    is_set = any(source.contains(SETS_MODE) for source in pipeline.sources.values())
+    return (
+        None if is_set else Related(model.origin, "created in train mode, and no code here sets its mode", "train mode")
+    )
 
 
 def _never_in_eval_mode(pipeline: Pipeline, forward: Event) -> Related | None:

@@ -298,7 +298,9 @@ def _are_alternatives(events: Sequence[Event]) -> bool:
 
 def _is_unknown(pipeline: Pipeline, training: training_loops.TrainingLoop, backward: Event) -> bool:
     """Whether the loss is unknown, and computed here from what a model gives, by nothing that knows the batches."""
-    if not isinstance(backward.subject, Unknown):
+    given = backward.subject
+    is_own = isinstance(given, Tensor) and id(given) not in pipeline.arithmetic
+    if not isinstance(given, Unknown) and not is_own:
         return False
     loss, source = origins.loss_of(pipeline, backward), pipeline.source_of(backward.location)
     passes = [event.location for event in training.inside if event.act is Act.FORWARD]

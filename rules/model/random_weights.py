@@ -62,7 +62,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, tuning
+from lintrain.analysis import expressions, tuning
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Config, Model, Task
 from lintrain.pipeline.values.python import literal, text_of
@@ -214,7 +214,7 @@ def _is_fine_tuning(pipeline: Pipeline, training: tuning.Training) -> bool:
 
 def _pretrained(code: str, name: str | None) -> str | None:
     """The call that loads the checkpoint; None unless the original call has a configuration as its only argument."""
-    config = script_text.only_argument_in(code, "config")
+    config = expressions.only_argument_in(code, "config")
     if name is None or config is None:
         return None
     return f'{code.partition("(")[0].removesuffix(".from_config")}.from_pretrained("{name}", config={config})'

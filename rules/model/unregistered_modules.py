@@ -132,10 +132,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import built_layers, expressions, loop_verdicts, script_text, statements
+from lintrain.analysis import built_layers, expressions, loop_verdicts, module_classes, script_text, statements
 from lintrain.pipeline import modules
 from lintrain.pipeline.record import KeptModules
-from lintrain.pipeline.values.python import Mapping, Sequence, Unknown, Value
+from lintrain.pipeline.values.python import Mapping, Sequence, Unknown, Value, options_of
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -207,13 +207,16 @@ class UnregisteredModules(Rule):
 
 def _is_unregistered(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a list of layers with weights is used, is never replaced, and its layers are registered nowhere else."""
-    if kept.owner.attributes.get(kept.name) is not kept.value:
+    held = kept.owner.attributes.get(kept.name)
+    if held is None or all(each is not kept.value for each in options_of(held)):
         return False
     source, cls = pipeline.source, kept.owner.cls
     if not script_text.is_used_after_init(cls, kept.name) and not built_layers.lacks_pass(source, cls.node):
         return False
     layers = _layers_of(kept)
-    if len(layers) < 2 and not _is_repeated(kept.value):
+    if len(layers) < 2 and not (
+        _is_repeated(kept.value) or (layers and module_classes.goes_through(kept.owner.cls, kept.name))
+    ):
         return False
     if not any(map(_is_missed, layers)) or not all(_is_created_there(pipeline, kept, layer) for layer in layers):
         return False

@@ -145,10 +145,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import evaluations, expressions, loop_verdicts, script_text, training_loops
+from lintrain.analysis import evaluations, expressions, left_out, loop_verdicts, script_text, training_loops
 from lintrain.pipeline import blocks, events, modules
 from lintrain.pipeline.values import model, python
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    fixes,
+    lazy_pattern,
+    one_per_location,
+)
 
 NOT_TRAINED = frozenset(
     {"random", "target", "targets", "teacher", "frozen", "fixed", "static", "reference", "ref", "prior", "reservoir"}
@@ -178,6 +190,7 @@ class MissingParameters(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from self._in_a_piece(pipeline)
+        yield from one_per_location(map(self._report_group, left_out.left_out_groups(pipeline.source)))
         yield from self._data_given(pipeline)
         if not training_loops.trains_by_hand(pipeline):
             return
@@ -192,6 +205,14 @@ class MissingParameters(Rule):
                 if _is_left_out(pipeline, training, forward, trained):
                     found.setdefault(forward.location, self._report(pipeline, forward, training))
         yield from found.values()
+
+    def _report_group(self, group: left_out.LeftOutGroup) -> Finding:
+        return self.finding(
+            group.optimizer,
+            f"the last parameter group, `{group.name}`, is not in `{group.listed}`, so no step changes it",
+            related=[Related(group.location, "built here, never appended", "origin")],
+            help=f"call `{group.listed}.append({group.name})` first",
+        )
 
     def _in_a_piece(self, pipeline: Pipeline) -> Iterator[Finding]:
         """In a piece of a script: its optimizer gets a network of another text, not the one that is built here."""

@@ -134,7 +134,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import lightning_modules, script_text, training_loops
 from lintrain.pipeline import blocks
-from lintrain.pipeline.events import Act
+from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer, Scheduler
 from lintrain.pipeline.values.python import Instance, options_of
 from lintrain.rule import (
@@ -149,6 +149,7 @@ from lintrain.rule import (
     dataclass,
     fixes,
     lazy_pattern,
+    one_per_location,
 )
 
 READS_ONLY = frozenset({"get_last_lr", "get_lr", "state_dict", "load_state_dict", "last_epoch", "base_lrs"})
@@ -183,6 +184,7 @@ class UnsteppedScheduler(Rule[Claim]):
                 )
         if not training_loops.trains_by_hand(pipeline):
             return
+        yield from one_per_location(self._report_late(late, step) for late, step in _stepped_after(pipeline))
         for scheduler in pipeline.schedulers:
             step = _step_of_its_optimizer(pipeline, scheduler)
             if step is None or scheduler.origin is None or _needs_no_step(pipeline, scheduler):
@@ -197,6 +199,16 @@ class UnsteppedScheduler(Rule[Claim]):
                 help=f"call `{name}.step()` after the optimizer step",
                 claim=Claim(f"{name}.step()" if "…" not in name and _counts_steps(pipeline, scheduler, step) else None),
             )
+
+    def _report_late(self, late: Event, step: Event) -> Finding[Claim]:
+        name = training_loops.text_of_event(late) or "the schedule"
+        return self.finding(
+            late.location,
+            f"`{name}` steps only after the training, so the learning rate does not change",
+            related=[Related(step.location, "the last steps of its optimizer", "step")],
+            help="call it inside the loop",
+            claim=Claim(None),
+        )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         loop = evidence.loop
@@ -235,6 +247,22 @@ class UnsteppedScheduler(Rule[Claim]):
         if not steps or statement is None:
             return None
         return fixes.Fix.of(f"insert `{statement}`", fixes.InsertAfter(steps[0].location, statement), safe=False)
+
+
+def _stepped_after(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
+    """The only steps of schedules that come after all loops in which their optimizers step."""
+    late = [event for event in pipeline.acts(Act.SCHEDULER_STEP) if not event.loops and not event.conditions]
+    for event in late:
+        scheduler = event.subject
+        if not isinstance(scheduler, Scheduler) or scheduler.name in CONSTANT:
+            continue
+        others = [each for each in pipeline.acts(Act.SCHEDULER_STEP) if each.loops or each.order < event.order]
+        optimizers = [each for each in options_of(scheduler.optimizer) if isinstance(each, Optimizer)]
+        steps = [each for each in pipeline.acts(Act.STEP) if any(each.subject is one for one in optimizers)]
+        is_one_run = all(each.loops and each.order < event.order and each.reading == event.reading for each in steps)
+        may_be_other = any(each.subject is scheduler or not isinstance(each.subject, Scheduler) for each in others)
+        if len(steps) > 0 and is_one_run and not may_be_other and any(len(each.loops) > 1 for each in steps):
+            yield event, steps[-1]
 
 
 def _needs_no_step(pipeline: Pipeline, scheduler: Scheduler) -> bool:

@@ -51,7 +51,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions
+from lintrain.analysis import expressions, label_ranges, script_text
 from lintrain.pipeline.values.python import is_missing, literal
 from lintrain.rule import (
     Evidence,
@@ -61,6 +61,8 @@ from lintrain.rule import (
     Pipeline,
     Related,
     Rule,
+    Source,
+    Targets,
     Verdict,
     dataclass,
     fixes,
@@ -74,6 +76,12 @@ TARGETS = lazy_pattern(r"(?i)(?:^|[^a-z])(?:labels?|targets?|tags?|trgs?|tgts?|y
 """Names of what a loss compares with."""
 
 OUT_OF_BOUNDS = "is out of bounds"
+
+
+WRITES_LABELS = lazy_pattern(r"(?m)^\s*\w*(?:labels?|targets?)\[[^\]]*\]\s*=\s*(?:0|-1)\s*(?:#.*)?$")
+
+OWN_LOSS = r"ignore_index|\bIGNORE|loss_mask|label_mask\s*\*"
+"""Code of losses that leave labels out themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +103,15 @@ class Padding:
 
 class UnmatchedIgnoreIndex(Rule[Claim]):
     level = Level.ERROR
-    keywords = "pad_sequence & padding_value"
+    keywords = "pad_sequence|labels|targets"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return source.contains(WRITES_LABELS)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from map(self._report_masked, _masked(pipeline))
         ignored = _ignored_by_losses(pipeline)
         for padding in _label_paddings(pipeline) if ignored else ():
             number = padding.number
@@ -111,6 +125,14 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
                 help=f"pass `padding_value={wrong[0]}`, or `ignore_index={number}` to the loss",
                 claim=Claim(wrong[0], padding.location),
             )
+
+    def _report_masked(self, masked: label_ranges.MaskedLabels) -> Finding[Claim]:
+        what = "which counts as a class" if masked.number >= 0 else "and the model ignores -100"
+        return self.finding(
+            masked.location,
+            f"labels that are to be ignored are set to {masked.number}, {what}",
+            help=f"write -100, or pass `ignore_index={masked.number}` to your own loss",
+        )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if (stage := evidence.failed_with(OUT_OF_BOUNDS)) is not None:
@@ -162,3 +184,10 @@ def _name_bound_at(pipeline: Pipeline, location: Location) -> str:
     """The code to the left of the assignment that a call is the value of."""
     line = pipeline.source_of(location).lines[location.line - 1][: location.column - 1]
     return line.rpartition("=")[0].strip()
+
+
+def _masked(pipeline: Pipeline) -> Iterator[label_ranges.MaskedLabels]:
+    """The labels for a model of transformers that are set to a number which its loss does not ignore."""
+    is_of_transformers = script_text.mentions(pipeline, r"(?m)^\s*(?:from|import) transformers\b|tokenizer")
+    if is_of_transformers and not script_text.mentions(pipeline, OWN_LOSS):
+        yield from label_ranges.masked_labels(pipeline.source)

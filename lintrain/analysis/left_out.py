@@ -1,0 +1,151 @@
+"""What a training script builds and then leaves out.
+
+Parameter groups that never reach their optimizer, and losses under `accumulate` without a backward pass.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from lintrain.model.location import Location
+from lintrain.source.nodes import own_nodes, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutGroup:
+    """A parameter group that is built and read by nothing: where, its name, and the optimizer that lacks it."""
+
+    location: Location
+    name: str
+    optimizer: Location
+    listed: str
+
+
+OPTIMIZERS = lazy_pattern(r"(?:^|\.)(?:Adam\w*|SGD|RMSprop|Adagrad|Adadelta|RAdam|NAdam|Lion|Lamb|LARS)$")
+
+
+def left_out_groups(source: Source) -> Iterator[LeftOutGroup]:
+    """The parameter groups that a function builds after others that it appends to a list, and then never reads."""
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        nodes = own_nodes(scope)
+        for optimizer, listed in _optimizers_over_lists(nodes):
+            appended = _appended_to(listed, nodes)
+            for name, made in _groups(nodes):
+                reads = [each for each in _reads(name, nodes) if each.lineno > made.lineno]
+                is_used = any(not _fills(each, nodes) for each in reads)
+                is_last = made.lineno < optimizer.lineno and not is_used
+                if is_last and any(each.lineno < made.lineno for each in appended):
+                    yield LeftOutGroup(source.location(made), name, source.location(optimizer), listed)
+
+
+def _optimizers_over_lists(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
+    """The calls that make an optimizer from a list with a name."""
+    for node in nodes:
+        match node:
+            case ast.Call(func=made, args=[ast.Name(id=listed), *_]) if OPTIMIZERS.search(ast.unparse(made)):
+                yield node, listed
+            case _:
+                pass
+
+
+def _appended_to(listed: str, nodes: Sequence[ast.AST]) -> list[ast.Call]:
+    return [
+        node
+        for node in nodes
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{listed}.append" and len(node.args) == 1
+    ]
+
+
+def _groups(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.Assign]]:
+    """The dictionaries of rates that get their `params` afterwards, or with them, by their names."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(keys=keys)):
+                named = {each.value for each in keys if isinstance(each, ast.Constant)}
+                if "params" in named or ("lr" in named and _sets_params(name, nodes)):
+                    yield name, node
+            case _:
+                pass
+
+
+def _sets_params(name: str, nodes: Sequence[ast.AST]) -> bool:
+    return any(isinstance(node, ast.Subscript) and ast.unparse(node) == f"{name}['params']" for node in nodes)
+
+
+def _reads(name: str, nodes: Sequence[ast.AST]) -> list[ast.Name]:
+    return [node for node in nodes if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)]
+
+
+def _fills(read: ast.Name, nodes: Sequence[ast.AST]) -> bool:
+    """Whether a read only reaches into the group to fill it: `group["params"].append(weight)`."""
+    return any(isinstance(node, ast.Subscript) and node.value is read for node in nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class LossBlock:
+    """A `with accelerator.accumulate(…)` that computes a loss and no gradients: the loss, its name, and the `with`."""
+
+    location: Location
+    name: str
+    launcher: str
+    around: Location
+
+
+LOSS_NAME = lazy_pattern(r"(?:^|_)loss$")
+
+
+def blocks_without_backward(source: Source) -> Iterator[LossBlock]:
+    """The blocks under `accumulate` that assign a loss which nothing in them passes to a backward pass."""
+    if not source.contains(r"\.accumulate\("):
+        return
+    for node in source.nodes_of(ast.With):
+        match node.items:
+            case [ast.withitem(context_expr=ast.Call(func=ast.Attribute(value=owner, attr="accumulate")))]:
+                pass
+            case _:
+                continue
+        inside = [part for statement in node.body for part in walk(statement)]
+        calls = [each for each in inside if isinstance(each, ast.Call)]
+        if any(_may_compute(each) for each in calls) or any(isinstance(each, ast.Return) for each in inside):
+            continue
+        losses = [
+            each
+            for each in inside
+            if isinstance(each, ast.Assign)
+            and isinstance(each.targets[0], ast.Name)
+            and LOSS_NAME.search(each.targets[0].id)
+            and isinstance(each.value, ast.BinOp | ast.Call)
+        ]
+        after = _is_used_later(source, node, losses[-1]) if losses else True
+        if not after:
+            target = losses[-1].targets[0]
+            name = target.id if isinstance(target, ast.Name) else ""
+            yield LossBlock(source.location(losses[-1]), name, ast.unparse(owner), source.location(node))
+
+
+MAY_COMPUTE = lazy_pattern(r"backward|step|train|update|optimi[sz]e|manual|fit|run")
+
+
+def _may_compute(call: ast.Call) -> bool:
+    """Whether a call may compute gradients: by its name, or because it gets the loss and is no method of it."""
+    called = ast.unparse(call.func)
+    name = called.rpartition(".")[2]
+    return MAY_COMPUTE.search(name) is not None
+
+
+def _is_used_later(source: Source, block: ast.With, loss: ast.Assign) -> bool:
+    """Whether code after the block may pass its loss to a backward pass."""
+    target = loss.targets[0]
+    name = target.id if isinstance(target, ast.Name) else ""
+    end = block.end_lineno or block.lineno
+    return any(
+        isinstance(call, ast.Call)
+        and call.lineno > end
+        and "backward" in ast.unparse(call.func)
+        and any(isinstance(part, ast.Name) and part.id == name for part in walk(call))
+        for call in source.nodes_of(ast.Call)
+    )

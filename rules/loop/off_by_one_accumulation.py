@@ -1,0 +1,103 @@
+"""A loop that accumulates gradients steps in its first iteration.
+
+`index % 4 == 0` is true for the first batch, whose index is 0. The first step is made with the gradients of one batch,
+divided as if there were four, and at the end of the epoch the last batches are left without a step. No error is raised.
+
+## Bad
+
+    for index, (x, y) in enumerate(loader):
+        loss = criterion(net(x), y) / 4
+        loss.backward()
+        if index % 4 == 0:
+            optimizer.step()  # <- off-by-one-accumulation
+            optimizer.zero_grad()
+
+The number in an attribute, and a progress bar around the loader:
+
+    from tqdm import tqdm
+
+    class Settings:
+        accumulation_steps = 2
+
+    settings = Settings()
+    for step, (x, y) in enumerate(tqdm(loader)):
+        (criterion(net(x), y) / settings.accumulation_steps).backward()
+        if not step % settings.accumulation_steps:
+            optimizer.step()  # <- off-by-one-accumulation
+            optimizer.zero_grad()
+
+## Good
+
+    for index, (x, y) in enumerate(loader):
+        loss = criterion(net(x), y) / 4
+        loss.backward()
+        if (index + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+## When it is fine
+
+Counting starts at 1, or the step comes before the backward pass of its iteration:
+
+    for index, (x, y) in enumerate(loader, 1):
+        (criterion(net(x), y) / 4).backward()
+        if index % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+
+    for index, (x, y) in enumerate(loader):
+        if index % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+        (criterion(net(x), y) / 4).backward()
+
+Another optimizer that steps less often than the one that trains with every batch:
+
+    slow = torch.optim.SGD(net.parameters(), lr=0.01)
+    for index, (x, y) in enumerate(loader):
+        criterion(net(x), y).backward()
+        if index % 4 == 0:
+            slow.step()
+        optimizer.step()
+        optimizer.zero_grad()
+
+## Fix
+
+None: other code may count the steps with the same test.
+
+## References
+
+The fix in `paolorechia/common-lit-kaggle`, commit bc5380e07781.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import iterations, script_text, training_loops
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+
+
+class OffByOneAccumulation(Rule):
+    level = Level.NOTE
+    keywords = "backward & enumerate & %"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if not training_loops.trains_by_hand(pipeline) or script_text.runs_by_launcher(pipeline):
+            return
+        yield from one_per_location(
+            self.finding(
+                first.step.location,
+                f"the first step has the gradients of one batch: 0 is divisible by `{first.batches}`"
+                if len(first.batches) <= LONGEST
+                else "the first step has the gradients of one batch, and not of several",
+                related=[Related(first.test, "true in the first iteration", "test")],
+                help=f"test `({first.counter} + 1) % {first.batches} == 0`",
+            )
+            for training in training_loops.training_loops(pipeline)
+            if (first := iterations.first_step(pipeline, training)) is not None
+        )
+
+
+LONGEST = 12
+"""Characters of code that the message has room for."""
