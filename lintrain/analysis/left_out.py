@@ -1,6 +1,7 @@
 """What a training script builds and then leaves out.
 
-Parameter groups that never reach their optimizer, and losses under `accumulate` without a backward pass.
+Parameter groups that never reach their optimizer, losses under `accumulate` without a backward pass, and graphs of
+networks whose outputs are only read detached.
 """
 
 from __future__ import annotations
@@ -149,3 +150,56 @@ def _is_used_later(source: Source, block: ast.With, loss: ast.Assign) -> bool:
         and any(isinstance(part, ast.Name) and part.id == name for part in walk(call))
         for call in source.nodes_of(ast.Call)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ThrownGraph:
+    """A pass of a network whose output is only read behind `detach`: where, its code, and where it is detached."""
+
+    location: Location
+    network: str
+    detached: Location
+
+
+NETWORK = lazy_pattern(r"^(?:self\.)?\w*(?:teacher|target|momentum|ema|frozen|pretrained|reference)\w*$")
+
+
+def thrown_graphs(source: Source) -> Iterator[ThrownGraph]:
+    """The passes of teachers whose only result is detached wherever it is read, with autograd on."""
+    if not source.contains(r"\.detach\("):
+        return
+    for function in source.nodes_of(ast.FunctionDef):
+        nodes = own_nodes(function)
+        if any(SWITCHES_GRAD.search(ast.unparse(each)) for each in function.decorator_list):
+            continue
+        detached = [node for node in nodes if isinstance(node, ast.Call) and _is_detach(node)]
+        without = [node for node in nodes if isinstance(node, ast.With) and SWITCHES_GRAD.search(_head(node))]
+        for node in nodes if detached else ():
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called)) if _is_teacher(called):
+                    pass
+                case _:
+                    continue
+            stores = [each for each in nodes if isinstance(each, ast.Name) and each.id == name]
+            reads = [each for each in stores if isinstance(each.ctx, ast.Load)]
+            behind = [call for call in detached if any(each is read for each in walk(call) for read in reads)]
+            covered = {id(each) for call in behind for each in walk(call)}
+            is_off = any(node in walk(each) for each in without)
+            is_once = len(stores) - len(reads) == 1
+            if reads and is_once and not is_off and all(id(each) in covered for each in reads):
+                yield ThrownGraph(source.location(node.value), ast.unparse(called), source.location(behind[0]))
+
+
+SWITCHES_GRAD = lazy_pattern(r"no_grad|inference_mode|set_grad_enabled|eval_decorator")
+
+
+def _head(node: ast.With) -> str:
+    return " ".join(ast.unparse(item.context_expr) for item in node.items)
+
+
+def _is_detach(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "detach" and not call.args
+
+
+def _is_teacher(called: ast.expr) -> bool:
+    return NETWORK.search(ast.unparse(called)) is not None

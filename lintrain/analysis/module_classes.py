@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
-from lintrain.pipeline.values.python import Class
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -155,11 +154,3 @@ def _is_layer(source: Source, value: ast.expr) -> bool:
             return name in HELD or any(each.name == name for each in networks_of(source))
         case _:
             return False
-
-
-def goes_through(cls: Class, attribute: str) -> bool:
-    """Whether a method of a class goes through what an attribute holds, in a loop or a comprehension."""
-    return any(
-        isinstance(node, ast.For | ast.comprehension) and f"self.{attribute}" in ast.unparse(node.iter)
-        for node in walk(cls.node)
-    )

@@ -38,11 +38,18 @@ MEANS_ORDER = lazy_pattern(
 CARRIES_STATE = lazy_pattern(r"bptt|repackage_hidden|stateful|curricul", re.IGNORECASE)
 """Words of scripts that need their batches in order, whatever the data."""
 
+SIZES = lazy_pattern(r"(?i)size|scale|resolution|shape")
+
 TRAINING_SET = lazy_pattern(r"(?i)(self\.)?_?(train|training)_?(data_?set|data|set|ds)|(self\.)?(data_?set|data)_train")
 """Code that names a training set, whatever class it has."""
 
 STREAMS = lazy_pattern(r"(?i)iterable_?data|stream|web_?dataset|\bwds\b|shard|replay|rollout|episod|sampler|shuffle")
 """Words of scripts whose data sets may have no rows by index, or an order of their own."""
+
+NO_ROWS = frozenset(
+    {"self", "print", "len", "range", "int", "float", "str", "open", "isinstance", "enumerate", "super"}
+)
+"""Names that stand for no data and make none, whatever else has such a name in another file."""
 
 Key = tuple[int, str]
 """A name, with the function that binds it (0 for a file); attributes have -1, on whatever object they are."""
@@ -165,6 +172,8 @@ class _Walk:
             if _shuffles(node):
                 self.origins.shuffled.add(around.owner)
         for target, value in _bindings(node):
+            if isinstance(target, ast.Attribute) and SIZES.search(target.attr):
+                continue  # `rows.image_size = random.choice(sizes)` chooses no rows
             made, shuffles = self._names_in(target, around), any(_shuffles(each) for each in walk(value))
             for each in made:
                 self._add(each, self._names_in(value, around))
@@ -188,7 +197,8 @@ class _Walk:
         name = f"{around.cls}.{node.name}" if is_method and node.name.startswith("__") else node.name
         key = (ATTRIBUTE if is_method else self._binder(name, around), name)
         self.origins.made_of.setdefault(key, set())
-        if around.owner is not None:
+        # What is called is a transform, and changes one row: a sampler is iterated over.
+        if around.owner is not None and not (is_method and node.name == "__call__"):
             self._add(around.owner, {key})
         if isinstance(node, ast.ClassDef):
             return _Around(around.functions, node.name, key)
@@ -209,7 +219,7 @@ class _Walk:
 
     def _key(self, node: ast.AST, around: _Around) -> Key | None:
         match node:
-            case ast.Name(id=name) if name not in self.modules and name != "self":
+            case ast.Name(id=name) if name not in self.modules and name not in NO_ROWS:
                 return (self._binder(name, around), name)
             case ast.Attribute(attr=name):
                 return (ATTRIBUTE, name)
@@ -247,7 +257,8 @@ def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         case ast.Expr(value=ast.Call(func=func, args=args) as call):
             # `random.shuffle(rows)`, `rows.append(row)`: what is called on, and what it is given, may change.
             changed = [func.value, *args] if isinstance(func, ast.Attribute) else args
-            yield from ((each, call) for each in changed)
+            # `print(len(rows))` changes neither `rows` nor what `len` is.
+            yield from ((each, call) for each in changed if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
         case _:
             return
 

@@ -211,7 +211,8 @@ def _is_call(node: object) -> TypeGuard[ast.Expr]:
 
 
 MAKES_ITERATOR = lazy_pattern(
-    r"^((itertools\.)?chain(\.from_iterable)?|filter|map|[\w.\[\]\"']+\.(named_)?parameters)\("
+    r"^((itertools\.)?chain(\.from_iterable)?|filter|map|[\w.\[\]\"']+\.(named_)?parameters|"
+    r"(copy\.)?deepcopy\([\w.]+\)\.(named_)?parameters)\("
 )
 READS_ALL = lazy_pattern(
     r"(^|\.)(list|tuple|set|dict|sum|max|min|any|all|sorted|clip_grad\w*|parameters_to_vector|[A-Z]\w*)$"
@@ -238,7 +239,8 @@ def iterators_used_again(source: Source) -> Iterator[UsedAgain]:
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef), *source.nodes_of(ast.ClassDef)):
         found = list(_assigned_iterators(source, scope, makers)) if makers or _names_parameters(source, scope) else []
         for target, value in found:
-            uses = list(_uses_of(scope, target, value)) if _is_assigned_once(scope, target) else []
+            readers = source.cached(_reading_functions)
+            uses = list(_uses_of(scope, target, value, readers)) if _is_assigned_once(scope, target) else []
             first = next((use for use in uses if not use.leaves), None)
             if first is None:
                 continue
@@ -326,12 +328,25 @@ class _Use:
         return any(mine.get(branch, side) != side for branch, side in other.sides)
 
 
-def _uses_of(scope: ast.AST, target: str, value: ast.expr) -> Iterator[_Use]:
+Readers = Mapping[str, list[int]]
+"""The functions of a file that read an argument to its end, with the numbers of these arguments."""
+
+
+def _reading_functions(source: Source) -> Readers:
+    found: dict[str, list[int]] = {}
+    for name, function in source.cached(_own_functions).items():
+        names = [each.arg for each in function.args.args]
+        read = [index for index, each in enumerate(names) if any(_read_at(n, each, {}) for n in own_nodes(function))]
+        found[name] = read
+    return found
+
+
+def _uses_of(scope: ast.AST, target: str, value: ast.expr, readers: Readers) -> Iterator[_Use]:
     """The places after an assignment that read all of its iterator, in the order of the code."""
     pending: list[tuple[ast.AST, tuple[tuple[int, str], ...], bool, bool]] = [(scope, (), False, False)]
     while pending:
         node, sides, repeats, leaves = pending.pop()
-        read = _read_at(node, target)
+        read = _read_at(node, target, readers)
         # In a class another method may be written before the one that sets the attribute, and runs after it.
         is_after = read is not None and (read.lineno > (value.end_lineno or 0) or isinstance(scope, ast.ClassDef))
         if read is not None and is_after:
@@ -354,11 +369,16 @@ def _holds(loop: ast.For | ast.While, value: ast.expr) -> bool:
     return any(node is value for node in ast.walk(loop))
 
 
-def _read_at(node: ast.AST, target: str) -> ast.expr | None:
+def _read_at(node: ast.AST, target: str, readers: Readers) -> ast.expr | None:
     """The expression that a node reads to its end, if that is the target: what it loops over, or its call."""
     match node:
+        case ast.For(iter=ast.Call(func=ast.Name(id="zip" | "enumerate"), args=given) as over):
+            return over if any(_is_given(each, target) for each in given) else None
         case ast.For(iter=over) | ast.comprehension(iter=over):
             return over if ast.unparse(over) == target else None
+        case ast.Call(func=ast.Name(id=called), args=given) if called in readers:
+            given = [given[index] for index in readers[called] if index < len(given)]
+            return node if any(_is_given(each, target) for each in given) else None
         case ast.Call(func=callee) if READS_ALL.search(ast.unparse(callee)):
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
             return node if any(_is_given(each, target) for each in given) else None

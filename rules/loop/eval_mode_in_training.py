@@ -149,7 +149,9 @@ class EvalModeInTraining(Rule[Claim]):
             ):
                 return None
             return (
-                self._report(pipeline, switch, forward, loop) if _is_for_validation(inside, switch, forward) else None
+                self._report(pipeline, switch, forward, loop)
+                if _is_for_validation(pipeline, inside, switch, forward)
+                else None
             )
         return None
 
@@ -337,12 +339,13 @@ def _may_switch_back(pipeline: Pipeline, inside: Sequence[Event], model: Value) 
     )
 
 
-def _is_for_validation(inside: Sequence[Event], switch: Event, forward: Event) -> bool:
+def _is_for_validation(pipeline: Pipeline, inside: Sequence[Event], switch: Event, forward: Event) -> bool:
     """Whether `eval()` belongs to a validation pass; before all training it may be meant to last."""
     if switch.order > forward.order:
         return True
     between = [event for event in inside if switch.order < event.order < forward.order]
-    validates = any(event.act is Act.FORWARD and (event.without_grad or event.switches) for event in between)
+    passes = [event for event in between if event.act is Act.FORWARD]
+    validates = any(each.without_grad or each.switches or evaluations.evaluates(pipeline, each) for each in passes)
     return validates and not training_loops.always_with(switch, forward)
 
 

@@ -57,11 +57,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluations, statements, training_loops
+from lintrain.analysis import evaluations, left_out, statements, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Unknown
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    fixes,
+    lazy_pattern,
+    one_per_location,
+)
 
 SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled"})
 """Calls that may disable autograd without a `with` statement."""
@@ -73,9 +87,15 @@ ENABLES = lazy_pattern(r"\(\s*(mode\s*=\s*)?True\s*\)$")
 
 class MissingNoGrad(Rule):
     level = Level.WARNING
-    keywords = "eval|backward|train(|def val|def test"
+    keywords = "eval|backward|train(|def val|def test|detach"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return next(left_out.thrown_graphs(source), None) is not None
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(map(self._report_thrown, left_out.thrown_graphs(pipeline.source)))
         if not training_loops.trains_by_hand(pipeline) or _is_switched_off(pipeline):
             return
         found: dict[Location, Finding] = {}
@@ -91,6 +111,15 @@ class MissingNoGrad(Rule):
                 location = loop.location if loop else forward.location
                 found.setdefault(location, self._report(pipeline, forward, loop))
         yield from found.values()
+
+    def _report_thrown(self, thrown: left_out.ThrownGraph) -> Finding:
+        return self.finding(
+            thrown.location,
+            f"`{thrown.network}` records gradients, and its output is only used detached",
+            related=[Related(thrown.detached, "detached here", "detached")],
+            help="run it in `with torch.no_grad():`",
+            level=Level.NOTE,
+        )
 
     def _report(self, pipeline: Pipeline, forward: Event, loop: Loop | None) -> Finding:
         name = training_loops.callee_text(pipeline, forward) or "the model"
@@ -185,6 +214,8 @@ def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
         return False
     if isinstance(forward.subject, Model) and (forward.subject.frozen or forward.subject.framework != "torch"):
         return False
+    if evaluations.is_trained(pipeline, forward.subject):
+        return True  # whatever is frozen of it, the rest is not
     freezes = pipeline.acts(Act.FREEZE)
     return not any(
         isinstance(event.subject, Unknown) or training_loops.touches(event, forward.subject) for event in freezes

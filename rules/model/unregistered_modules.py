@@ -130,9 +130,10 @@ PyTorch documentation, `torch.nn.ModuleList`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from lintrain.analysis import built_layers, expressions, loop_verdicts, module_classes, script_text, statements
+from lintrain.analysis import built_layers, expressions, loop_verdicts, script_text, statements
 from lintrain.pipeline import modules
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.python import Mapping, Sequence, Unknown, Value, options_of
@@ -214,9 +215,7 @@ def _is_unregistered(pipeline: Pipeline, kept: KeptModules) -> bool:
     if not script_text.is_used_after_init(cls, kept.name) and not built_layers.lacks_pass(source, cls.node):
         return False
     layers = _layers_of(kept)
-    if len(layers) < 2 and not (
-        _is_repeated(kept.value) or (layers and module_classes.goes_through(kept.owner.cls, kept.name))
-    ):
+    if len(layers) < 2 and not (_is_repeated(kept.value) or (layers and _is_iterated(pipeline, kept))):
         return False
     if not any(map(_is_missed, layers)) or not all(_is_created_there(pipeline, kept, layer) for layer in layers):
         return False
@@ -239,6 +238,13 @@ def _layers_of(kept: KeptModules) -> list[Value]:
 def _is_repeated(value: Value) -> bool:
     """Whether one layer represents all those of a loop or comprehension."""
     return isinstance(value, Sequence) and not value.is_complete
+
+
+def _is_iterated(pipeline: Pipeline, kept: KeptModules) -> bool:
+    """Whether a method goes through the list, which then is not there to hide one module from its owner."""
+    around = kept.owner.cls.origin
+    goes_through = rf"\bin (?:enumerate\()?self\.{re.escape(kept.name)}\b"
+    return around is not None and re.search(goes_through, pipeline.code(around)) is not None
 
 
 def _is_created_there(pipeline: Pipeline, kept: KeptModules, layer: Value) -> bool:
