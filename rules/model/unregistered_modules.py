@@ -136,7 +136,7 @@ from collections.abc import Iterator
 from lintrain.analysis import built_layers, expressions, loop_verdicts, script_text, statements
 from lintrain.pipeline import modules
 from lintrain.pipeline.record import KeptModules
-from lintrain.pipeline.values.python import Mapping, Sequence, Unknown, Value, options_of
+from lintrain.pipeline.values.python import Mapping, Sequence, Unknown, Value, is_missing, options_of
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -209,8 +209,9 @@ class UnregisteredModules(Rule):
 def _is_unregistered(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a list of layers with weights is used, is never replaced, and its layers are registered nowhere else."""
     held = kept.owner.attributes.get(kept.name)
-    if held is None or all(each is not kept.value for each in options_of(held)):
-        return False
+    alternatives = options_of(held) if held is not None else ()
+    if held is None or any(each is not kept.value and not is_missing(each) for each in alternatives):
+        return False  # another branch, or a later statement, may register them
     source, cls = pipeline.source, kept.owner.cls
     if not script_text.is_used_after_init(cls, kept.name) and not built_layers.lacks_pass(source, cls.node):
         return False
