@@ -311,10 +311,14 @@ def opening_of(text: Value) -> Value | None:
 
 @dataclass(frozen=True, slots=True)
 class PaddedOnly:
-    """A call that passes a tokenizer a padding and a `max_length`, with the code of the latter."""
+    """A call that passes a tokenizer a padding and a `max_length`, with the code of the latter.
+
+    `untruncated` is where it says that nothing is truncated.
+    """
 
     location: Location
     max_length: str
+    untruncated: Location | None
 
 
 def padded_only(source: Source) -> list[PaddedOnly]:
@@ -325,13 +329,28 @@ def padded_only(source: Source) -> list[PaddedOnly]:
 def _padded_only(source: Source) -> list[PaddedOnly]:
     calls = ((call, {each.arg: each.value for each in call.keywords}) for call in source.nodes_of(ast.Call))
     return [
-        PaddedOnly(source.location(call), ast.unparse(given["max_length"]))
+        PaddedOnly(source.location(call), ast.unparse(given["max_length"]), _untruncated(source, call))
         for call, given in calls
-        if {"padding", "max_length"} <= given.keys() and not given.keys() & {"truncation", "truncation_strategy", None}
+        if {"padding", "max_length"} <= given.keys() and not _may_truncate(given)
         # A third positional argument and those after it may be the truncation.
         if len(call.args) <= 2 and _pads(given["padding"]) and not _is_none(given["max_length"])
         if _is_tokenizer(call.func) and not (call.args and _is_literal_text(source, call.args[0]))
     ]
+
+
+def _untruncated(source: Source, call: ast.Call) -> Location | None:
+    given = (each for each in call.keywords if each.arg in ("truncation", "truncation_strategy"))
+    return next((source.location(each) for each in given), None)
+
+
+def _may_truncate(given: Mapping[str | None, ast.expr]) -> bool:
+    """Whether the keywords of a call may ask for truncation: they do not if they say that there is none."""
+    asked = [given[name] for name in ("truncation", "truncation_strategy") if name in given]
+    return None in given or any(not _is_constant(node, False, "do_not_truncate") for node in asked)
+
+
+def _is_constant(node: ast.expr, *values: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value in values
 
 
 def _pads(node: ast.expr) -> bool:

@@ -82,9 +82,9 @@ COMPARES_OUTPUTS = lazy_pattern(r"(^|[._])(evaluator|scorer|bleu|rouge)\w*(\[.*\
 UNRELATED_METHODS = lazy_pattern(
     r"\.(set_epoch|double|float|half|long|int|item|detach|cpu|numpy|tolist|mean|sum|norm|size|append|extend|"
     r"state_dict|save\w*|from_pretrained|new_\w+|view|reshape|expand|repeat|clone|contiguous|(un)?squeeze|permute|"
-    r"transpose|masked_fill|argmax|any|all|max|min|numel|keys|values|items|split|strip)$"
+    r"transpose|masked_fill|argmax|any|all|max|min|numel|keys|values|items|split|strip)$|^torch\.(cuda|backends|mps|xpu)\."
 )
-"""Methods of samplers, tensors and lists, with any owner: `running_corrects.double()`."""
+"""Methods of samplers, tensors and lists, with any owner, and functions about devices: `running_corrects.double()`."""
 
 SAVES = lazy_pattern(r"(^|\.)_?(save|dump|export|write|log|print|report)(_\w*)?$")
 """Functions that keep or show what they get: `self.checkpointer.save_and_keep(…)`."""

@@ -24,6 +24,9 @@ LIBRARIES = lazy_pattern(
 
 WORD = lazy_pattern(r"\w+", re.ASCII)
 
+NETWORKS = frozenset({"torch", "keras", "tensorflow", "tf_keras"})
+"""Libraries whose networks are judged in files that only define them."""
+
 IMPORTS = lazy_pattern(r"^[ \t]*(?:from|import)\s+[\w.]", re.MULTILINE)
 
 
@@ -68,7 +71,7 @@ def _without_training(
     from lintrain.source.training_syntax import imported_packages, imports_hub_library
 
     is_hub = imports_hub_library(source)
-    if not is_hub and "torch" not in imported_packages(source) | packages_meant(source):
+    if not is_hub and NETWORKS.isdisjoint(imported_packages(source) | packages_meant(source)):
         return ()
     asked = [rule for rule in rules if not rule.needs_training and (is_hub or rule.judges_networks)]
     words = Words([source])

@@ -68,6 +68,7 @@ class Claim(library_arguments.KeywordClaim):
 class RemovedArgument(Rule[Claim]):
     level = Level.ERROR
     needs_training = False
+    judges_networks = True
     matters_in_tests = True
     judges_configurations = True
 

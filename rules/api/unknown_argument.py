@@ -103,6 +103,7 @@ class Claim(library_arguments.KeywordClaim):
 class UnknownArgument(Rule[Claim]):
     level = Level.ERROR
     needs_training = False
+    judges_networks = True
     matters_in_tests = True
     judges_configurations = True
 

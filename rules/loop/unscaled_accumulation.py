@@ -275,12 +275,17 @@ def _is_divided(pipeline: Pipeline, backwards: Sequence[Event], window: Window) 
     """Whether code that a loss is computed by, or that is about a loss elsewhere, has the number of batches."""
     if window.batches.isdigit():
         return False
-    batches = re.escape(window.batches)
+    batches = _pattern(window.batches)
     # A function that is not read may divide what it returns.
-    divides = rf"(?<!/)/=?\s*\(?\s*(?:float\()?{batches}\b"
+    divides = rf"(?<!/)/=?\s*\(?\s*(?:float\()?{batches}"
     if script_text.mentions(pipeline, rf"(?m)\b\d(?:\.0?)?\s*{divides}|^[^\n#]*(?:loss|return)[^\n#]*{divides}"):
         return True
-    return any(_mentions(pipeline, event, re.compile(rf"\b{batches}\b|accum", re.IGNORECASE)) for event in backwards)
+    return any(_mentions(pipeline, event, re.compile(rf"\b{batches}|accum", re.IGNORECASE)) for event in backwards)
+
+
+def _pattern(batches: str) -> str:
+    """A regular expression for the number of batches, whatever quotes a key is written in: `config["steps"]`."""
+    return re.sub("['\"]", "['\"]", re.escape(batches)) + r"(?!\w)"
 
 
 def _mentions(pipeline: Pipeline, backward: Event, pattern: re.Pattern[str]) -> bool:

@@ -31,6 +31,16 @@ In a training loop:
         F.binary_cross_entropy_with_logits(scores, (y > 0).float()).backward()
         optimizer.step()
 
+Rows of a smaller last batch are collected:
+
+    scorer = nn.Linear(8, 1)
+    scores = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+        scores.extend(scorer(x).squeeze().tolist())  # <- squeezed-batch-axis
+
 ## Good
 
     class Scorer(nn.Module):
@@ -58,6 +68,16 @@ and
         scores = scorer(x).squeeze(-1)
         F.binary_cross_entropy_with_logits(scores, (y > 0).float()).backward()
         optimizer.step()
+
+and
+
+    scorer = nn.Linear(8, 1)
+    scores = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+        scores.extend(scorer(x).squeeze(-1).tolist())
 
 ## When it is fine
 
@@ -93,8 +113,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import swaps
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets
+from lintrain.analysis import squeezes, swaps
+from lintrain.rule import Finding, Level, Location, Pipeline, Rule, Source, Targets
 
 
 class SqueezedBatchAxis(Rule):
@@ -104,13 +124,18 @@ class SqueezedBatchAxis(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(True for _ in swaps.squeezed_batches(source))
+        return bool(_squeezed(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for location, code in swaps.squeezed_batches(pipeline.source):
+        for location, code in _squeezed(pipeline.source).items():
             shown = f"`{code}`" if len(code) <= 24 else "this tensor"
             yield self.finding(
                 location,
                 f"of a batch with one row, {shown} loses the batch axis too",
                 help="name the axis of size 1, for example `squeeze(-1)`",
             )
+
+
+def _squeezed(source: Source) -> dict[Location, str]:
+    """What a file squeezes all axes of, by where it does."""
+    return {**dict(swaps.squeezed_batches(source)), **dict(squeezes.iterated_squeezes(source))}

@@ -107,9 +107,13 @@ from lintrain.rule import (
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The number of tokens that rows are padded to, if it is a literal; None for the positions of the model."""
+    """The number of tokens that rows are padded to, if it is a literal; None for the positions of the model.
+
+    `argument` is where the call says that nothing is truncated.
+    """
 
     max_length: int | None = None
+    argument: Location | None = None
 
 
 class MissingTruncation(Rule[Claim]):
@@ -129,7 +133,7 @@ class MissingTruncation(Rule[Claim]):
                 "rows are padded up to `max_length`, but longer ones are not truncated",
                 why="`max_length` truncates only without padding: with it, longer rows keep all their tokens.",
                 help="pass `truncation=True`",
-                claim=Claim(length),
+                claim=Claim(length, call.untruncated),
             )
 
     def _beyond_positions(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
@@ -178,9 +182,13 @@ class MissingTruncation(Rule[Claim]):
         return Verdict.refuted(text, longest=longest, positions=limit)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix:
-        return fixes.Fix.of(
-            "pass `truncation=True`", fixes.AddArgument(finding.location, "truncation", "True"), safe=False
+        argument = finding.claim.argument if finding.claim else None
+        edit = (
+            fixes.Replace(argument, "truncation=True")
+            if argument
+            else fixes.AddArgument(finding.location, "truncation", "True")
         )
+        return fixes.Fix.of("pass `truncation=True`", edit, safe=False)
 
 
 def _is_split(feed: token_feeds.TokenFeed) -> bool:

@@ -1,0 +1,297 @@
+"""Sizes, counts and bounds of slices that certainly are floats, although only whole numbers are accepted."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from lintrain.analysis.script_text import imports_of
+from lintrain.model.location import Location
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+LAYERS = {
+    **dict.fromkeys(("Linear", "Embedding", "LSTM", "GRU", "RNN", "Dense", "Bilinear"), 2),
+    **dict.fromkeys(("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"), 3),
+    **dict.fromkeys(("Conv1D", "Conv2D", "Conv3D", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"), 2),
+    **dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LayerNorm", "PixelShuffle", "RepeatVector"), 1),
+    **dict.fromkeys(("MaxPool1d", "MaxPool2d", "AvgPool2d", "MaxPooling2D", "AveragePooling2D", "SimpleRNN"), 1),
+}
+"""Layers, and how many of their first arguments are whole numbers; the second of `Dense` is never a number."""
+
+SIZES = frozenset(
+    {"in_features", "out_features", "in_channels", "out_channels", "num_embeddings", "embedding_dim", "input_size"}
+    | {"hidden_size", "num_layers", "num_features", "kernel_size", "units", "filters", "input_dim", "output_dim"}
+    | {"groups", "normalized_shape", "upscale_factor"}
+)
+"""Keywords of layers that are whole numbers."""
+
+MAKES = frozenset({"zeros", "ones", "empty", "rand", "randn"})
+SHAPES = frozenset({"view", "reshape", "expand"})
+FLOATS = frozenset({"ceil", "floor", "sqrt", "log2", "log", "log10", "exp", "mean", "rint", "round"})
+"""Functions of NumPy that return floats, `ceil` and `floor` too."""
+
+OF_MATH = frozenset({"sqrt", "log2", "log", "log10", "exp"})
+
+
+@dataclass(frozen=True, slots=True)
+class FloatSize:
+    """A float where a whole number belongs: the expression, its code, what gets it, and how it becomes one.
+
+    `computed` is where the value of a name is computed; `whole` is empty if the name is used so several times.
+    `is_passed_on` if a function or class of the project gets it first.
+    """
+
+    location: Location
+    code: str
+    taken_by: str
+    whole: str
+    package: str
+    computed: Location | None
+    is_passed_on: bool
+
+
+def float_sizes(source: Source, others: Iterable[Source] = ()) -> list[FloatSize]:
+    """The floats that a file passes as sizes of layers and tensors, as counts and as bounds of slices.
+
+    Functions and classes of the file and of `others` pass on what they get to such a layer.
+    """
+    modules = _modules(source)
+    own = _passing_on([source, *others])
+    named = {name for node in source.nodes_of(ast.Assign) if _may_be_float(node.value) for name in _targets(node)}
+    scopes: dict[int, _Floats] = {}
+    found: dict[tuple[int, str, Location | None], FloatSize] = {}
+    for node in (*source.nodes_of(ast.Call), *source.nodes_of(ast.Subscript)):
+        for given, taken_by, package in (*_whole_numbers(node, modules), *_of_own(node, own)):
+            if not (given.id in named if isinstance(given, ast.Name) else _may_be_float(given)):
+                continue
+            scope = _scope_of(source, given)
+            floats = scopes.setdefault(id(scope), _Floats(scope, modules))
+            if not floats.holds(given) or _is_tried(source, given):
+                continue
+            value = floats.value_of(given)
+            key = (id(scope), ast.unparse(given), None if value is not None else source.location(given))
+            whole = "" if key in found else _as_whole(given)
+            first = found[key].location if key in found else source.location(given)
+            computed = source.location(value) if value is not None else None
+            found[key] = FloatSize(first, key[1], taken_by, whole, package, computed, taken_by.strip("`") in own)
+    return list(found.values())
+
+
+def _targets(node: ast.Assign) -> Iterator[str]:
+    return (each.id for each in node.targets if isinstance(each, ast.Name))
+
+
+def _may_be_float(node: ast.expr) -> bool:
+    """Whether an expression looks like a float at first sight."""
+    return isinstance(node, ast.BinOp | ast.IfExp | ast.UnaryOp | ast.Call | ast.Name) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, float)
+    )
+
+
+def _scope_of(source: Source, node: ast.expr) -> ast.Module | ast.FunctionDef:
+    line = node.lineno
+    around = [each for each in source.nodes_of(ast.FunctionDef) if each.lineno <= line <= (each.end_lineno or 0)]
+    return max(around, key=lambda each: each.lineno, default=source.tree)
+
+
+Taken = dict[str, dict[str, tuple[int, str]]]
+"""The parameters of functions that are passed on as whole numbers, with their positions and the package that asks."""
+
+
+def _passing_on(sources: Iterable[Source]) -> Taken:
+    found: Taken = {}
+    for source in sources:
+        for name, taken in source.cached(_passed_on).items():
+            found[name] = {} if name in found else taken  # two of one name: which one is meant is not followed
+    return found
+
+
+def _passed_on(source: Source) -> Taken:
+    """The functions of a file, and its classes, with the parameters that they pass on unchanged."""
+    modules = _modules(source)
+    methods = {each: owner for owner in source.nodes_of(ast.ClassDef) for each in owner.body}
+    found: Taken = {}
+    for function in source.nodes_of(ast.FunctionDef):
+        owner = methods.get(function)
+        if owner is not None and function.name != "__init__":
+            continue
+        names = [each.arg for each in function.args.args][owner is not None :]
+        nodes = list(walk(function))
+        stored = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        taken = {
+            given.id: (names.index(given.id), package)
+            for node in nodes
+            if isinstance(node, ast.Call)
+            for given, _, package in _whole_numbers(node, modules)
+            if package and isinstance(given, ast.Name) and given.id in names and given.id not in stored
+        }
+        if taken:
+            found[owner.name if isinstance(owner, ast.ClassDef) else function.name] = taken
+    return found
+
+
+def _of_own(node: ast.AST, own: Taken) -> Iterator[tuple[ast.expr, str, str]]:
+    """The arguments of a call that a function or class of the project passes on as whole numbers."""
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=named) if name in own:
+            if not any(isinstance(each, ast.Starred) for each in given):
+                for position, package in own[name].values():
+                    yield from ((each, f"`{name}`", package) for each in given[position : position + 1])
+            yield from ((each.value, f"`{name}`", own[name][each.arg][1]) for each in named if each.arg in own[name])
+        case _:
+            pass
+
+
+def _is_tried(source: Source, node: ast.expr) -> bool:
+    """Whether an error of an expression is caught."""
+    blocks = ((each.body[0].lineno, each.body[-1].end_lineno or 0) for each in source.nodes_of(ast.Try))
+    return any(first <= node.lineno <= last for first, last in blocks)
+
+
+def _modules(source: Source) -> dict[str, str]:
+    """What the names mean that a file imports: `np` is `numpy`, `Dense` is `keras.layers.Dense`."""
+    found: dict[str, str] = {}
+    for each in imports_of(source):
+        if each.name is None:
+            name = each.alias or each.module.partition(".")[0]
+            found[name] = each.module if each.alias else name
+        else:
+            found[each.alias or each.name] = f"{each.module}.{each.name}"
+    defined = {made.name for made in source.nodes_of(ast.ClassDef)} | {
+        made.name for made in source.nodes_of(ast.FunctionDef)
+    }
+    return {name: path for name, path in found.items() if name not in defined}
+
+
+def _path(node: ast.expr, modules: dict[str, str]) -> str:
+    """The full name of what an expression means; empty if it starts with nothing that is imported."""
+    match node:
+        case ast.Name(id=name):
+            return modules.get(name, "")
+        case ast.Attribute(value=owner, attr=name):
+            path = _path(owner, modules)
+            return f"{path}.{name}" if path else ""
+        case _:
+            return ""
+
+
+def _whole_numbers(node: ast.AST, modules: dict[str, str]) -> Iterator[tuple[ast.expr, str, str]]:
+    """The expressions in a node that have to be whole numbers, what gets each, and the package that asks."""
+    match node:
+        case ast.Subscript(value=owner, slice=ast.Slice(lower=lower, upper=upper)) if not _takes_floats(owner):
+            for bound in (lower, upper):
+                if bound is not None:
+                    yield bound, "a slice", ""
+        case ast.Call(func=ast.Name(id="range" as name), args=given) if name not in modules:
+            yield from ((each, "`range`", "") for each in given)
+        case ast.Call(func=ast.Attribute(attr=name) as func, args=given) if name in SHAPES and not _path(func, modules):
+            yield from ((each, f"`{name}`", "") for each in given)
+        case ast.Call(func=func):
+            yield from _of_library(node, _path(func, modules))
+        case _:
+            pass
+
+
+def _takes_floats(node: ast.expr) -> bool:
+    """Whether slices of something may have bounds of any kind: `np.r_`, `frame.loc`."""
+    return isinstance(node, ast.Attribute) and node.attr in {"r_", "c_", "s_", "mgrid", "ogrid", "loc", "ix"}
+
+
+def _of_library(call: ast.Call, path: str) -> Iterator[tuple[ast.expr, str, str]]:
+    package, name = path.partition(".")[0], path.rpartition(".")[2]
+    if package not in {"torch", "keras", "tensorflow", "tf_keras", "numpy"}:
+        return
+    given = {each.arg: each.value for each in call.keywords if each.arg is not None}
+    if name in LAYERS and package != "numpy":
+        yield from ((each, f"`{name}`", package) for each in call.args[: LAYERS[name]])
+        yield from ((value, f"`{name}`", package) for key, value in given.items() if key in SIZES)
+    elif name in MAKES and package in {"torch", "numpy"}:
+        sizes = call.args if package == "torch" or name in {"rand", "randn"} else call.args[:1]
+        parts = [part for each in sizes for part in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each])]
+        yield from ((each, f"`{name}`", package) for each in parts)
+    elif name == "DataLoader":
+        yield from ((each, "`DataLoader`", package) for each in (*call.args[1:2], given.get("batch_size")) if each)
+    elif name == "OneCycleLR":
+        keys = ("total_steps", "epochs", "steps_per_epoch")
+        yield from ((given[key], "`OneCycleLR`", package) for key in keys if key in given)
+
+
+class _Floats:
+    """The floats of one function, or of what is in none."""
+
+    def __init__(self, scope: ast.Module | ast.FunctionDef, modules: dict[str, str]) -> None:
+        self.modules = modules
+        self.nodes = list(_own_nodes(scope))
+        self._values: dict[str, ast.expr | None] = {}
+        if isinstance(scope, ast.FunctionDef):
+            arguments = scope.args
+            every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+            self._values = {each.arg: None for each in every if each is not None}
+        stored: dict[str, int] = {}
+        for node in self.nodes:
+            match node:
+                case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                    stored[name] = stored.get(name, 0) + 1
+                case ast.Global(names=names) | ast.Nonlocal(names=names):
+                    stored.update(dict.fromkeys(names, 2))
+                case _:
+                    pass
+        for node in self.nodes:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if stored[name] == 1:
+                    self._values.setdefault(name, value)
+                case _:
+                    pass
+
+    def value_of(self, node: ast.expr) -> ast.expr | None:
+        """What a name is bound to, if it is one."""
+        return self._values.get(node.id) if isinstance(node, ast.Name) else None
+
+    def holds(self, node: ast.expr, depth: int = 4) -> bool:
+        """Whether an expression certainly is a float, whatever numbers its names are."""
+        if not depth:
+            return False
+        match node:
+            case ast.Constant(value=float()):
+                return True
+            case ast.Name(id=name):
+                value = self._values.get(name)
+                return value is not None and value.lineno < node.lineno and self.holds(value, depth - 1)
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return not any(map(_is_text, walk(left))) and not any(map(_is_text, walk(right)))
+            case ast.BinOp(left=left, op=ast.Mult() | ast.Add() | ast.Sub() | ast.FloorDiv(), right=right):
+                return self.holds(left, depth - 1) or self.holds(right, depth - 1)
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return self.holds(inner, depth - 1)
+            case ast.IfExp(body=one, orelse=other):
+                return self.holds(one, depth - 1) and self.holds(other, depth - 1)
+            case ast.Call(func=func, args=[_], keywords=[]):
+                module, _, name = _path(func, self.modules).rpartition(".")
+                is_from_module = (module == "numpy" and name in FLOATS) or (module == "math" and name in OF_MATH)
+                return is_from_module or (isinstance(func, ast.Name) and func.id == "float")
+            case _:
+                return False
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether a part of a quotient is text, so that it is a path: `folder / "train"`."""
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _own_nodes(scope: ast.Module | ast.FunctionDef) -> Iterator[ast.AST]:
+    """The nodes of a scope without those of the functions and classes in it."""
+    pending: list[ast.AST] = list(scope.body)
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _as_whole(node: ast.expr) -> str:
+    """The code of the whole number that was meant: a quotient without its remainder, or the number cut off."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return ast.unparse(ast.BinOp(node.left, ast.FloorDiv(), node.right))
+    return f"int({ast.unparse(node)})"
