@@ -33,6 +33,7 @@ from lintrain.pipeline.values.python import (
     first_default,
     join,
     literal,
+    options_of,
     text_of,
 )
 from lintrain.pipeline.values.tensors import Count, Real, Whole
@@ -303,20 +304,26 @@ def _setattr(call: Call) -> Value:
         return Constant(None)
     owner, name, value = (argument.value for argument in call.positional)
     known = text_of(name)
+    if known is not None:
+        storing.store_attribute(call.reader, owner, known, value, call.location)
+        return Constant(None)
     # `for k, v in vars(args).items(): setattr(self, k, v)`: with an unknown name every plain attribute may
     # have changed.
-    for each in (known,) if known is not None else _attribute_names(owner):
-        held = (
-            value if known is not None else join([dispatch.attribute(call.reader, owner, each, call.location), value])
-        )
-        storing.store_attribute(call.reader, owner, each, held, call.location)
+    for option in options_of(owner):
+        for each in _attribute_names(option):
+            held = join([dispatch.attribute(call.reader, option, each, call.location), value])
+            storing.store_attribute(call.reader, option, each, held, call.location)
     return Constant(None)
 
 
 def _attribute_names(owner: Value) -> list[str]:
     """The attributes that may be meant where the name is not known: those of an object that holds settings."""
-    if isinstance(owner, Instance):
-        return [name for name, value in owner.attributes.items() if isinstance(value, Constant)]
+    if isinstance(owner, Instance | Class):
+        # Later ones win: an object's own attribute hides that of its class.
+        classes = (owner if isinstance(owner, Class) else owner.cls).lineage()
+        found = {name: value for each in reversed(classes) for name, value in each.attributes.items()}
+        found.update(owner.attributes)
+        return [name for name, value in found.items() if isinstance(value, Constant) and not name.startswith("__")]
     held = of_type(ENTRIES, owner) if of_type(STORED_ATTRIBUTES, owner) else None
     return [str(name) for name in held(owner)[0]] if held else []
 
