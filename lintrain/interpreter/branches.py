@@ -22,10 +22,10 @@ EXPECTED_ERRORS = frozenset(
 """Errors whose handler makes the missing of a name or an argument an expected thing."""
 
 ABOUT_VERSIONS = lazy_pattern(
-    r"version|available|hasattr|signature|inspect|parameters|type_checking|is_(?:transformers|trl|peft)_"
+    r"version|available|hasattr|issubclass|signature|inspect|parameters|type_checking|is_(?:transformers|trl|peft)_"
     r"|(?:transformers|datasets|trl|peft|keras|torch|accelerate)_?(?:lt|le|gt|ge|v?\d)"
 )
-"""What tests of versions contain, and flags that hold the answer to such a question: `transformers_lt_4_56`."""
+"""What tests of versions contain, or of a class that is passed, and flags with their answers: `transformers_lt_4_56`."""
 
 PLAIN_TESTS = (
     *(ast.Name, ast.Constant, ast.Attribute, ast.Tuple, ast.Call),
