@@ -120,7 +120,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, loaders, script_text, training_loops
+from lintrain.analysis import expressions, loaders, script_text, split_names, training_loops
 from lintrain.pipeline import dataset_rows
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
@@ -128,7 +128,20 @@ from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import Sequence, Value, options_of
 from lintrain.pipeline.values.training import KerasRun, TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    lazy_pattern,
+    one_per_location,
+)
 
 TRAINING = frozenset({"train", "training", "trn", "tr"})
 EVALUATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
@@ -142,6 +155,8 @@ FEW = 32
 EVALUATES = EVALUATION | {"evaluate", "validate"}
 LOADER = lazy_pattern(r"^[\w.]*(loader|_dl|_data|_set|dataset)$")
 
+HELD_OUT = lazy_pattern(r"(?i)\btrain|train\b|_train")
+
 MESSAGES = {
     "same": "{} contains the rows that the model trains on",
     "part": "{} is a subset of the rows that the model trains on",
@@ -152,9 +167,14 @@ MESSAGES = {
 class TrainDataInEval(Rule):
     level = Level.WARNING
     judges_configurations = True
-    keywords = "Trainer|DataLoader|fit|loader"
+    keywords = "Trainer|DataLoader|fit|loader|train"
+    needs_training = False
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return source.contains(HELD_OUT) and next(_under_other_names(source), None) is not None
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(map(self._report_name, _under_other_names(pipeline.source)))
         for run in pipeline.runs:
             yield from self._trainer(pipeline, run)
         for keras in pipeline.keras_runs:
@@ -162,6 +182,15 @@ class TrainDataInEval(Rule):
         yield from self._loaders(pipeline)
         if training_loops.trains_by_hand(pipeline):
             yield from self._named_as_held_out(pipeline)
+
+    def _report_name(self, other: split_names.OtherSplit) -> Finding:
+        name = f"`{other.name}`" if len(other.name) <= 24 else "this name of held-out rows"
+        rows = f"`{other.rows}`" if len(other.rows) <= 24 and " " not in other.rows else "the training rows"
+        return self.finding(
+            other.location,
+            f"{name} gets {rows}",
+            help="give it the rows of its own split",
+        )
 
     def _trainer(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding]:
         train, evaluation = run.arguments.get("train_dataset"), run.arguments.get("eval_dataset")
@@ -331,3 +360,7 @@ def _is_for(
 def _reads_all(loader: Loader) -> bool:
     """Whether a loader certainly reads all rows of its data set."""
     return not any(name in loader.arguments for name in ("sampler", "batch_sampler", "**")) and loader.is_complete
+
+
+def _under_other_names(source: Source) -> Iterator[split_names.OtherSplit]:
+    return split_names.training_rows_under_other_names(source)

@@ -1,0 +1,148 @@
+"""Names of splits that are bound to the rows of another one: `test_file = "train.json"`, `x_valid = df_train[…]`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from lintrain.analysis.training_loops import words_of
+from lintrain.model.location import Location
+from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "validation"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+"""The split that a word of a name stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSplit:
+    """Training rows under a name for held-out ones: where, the name, and the code of what it is bound to."""
+
+    location: Location
+    name: str
+    rows: str
+
+
+def training_rows_under_other_names(source: Source) -> Iterator[OtherSplit]:
+    """The names of held-out rows that are bound to training rows, where the code around shows that this is a slip."""
+    for node in source.nodes_of(ast.Assign):
+        yield from _in_a_pair(source, node)
+        yield from _iterated(source, node)
+    for block in source.nodes_of(ast.FunctionDef, ast.Module):
+        yield from _files(source, [each for each in block.body if isinstance(each, ast.Assign)])
+    for entries in source.nodes_of(ast.Dict):
+        yield from _entries(source, entries)
+
+
+def split_of(name: str) -> str | None:
+    """The only split that the words of a name are about, else None."""
+    found = {SPLITS[word] for word in words_of(name) if word in SPLITS}
+    return found.pop() if len(found) == 1 else None
+
+
+def _in_a_pair(source: Source, node: ast.Assign) -> Iterator[OtherSplit]:
+    """`x_valid, y_valid = train["x"], valid["y"]`: the inputs of one split with the labels of another one."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
+            pass
+        case _:
+            return
+    names = {split_of(each.id) if isinstance(each, ast.Name) else None for each in targets}
+    roots = [_root(each) for each in values]
+    splits = [split_of(root) if root else None for root in roots]
+    if len(names) == 1 and names.isdisjoint({None, "train"}) and names <= set(splits) and "train" in splits:
+        for target, value, split in zip(targets, values, splits, strict=True):
+            if split == "train":
+                yield OtherSplit(source.location(value), unparse(target), unparse(value))
+
+
+def _root(node: ast.expr) -> str:
+    """The frame or module of `train["x"]` and `train.x`; empty for other code."""
+    match node:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str())):
+            return name
+        case ast.Attribute(value=ast.Name(id=name)) if name != "self":
+            return name
+        case _:
+            return ""
+
+
+def _iterated(source: Source, node: ast.Assign) -> Iterator[OtherSplit]:
+    """`test_iter = iter(train_loader)`."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="iter"), args=[rows])):
+            pass
+        case ast.Assign(
+            targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=rows, attr="__iter__"), args=[])
+        ):
+            pass
+        case _:
+            return
+    if isinstance(rows, ast.Name | ast.Attribute) and split_of(name) in {"validation", "test"}:
+        last = rows.attr if isinstance(rows, ast.Attribute) else rows.id
+        if split_of(last) == "train":
+            yield OtherSplit(source.location(node.value), name, unparse(rows))
+
+
+def _files(source: Source, assigned: Sequence[ast.Assign]) -> Iterator[OtherSplit]:
+    """`test_file = join(folder, "train.json")` next to files of which each has the name of its split."""
+    pairs = [
+        (each.targets[0].id, each.value)
+        for each in assigned
+        if len(each.targets) == 1 and isinstance(each.targets[0], ast.Name)
+    ]
+    files = [(name, value) for name, value in pairs if NAMES_FILE.search(name) and split_of(name)]
+    yield from _odd(source, files)
+
+
+NAMES_FILE = re.compile(r"(?i)file|path|csv|json|txt")
+
+
+def _entries(source: Source, node: ast.Dict) -> Iterator[OtherSplit]:
+    """`{"train": "train.csv", "validation": "val.csv", "test": "train.csv"}`, and a split that is a key twice."""
+    named = [(_key(key), value) for key, value in zip(node.keys, node.values, strict=True) if key is not None]
+    known = [(name, value) for name, value in named if name and split_of(name.rpartition(".")[2])]
+    if len(known) < len(named) or len({split_of(name.rpartition(".")[2]) for name, _ in known}) < FEWEST:
+        return
+    yield from _odd(source, known)
+    for (name, _), (again, value) in pairwise(known):
+        if name == again and isinstance(value, ast.Constant) and "train" in str(value.value):
+            yield OtherSplit(source.location(value), again, unparse(value))
+
+
+def _key(key: ast.expr) -> str:
+    match key:
+        case ast.Constant(value=str(name)):
+            return name
+        case ast.Attribute():
+            return unparse(key)
+        case _:
+            return ""
+
+
+FEWEST = 2
+
+
+def _odd(source: Source, named: Sequence[tuple[str, ast.expr]]) -> Iterator[OtherSplit]:
+    """Those whose file is that of the training rows, if at least two others have the files of their own splits."""
+    splits = [(name, split_of(name.rpartition(".")[2] or name), _split_in(value), value) for name, value in named]
+    right = {own for _, own, written, _ in splits if own is not None and own == written}
+    if "train" not in right or len(right) < FEWEST:
+        return
+    for name, own, written, value in splits:
+        if written == "train" and own in {"validation", "test"} and own not in right:
+            yield OtherSplit(source.location(value), name, "the file of the training rows")
+
+
+def _split_in(value: ast.expr) -> str | None:
+    """The only split that the texts of an expression name, else None."""
+    texts = [each.value for each in walk(value) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    found = {SPLITS[word] for text in texts for word in re.findall(r"[a-z]+", text.lower()) if word in SPLITS}
+    return found.pop() if len(found) == 1 else None
