@@ -35,8 +35,8 @@ def training_rows_under_other_names(source: Source) -> Iterator[OtherSplit]:
     for node in source.nodes_of(ast.Assign):
         yield from _in_a_pair(source, node)
         yield from _iterated(source, node)
-    for block in source.nodes_of(ast.FunctionDef, ast.Module):
-        yield from _files(source, [each for each in block.body if isinstance(each, ast.Assign)])
+    for body in (source.tree.body, *(each.body for each in source.nodes_of(ast.FunctionDef))):
+        yield from _files(source, [each for each in body if isinstance(each, ast.Assign)])
     for entries in source.nodes_of(ast.Dict):
         yield from _entries(source, entries)
 
@@ -112,9 +112,9 @@ def _entries(source: Source, node: ast.Dict) -> Iterator[OtherSplit]:
     if len(known) < len(named) or len({split_of(name.rpartition(".")[2]) for name, _ in known}) < FEWEST:
         return
     yield from _odd(source, known)
-    for (name, _), (again, value) in pairwise(known):
-        if name == again and isinstance(value, ast.Constant) and "train" in str(value.value):
-            yield OtherSplit(source.location(value), again, unparse(value))
+    for (name, _), (second, value) in pairwise(known):
+        if name == second and isinstance(value, ast.Constant) and "train" in str(value.value):
+            yield OtherSplit(source.location(value), second, unparse(value))
 
 
 def _key(key: ast.expr) -> str:
