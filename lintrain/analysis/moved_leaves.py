@@ -3,7 +3,7 @@
     x = torch.randn(3, requires_grad=True).cuda()
 
 The name stands for the copy: its `grad` stays empty, and no optimizer takes it. A loss that is made to require
-gradients after it was computed is the other way round.
+gradients after it was computed is the other way round, and the loss of a generator is cut off from it by `detach`.
 """
 
 from __future__ import annotations
@@ -213,3 +213,64 @@ def _is_computed(value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
         return last_name(value.func) not in MAKES | REBUILDS
     return isinstance(value, ast.BinOp)
+
+
+OF_GENERATOR = lazy_pattern(
+    r"(?:[Gg]|gen|generator)_?(?:[Ll]oss|err|cost|adv)\w*|(?:loss|err|cost)_?(?:[Gg]|gen|generator)(?:_\w+)?\d*"
+)
+"""Names of a loss for the generator of images or texts."""
+
+JUDGE = lazy_pattern(r"(?:\w+\.)*(?:[Dd]|net_?D|D_net|model_?D|[Dd]isc|[Dd]iscriminator|[Cc]ritic)\d*")
+SAME_SCORES = frozenset({"view", "squeeze", "reshape", "flatten", "mean"})
+
+
+def cut_generators(source: Source) -> Iterator[tuple[Location, str, Location]]:
+    """The losses of a generator that only judge what is cut off from it: where, the name, and where it is cut."""
+    if ".detach()" not in source.text or not any(map(_is_of_generator, source.nodes_of(ast.Assign))):
+        return
+    for function in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        bound = [each for each in _own(function) if isinstance(each, ast.Assign) and len(each.targets) == 1]
+        for node in bound:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[scores, *_])):
+                    judged = _latest(scores, bound, node)
+                    if _is_of_generator(node) and (cut := _cut_before(judged)) is not None:
+                        yield source.location(node), name, source.location(cut)
+                case _:
+                    pass
+
+
+def _is_of_generator(node: ast.Assign) -> bool:
+    return isinstance(node.targets[0], ast.Name) and OF_GENERATOR.fullmatch(node.targets[0].id) is not None
+
+
+def _own(scope: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(scope):
+        if not isinstance(child, SCOPES):
+            yield child
+            yield from _own(child)
+
+
+def _latest(scores: ast.expr, bound: list[ast.Assign], node: ast.Assign) -> ast.expr:
+    """What the scores were given last before a statement."""
+    if not isinstance(scores, ast.Name):
+        return scores
+    given = [
+        each
+        for each in bound
+        if each.lineno < node.lineno
+        and any(isinstance(part, ast.Name) and part.id == scores.id for part in walk(each.targets[0]))
+    ]
+    last = max(given, key=lambda each: each.lineno, default=None)
+    return last.value if last is not None and isinstance(last.targets[0], ast.Name) else scores
+
+
+def _cut_before(judged: ast.expr) -> ast.expr | None:
+    """`fake.detach()` as what a discriminator is called on."""
+    while isinstance(judged, ast.Call) and isinstance(judged.func, ast.Attribute) and judged.func.attr in SAME_SCORES:
+        judged = judged.func.value
+    match judged:
+        case ast.Call(func=func, args=[ast.Call(func=ast.Attribute(attr="detach"), args=[]) as cut, *_]):
+            return cut if JUDGE.fullmatch(ast.unparse(func)) else None
+        case _:
+            return None

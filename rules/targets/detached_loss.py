@@ -213,6 +213,9 @@ class DetachedLoss(Rule[Claim]):
         for location, name in moved_leaves.made_to_learn(pipeline.source):
             if not any(location.holds(each) or each.holds(location) for each in found):
                 found[location] = self._report_made(location, name)
+        for location, name, detached in moved_leaves.cut_generators(pipeline.source):
+            if not any(location.holds(each) or each.holds(location) for each in found):
+                found[location] = self._report_generator(location, name, detached)
         for event in pipeline.acts(events.Act.BACKWARD):
             off = _computed_off(pipeline, event)
             if off is not None and not any(off.holds(location) for location in found):
@@ -246,6 +249,17 @@ class DetachedLoss(Rule[Claim]):
             location,
             f"`{shown}` is made to require gradients, and what computed it gets none by that",
             help="remove it, and compute the loss from the output of the network with operations of torch",
+            claim=Claim(None, is_part=True),
+            level=Level.WARNING,
+        )
+
+    def _report_generator(self, location: Location, name: str, cut: Location) -> Finding[Claim]:
+        shown = name if len(name) <= 20 else "this loss"
+        return self.finding(
+            location,
+            f"`{shown}` gives the generator no gradient: what is judged was detached",
+            related=[Related(cut, "cut off here", "cut")],
+            help="let the discriminator judge the output that is not detached",
             claim=Claim(None, is_part=True),
             level=Level.WARNING,
         )
