@@ -11,7 +11,7 @@ from torch import nn
 
 from lintrain.evidence.run import OptimizerUse, ScheduleUse
 from lintrain.runtime.frameworks.loop.ledger import Ledger
-from lintrain.runtime.frameworks.loop.loop_state import Schedules
+from lintrain.runtime.frameworks.loop.schedules import Schedules
 
 
 class Loop:

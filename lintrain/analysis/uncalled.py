@@ -13,7 +13,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 ALWAYS_CALLED = frozenset({"backward", "step", "zero_grad"})
-"""Nobody writes a statement of such an attribute in order to see it, not even as the last one of a cell."""
+"""Methods that no statement names in order to show them, not even the last one of a cell."""
 
 OF_NETWORKS = frozenset({"cuda", "eval", "train"})
 OF_TRAINERS = frozenset({"evaluate", "fit", "train"})

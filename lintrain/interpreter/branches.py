@@ -25,7 +25,7 @@ ABOUT_VERSIONS = lazy_pattern(
     r"version|available|hasattr|issubclass|signature|inspect|parameters|type_checking|is_(?:transformers|trl|peft)_"
     r"|(?:transformers|datasets|trl|peft|keras|torch|accelerate)_?(?:lt|le|gt|ge|v?\d)"
 )
-"""What tests of versions contain, or of a class that is passed, and flags with their answers: `transformers_lt_4_56`."""
+"""What tests of versions or of a passed class contain, and flags with their answers: `transformers_lt_4_56`."""
 
 PLAIN_TESTS = (
     *(ast.Name, ast.Constant, ast.Attribute, ast.Tuple, ast.Call),
