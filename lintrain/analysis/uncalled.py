@@ -83,7 +83,8 @@ def _failing(source: Source) -> Iterator[ast.Attribute]:
 def _given(call: ast.Call) -> Iterator[ast.Attribute]:
     """The arguments of a call that are methods: the weights of an optimizer, and numbers that are kept or printed."""
     called = _last_name(call.func)
-    first = call.args[0] if call.args and called in READ_WEIGHTS else None
+    of_name = [each.value for each in call.keywords if each.arg in {"params", "parameters"}]
+    first = next(iter([*call.args[:1], *of_name]), None) if called in READ_WEIGHTS else None
     if isinstance(first, ast.Attribute) and first.attr in WEIGHTS:
         yield first
     for each in call.args if called in {"append", "print"} else ():

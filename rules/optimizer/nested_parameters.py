@@ -1,7 +1,7 @@
-"""An optimizer gets the parameters of a model in a list, or the method that would return them.
+"""An optimizer gets the parameters of a model in a list of iterators.
 
-`model.parameters()` is an iterator. `[model.parameters()]` is a list with one iterator, and `model.parameters` is a
-method: the optimizer finds no tensor in them and raises a TypeError.
+`model.parameters()` is an iterator, and `[model.parameters()]` a list with one iterator: the optimizer finds no tensor
+in it and raises a TypeError.
 
 ## Bad
 
@@ -15,11 +15,6 @@ The parameters of several models, in a name:
     both = torch.optim.SGD(params=trained, lr=0.1)  # <- nested-parameters
     # raises TypeError: optimizer can only optimize Tensors
 
-The method, which is not called:
-
-    optimizer = torch.optim.AdamW(net.parameters, lr=1e-3)  # <- nested-parameters
-    # raises TypeError: 'method' object is not iterable
-
 ## Good
 
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
@@ -29,10 +24,6 @@ With several models:
     head = nn.Linear(3, 3)
     trained = [*net.parameters(), *head.parameters()]
     both = torch.optim.SGD(params=trained, lr=0.1)
-
-With the method called:
-
-    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
 
 ## When it is fine
 
@@ -60,7 +51,6 @@ from lintrain.analysis.expressions import Expression, Kind
 from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes, lazy_pattern, one_per_location
 
 GIVES_PARAMETERS = lazy_pattern(r"[\w.\[\]]+\.parameters\(\)|(?:list|tuple)\([\w.\[\]]+\.parameters\(\)\)")
-METHOD = lazy_pattern(r"[\w.]+\.parameters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +79,6 @@ class NestedParameters(Rule[Claim]):
         listed = _list_of(pipeline, call, given) if given is not None else None
         if given is None:
             return None
-        if METHOD.fullmatch(given.code):
-            return self.finding(
-                given.location,
-                f"`{given.code}` is a method, and not the parameters that it returns",
-                help=f"call it: `{given.code}()`",
-                claim=Claim(f"{given.code}()"),
-            )
         items = listed.items if listed is not None else ()
         if not items or not all(GIVES_PARAMETERS.fullmatch(each.code) for each in items):
             return None
