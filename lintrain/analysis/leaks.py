@@ -45,6 +45,9 @@ LEARNERS = frozenset(
 """Classes of scikit-learn and imbalanced-learn whose `fit` learns statistics of the rows, or that copy rows."""
 
 SPLITS = frozenset({"sklearn.model_selection.train_test_split", "torch.utils.data.random_split"})
+DIVIDES = r"/ *\(?(?:\w+\.)*(?:\w*(?:std|sd|dev|sigma|range|max|high|scale)|s)\b|/ *\("
+"""A division by what may be a statistic: `/ x.std()`, `/ (high - low)`."""
+
 STATISTICS = frozenset({"mean", "std", "min", "max", "median", "nanmean", "nanstd", "amin", "amax"})
 FITTING = frozenset({"fit_transform", "fit_resample"})
 
@@ -100,6 +103,8 @@ def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     own = [call for call in pipeline.calls if call.path.startswith("sklearn.")]
     classes = {call.location: call.path.rpartition(".")[2] for call in own}
     classes |= dict(_copiers(pipeline))
+    if not LEARNERS & {*classes.values()} and not pipeline.source.contains(DIVIDES):
+        return
     known = _Known(classes, splits, {})
     for function in pipeline.source.cached(plain_functions).values():
         _note_given_back(pipeline, function, known)
