@@ -107,6 +107,19 @@ def read_by_number(scope: ast.AST) -> set[ast.expr]:
     return {each.value for each in parts if isinstance(each.slice, ast.Constant) or ast.unparse(each.slice) in counters}
 
 
+def other_names(owner: ast.ClassDef, name: str) -> set[str]:
+    """The attributes that a network gives nothing but its own: `self.noise = self._train_noise`."""
+    given = dict[str, set[str]]()
+    for node in walk(owner):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=other)], value=value):
+                given.setdefault(other, set()).add(ast.unparse(value))
+            case _:
+                pass
+    own = {f"self.{each}" for each in given}
+    return {other for other, values in given.items() if f"self.{name}" in values and values <= own}
+
+
 def loss_of(pipeline: Pipeline, backward: Event) -> ast.expr | None:
     """The loss of a backward call: what it is called on, or what an engine or a launcher is passed."""
     call = pipeline.source_of(backward.location).cached(_calls).get(backward.location)

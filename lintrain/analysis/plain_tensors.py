@@ -125,7 +125,8 @@ def _judged(
     read = {each for each in inside if each.attr == name and isinstance(each.ctx, ast.Load)}
     if read <= origins.read_by_number(owner) and origins.has_one_axis(source, statement.value):
         return None  # a single number moves by itself
-    used = next((use for method in methods for use in _met(source, owner, method, name)), None)
+    names = [name, *origins.other_names(owner, name)]
+    used = next((use for method in methods for each in names for use in _met(source, owner, method, each)), None)
     if used is None or any(_handles_device(method, name) for method in methods):
         return None
     location = source.location(statement)
