@@ -41,13 +41,16 @@ CUTS = frozenset({"cpu", "data", "detach", "detach_", "item", "numpy", "tolist"}
 MAKES = frozenset({"array", "asarray", "as_tensor", "FloatTensor", "Tensor", "tensor", "Variable"})
 
 
-def cut_of(output: Any) -> Location | None:
-    """The statement that takes a tensor out of its graph: makes another one with its memory, or copies its numbers."""
+def cut_of(output: Any, *, is_gone: bool = False) -> Location | None:
+    """The statement that takes a tensor out of its graph: makes another one with its memory, or copies its numbers.
+
+    With `is_gone` only a tensor without a graph counts.
+    """
     memory = output.untyped_storage().data_ptr()
     for frame in _users_frames():
         for name, held in list(frame.f_locals.items()):
             is_tensor = isinstance(held, library("torch").Tensor)
-            if not is_tensor or held.untyped_storage().data_ptr() != memory:
+            if not is_tensor or held.untyped_storage().data_ptr() != memory or (is_gone and held.requires_grad):
                 continue
             found = _copying(frame, name) if held.requires_grad else _assignment(frame, name)
             if found is not None:
@@ -61,7 +64,8 @@ def cut_in(forwards: Sequence[Forward], own: set[int]) -> Location | None:
         forward = forwards[number]
         is_own = forward.records and any(id(weight) in own for weight in forward.module.parameters())
         for output in tensors_in(forward.output) if is_own else ():
-            if output.requires_grad and (location := _cut_for(output, forwards[number + 1 :]) or cut_of(output)):
+            location = cut_of(output, is_gone=True) or _cut_for(output, forwards[number + 1 :]) or cut_of(output)
+            if output.requires_grad and location is not None:
                 return location
     return None
 
