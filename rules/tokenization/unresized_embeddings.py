@@ -80,7 +80,7 @@ from collections.abc import Collection, Iterator
 from lintrain.analysis import script_text, token_feeds
 from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Mapping, Sequence, Value, literal
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Mapping, Sequence, Unknown, Value, literal
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -215,9 +215,12 @@ def _of_one_checkpoint(pipeline: Pipeline) -> Iterator[tuple[Tokenizer, Model]]:
     """The tokenizers and trained models of one unknown checkpoint, of classes without a padding token."""
     trained = {id(model) for optimizer in pipeline.optimizers for model in optimizer.trains}
     trained |= {id(run.model) for run in pipeline.runs if run.model is not None}
+    # Where options decide what wraps the model, only its name is known to be trained.
+    wrapped = {each.name for optimizer in pipeline.optimizers for each in optimizer.trains if isinstance(each, Unknown)}
     for model in pipeline.models:
         is_known = not model.is_pretrained or token_feeds.certain_facts(pipeline, model) is not None
-        if is_known or id(model) not in trained or not CLASS_WITHOUT_PAD.match(model.name):
+        is_trained = id(model) in trained or any(each.name in wrapped for each in pipeline.names_of(model))
+        if is_known or not is_trained or not CLASS_WITHOUT_PAD.match(model.name):
             continue
         for tokenizer in pipeline.tokenizers:
             name = tokenizer.path.rpartition(".")[2] or tokenizer.path
