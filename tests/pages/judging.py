@@ -107,8 +107,8 @@ def found_alone(rule: RuleFile, script: Script, evidence: Evidence) -> list[bool
     """For each finding of a run that knows nothing of the text, whether it is at a marked statement.
 
     What is about the run as a whole may be at the construction of its trainer, or at its training call; what is about
-    the inputs of a loss at the call of that, what is about the result of a metric function where it returns, and what
-    ends the run at the line that raises.
+    the inputs of a loss at the call of that, what is about the result of a metric function where it returns, what mixes
+    rows at the call of the layer that does, and what ends the run at the line that raises.
     """
     marked = script.marked_lines(rule.name)
     findings = [finding for finding, _ in judge([evidence], [], [rule])]
@@ -119,6 +119,8 @@ def found_alone(rule: RuleFile, script: Script, evidence: Evidence) -> list[bool
     known = {evidence.location, *(loss.location for loss in losses)}
     known |= {evidence.failure.location} if evidence.failure else set()
     known |= {evidence.evaluation.returned_at} if evidence.evaluation else set()
+    mixed = evidence.responses.mixed if evidence.responses else None
+    known |= {mixed.at} if mixed else set()
     return [any(place.line <= line <= place.end_line for line in marked) or place in known for place in found]
 
 
