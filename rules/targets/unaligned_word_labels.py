@@ -1,0 +1,125 @@
+"""The labels of words are given to the tokens as they are, without a look at which word a token belongs to.
+
+A tokenizer that gets words adds special tokens, and cuts many words into several tokens. The labels of the words are
+then fewer than the tokens: a collator fills them up at the end, so the first special token gets the label of the first
+word, and each later one is a wrong label too. Training runs, and learns the wrong tags.
+
+## Bad
+
+    from datasets import Dataset
+    from transformers import DataCollatorForTokenClassification
+
+    words = Dataset.from_dict({"tokens": [["good", "movie"]] * 16, "tags": [[0, 1]] * 16})
+
+    def encode(batch):
+        encoded = tokenizer(batch["tokens"], is_split_into_words=True, truncation=True)
+        encoded["labels"] = batch["tags"]  # <- unaligned-word-labels
+        return encoded
+
+    rows = words.map(encode, batched=True, remove_columns=words.column_names)
+    tagger = AutoModelForTokenClassification.from_pretrained("distilbert-base-uncased", num_labels=2)
+    trainer = Trainer(tagger, args, train_dataset=rows, data_collator=DataCollatorForTokenClassification(tokenizer))
+
+## Good
+
+    from datasets import Dataset
+    from transformers import DataCollatorForTokenClassification
+
+    words = Dataset.from_dict({"tokens": [["good", "movie"]] * 16, "tags": [[0, 1]] * 16})
+
+    def encode(batch):
+        encoded = tokenizer(batch["tokens"], is_split_into_words=True, truncation=True)
+        numbers = [encoded.word_ids(row) for row in range(len(batch["tokens"]))]
+        encoded["labels"] = [
+            [-100 if word is None else tags[word] for word in row] for row, tags in zip(numbers, batch["tags"])
+        ]
+        return encoded
+
+    rows = words.map(encode, batched=True, remove_columns=words.column_names)
+    tagger = AutoModelForTokenClassification.from_pretrained("distilbert-base-uncased", num_labels=2)
+    trainer = Trainer(tagger, args, train_dataset=rows, data_collator=DataCollatorForTokenClassification(tokenizer))
+
+## When it is fine
+
+A text that is split into words has one label for all of them:
+
+    from datasets import Dataset
+
+    words = Dataset.from_dict({"tokens": [["good", "movie"]] * 16, "label": [1] * 16})
+
+    def encode(batch):
+        encoded = tokenizer(batch["tokens"], is_split_into_words=True, truncation=True)
+        encoded["labels"] = batch["label"]
+        return encoded
+
+    rows = words.map(encode, batched=True, remove_columns=words.column_names)
+    model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased", num_labels=2)
+    trainer = Trainer(model, args, train_dataset=rows, data_collator=DataCollatorWithPadding(tokenizer))
+
+## Fix
+
+None: which token of a word gets its label is a choice.
+
+## References
+
+Transformers documentation, "Token classification": `word_ids` and -100 for special tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain.analysis import expressions
+from lintrain.analysis.expressions import Assignment, Expression, Kind
+from lintrain.pipeline import blocks
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, lazy_pattern, one_per_location
+
+ALIGNS = lazy_pattern(r"word_ids|word_ids_|word_to_tokens|token_to_word|offset|-100|\balign")
+"""What a function mentions that gives labels to tokens by their words."""
+
+
+class UnalignedWordLabels(Rule):
+    level = Level.ERROR
+    keywords = "is_split_into_words & ForTokenClassification"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(
+            self.finding(
+                labels.location,
+                "labels of words are given to the tokens, which are more than the words",
+                related=[Related(call.location, "makes tokens of words", "tokens")],
+                help="give each token the label of its word by `word_ids()`, and -100 to special tokens",
+            )
+            for call in expressions.calls_in_file(pipeline.source)
+            if _gets_words(call)
+            for labels in _labels_of_words(pipeline, call)
+        )
+
+
+def _gets_words(call: Expression) -> bool:
+    """Whether a tokenizer gets words, and adds its special tokens."""
+    given = call.keywords
+    return "add_special_tokens" not in given and bool(words := given.get("is_split_into_words")) and words.value is True
+
+
+def _labels_of_words(pipeline: Pipeline, call: Expression) -> Iterator[Assignment]:
+    """The statements next to a call, in a function that aligns nothing, that make a column of its rows the labels."""
+    source, function = pipeline.source, blocks.scope_of(pipeline, call.location)
+    names = [each.arg for each in getattr(getattr(function, "args", None), "args", ())]
+    if not names or ALIGNS.search(source.code(source.location(function))):
+        return
+    column = re.compile(rf"(?:{'|'.join(map(re.escape, names))})\['\w+'\]")
+    for made in source.cached(_assignments_of_labels):
+        is_there = blocks.is_one_scope(pipeline, call.location, made.location)
+        if is_there and column.fullmatch(made.value.code):
+            yield made
+
+
+def _assignments_of_labels(source: Source) -> list[Assignment]:
+    found = expressions.assignments_in_file(source)
+    return [
+        each
+        for each in found
+        if [target.kind for target in each.targets] == [Kind.SUBSCRIPT] and each.targets[0].code.endswith("['labels']")
+    ]
