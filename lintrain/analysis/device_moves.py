@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis.expressions import assignment_at, escapes_of
+from lintrain.analysis.hits import loops_over_loaders
 from lintrain.analysis.script_text import mentions
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
@@ -204,3 +205,142 @@ def _gives_cpu_rows(pipeline: Pipeline, over: Value) -> bool:
     names = [name for name in re.findall(r"\b[A-Za-z_]\w*", code) if not name.startswith(("Tensor", "torch"))]
     is_moved = any(mentions(pipeline, rf"\b{name}\b[^\n]*(device|cuda)") for name in names)
     return isinstance(rows, TorchDataset) and not re.search(r"device|cuda", code) and not is_moved
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """A part of a batch that stays on the CPU and meets outputs on the GPU: where, and where the others move."""
+
+    location: Location
+    name: str
+    moved: Location
+
+
+BRINGS_BACK = frozenset({"cpu", "numpy", "item", "tolist"})
+LOSS = lazy_pattern(r"(?:^|[._])(?:loss\w*|crit\w*|cross_entropy|nll|bce|mse)$|Loss\(.*\)$", re.IGNORECASE)
+MOVED_AT_ONCE = r"DeviceDataLoader|to_device|prefetch|TensorDataset\([^\n]*\.(?:to|cuda)\("
+"""Code after which the batches of a loader are on the GPU already."""
+
+
+def left_behind(source: Source) -> Iterator[LeftBehind]:
+    """Targets of a batch whose inputs are moved to the GPU, where they meet what the network gives for them."""
+    if not source.contains(MOVED) or source.contains(MOVES_OTHERWISE) or source.contains(MOVED_AT_ONCE):
+        return
+    for loop, _ in source.cached(loops_over_loaders):
+        nodes = [node for statement in loop.body for node in walk(statement)]
+        names = _parts_of_batch(loop, nodes)
+        moves = {name: node for node in nodes if (name := _moved_part(source, node)) in names}
+        moves |= {name: node for name, node in _moved_items(source, nodes) if name in names}
+        left = {name for name in names - moves.keys() if _times_bound([loop.target, *nodes], name) == 1}
+        met = next(_meetings(nodes, _on_gpu(nodes, {*moves}), left), None) if moves and left else None
+        if met is not None:
+            first = min((node for node in moves.values() if isinstance(node, ast.Call)), key=lambda call: call.lineno)
+            yield LeftBehind(source.location(met[0]), met[1], source.location(first))
+
+
+def _parts_of_batch(loop: ast.For, nodes: list[ast.AST]) -> set[str]:
+    """The names of the parts of a batch: `x` and `y` of `for i, (x, y) in …`, or of `x, y = batch`."""
+    target = loop.target
+    while isinstance(target, ast.Tuple) and any(isinstance(each, ast.Tuple) for each in target.elts):
+        target = next(each for each in target.elts if isinstance(each, ast.Tuple))
+    if isinstance(target, ast.Tuple) and not _is_counted(loop):
+        return {each.id for each in target.elts if isinstance(each, ast.Name)}
+    whole = {each.id for each in walk(target) if isinstance(each, ast.Name)}
+    parts = set[str]()
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=elts)], value=ast.Name(id=name)) if name in whole:
+                parts |= {each.id for each in elts if isinstance(each, ast.Name)}
+            case ast.Assign(targets=[ast.Name(id=part)], value=value) if _item_of(value) in whole:
+                parts.add(part)
+            case _:
+                pass
+    return parts
+
+
+def _item_of(value: ast.expr) -> str:
+    """The name that an item is read of, moved or not: `batch` of `batch[0].to(device)`; empty for other code."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVES | SHAPES:
+        value = value.func.value
+    is_item = isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant)
+    return value.value.id if is_item and isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) else ""
+
+
+def _is_counted(loop: ast.For) -> bool:
+    """Whether the second name of `for i, batch in enumerate(loader)` is the whole batch."""
+    is_flat = isinstance(loop.target, ast.Tuple) and all(isinstance(each, ast.Name) for each in loop.target.elts)
+    return is_flat and "enumerate(" in ast.unparse(loop.iter)
+
+
+def _moved_part(source: Source, node: ast.AST) -> str:
+    """The name that a move to a GPU is called on; empty for other code."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in MOVES:
+        return ""
+    owner = node.func.value
+    while isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) and owner.func.attr in SHAPES:
+        owner = owner.func.value
+    return owner.id if isinstance(owner, ast.Name) and _goes_to_gpu(source, node) else ""
+
+
+def _moved_items(source: Source, nodes: list[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
+    """The names that get an item of a batch on its way to a GPU: `inputs = batch[0].to(device)`."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value) if _item_of(value):
+                calls = [each for each in walk(value) if isinstance(each, ast.Call)]
+                if any(
+                    ast.unparse(call.func).endswith((".to", ".cuda")) and _goes_to_gpu(source, call) for call in calls
+                ):
+                    yield name, value
+            case _:
+                pass
+
+
+def _times_bound(nodes: list[ast.AST], name: str) -> int:
+    inside = {id(each): each for node in nodes for each in walk(node)}.values()
+    return sum(isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store) for each in inside)
+
+
+def _on_gpu(nodes: list[ast.AST], moved: set[str]) -> set[str]:
+    """The names that the loop gives moved inputs, or what a call makes of them and nothing brings back."""
+    found = set(moved)
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_on_gpu(value, found):
+                found.add(name)
+            case ast.Assign(targets=[ast.Tuple(elts=[_, ast.Name(id=name)])], value=ast.Call() as value):
+                found |= {name} if _is_on_gpu(value, found) and "max(" in ast.unparse(value.func) + "(" else set()
+            case _:
+                pass
+    return found
+
+
+def _is_on_gpu(node: ast.expr, known: set[str]) -> bool:
+    """Whether an expression is a known name, or is computed from one by calls that leave it where it is."""
+    match node:
+        case ast.Name(id=name):
+            return name in known
+        case ast.Attribute(value=owner, attr="data" | "logits"):
+            return _is_on_gpu(owner, known)
+        case ast.Call(func=ast.Attribute(attr=name)) if name in BRINGS_BACK:
+            return False
+        case ast.Call(func=called, args=args):
+            given = [*([called.value] if isinstance(called, ast.Attribute) else []), *args[:1]]
+            return any(_is_on_gpu(each, known) for each in given)
+        case _:
+            return False
+
+
+def _meetings(nodes: list[ast.AST], on_gpu: set[str], left: set[str]) -> Iterator[tuple[ast.expr, str]]:
+    """The losses and comparisons that get both an output on the GPU and a part that stays on the CPU."""
+    for node in nodes:
+        match node:
+            case ast.Call(func=called, args=[one, other, *_]) if LOSS.search(ast.unparse(called)):
+                sides = one, other
+            case ast.Compare(left=one, ops=[ast.Eq()], comparators=[other]):
+                sides = one, other
+            case _:
+                continue
+        for output, target in (sides, sides[::-1]):
+            if isinstance(target, ast.Name) and target.id in left and _is_on_gpu(output, on_gpu):
+                yield node, target.id

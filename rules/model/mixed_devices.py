@@ -120,7 +120,17 @@ class MixedDevices(Rule):
         found = cpu_tensors.local_tensors(pipeline.source)
         is_elsewhere = bool(found) and scripts_make_on_device(pipeline.source.path)
         tensors = map(self._report, () if is_elsewhere else found)
-        yield from one_per_location(chain(tensors, map(self._report_apart, device_moves.apart(pipeline))))
+        apart = map(self._report_apart, device_moves.apart(pipeline))
+        left = map(self._report_left, device_moves.left_behind(pipeline.source))
+        yield from one_per_location(chain(tensors, apart, left))
+
+    def _report_left(self, found: device_moves.LeftBehind) -> Finding:
+        return self.finding(
+            found.location,
+            f"`{found.name}` stays on the CPU, and meets outputs on the GPU",
+            related=[Related(found.moved, "the inputs are moved here", "move")],
+            help=f"move it as well: `{found.name} = {found.name}.to(device)`",
+        )
 
     def _report_apart(self, found: device_moves.Apart) -> Finding:
         name = f"`{found.name}`" if len(found.name) <= 30 else "the network"
