@@ -55,6 +55,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import keras_runs
 from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.python import Sequence, Value
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
@@ -77,7 +78,12 @@ class UnscaledPixels(Rule):
         raw = [argument for argument, is_scaled in zip(trained, scaled, strict=True) if is_scaled is False]
         if raw and len(raw) == len(scaled):
             yield self._report(raw[0], "pixels from 0 to 255 reach this network unscaled")
-        evaluated = [argument for argument in run.evaluations if keras_runs.are_scaled(argument.value) is False]
+        beside = [arguments["validation_data"] for _, arguments in run.fits if "validation_data" in arguments]
+        held_out = [
+            *((each, _inputs_in(each.value)) for each in beside),
+            *((each, each.value) for each in run.evaluations),
+        ]
+        evaluated = [argument for argument, inputs in held_out if keras_runs.are_scaled(inputs) is False]
         if scaled and all(scaled) and evaluated:
             yield self._report(evaluated[0], "these pixels are not scaled, but those of the training are")
 
@@ -90,3 +96,8 @@ class UnscaledPixels(Rule):
             help="divide them by 255, or start the network with `Rescaling(1 / 255)`",
             subject="x",
         )
+
+
+def _inputs_in(pair: Value) -> Value:
+    """The inputs of `validation_data=(x, y)`."""
+    return pair.items[0] if isinstance(pair, Sequence) and pair.items else pair

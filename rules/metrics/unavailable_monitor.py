@@ -122,10 +122,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, lightning_modules, lightning_updates
+from lintrain.analysis import evaluation_schedule, gradients, lightning_modules, lightning_updates
 from lintrain.pipeline.values import python
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
+from lintrain.pipeline.values.training import KerasRun, TrainerRun, TrainingArguments
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -156,6 +156,12 @@ NOT_LOGGED = {
 OF_LIGHTNING = frozenset({"lightning.EarlyStopping", "lightning.ModelCheckpoint"})
 ALWAYS_LOGGED = frozenset({"epoch", "step"})
 
+ACCURACY = {"acc": "accuracy", "accuracy": "acc"}
+"""The two names of the accuracy, each with the other one."""
+
+KEEPS_NAMES = (2, 3)
+"""The version of Keras since which the accuracy has the name that it was given."""
+
 VALIDATION = ("validation_data", "validation_split")
 SETS_METRIC = ("load_best_model_at_end", "lr_scheduler_type")
 
@@ -182,6 +188,10 @@ class UnavailableMonitor(Rule[Claim]):
         for keras_run in pipeline.keras_runs:
             for location, arguments in keras_run.fits:
                 yield from self._of_keras(location, arguments)
+                if gradients.is_since(pipeline.targets, "keras", KEEPS_NAMES):
+                    target = pipeline.targets.get("keras")
+                    since = f"since Keras 2.3 ({target.shown})" if target is not None else ""
+                    yield from self._of_accuracy(keras_run, arguments, since)
         yield from self._of_lightning(pipeline)
 
     def _of_lightning(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
@@ -261,6 +271,31 @@ class UnavailableMonitor(Rule[Claim]):
                     level=Level.WARNING,
                     claim=Claim(monitored),
                 )
+
+    def _of_accuracy(self, run: KerasRun, arguments: dict[str, Argument], since: str) -> Iterator[Finding[Claim]]:
+        """The accuracy, which has the name that `compile` was given: `accuracy` or `acc`."""
+        names = run.value("metrics")
+        items = names.items if isinstance(names, python.Sequence) and names.is_complete else []
+        given = {name for each in items if isinstance(name := python.literal(each), str)}
+        other = next((ACCURACY[name] for name in given if name in ACCURACY), None)
+        if other is None or len(given) != len(items) or other in given:
+            return
+        callbacks = _items(arguments["callbacks"].value) if "callbacks" in arguments else []
+        for callback in callbacks:
+            is_known = isinstance(callback, python.LibraryObject) and callback.path in MONITORS
+            monitored = _monitored(callback) if is_known and isinstance(callback, python.LibraryObject) else None
+            if monitored is None or monitored.removeprefix("val_") != other or callback.origin is None:
+                continue
+            right = monitored.replace(other, ACCURACY[other])
+            yield self.finding(
+                callback.origin,
+                f"`{monitored}` is never computed: this accuracy is called `{right}` {since}",
+                related=[Related(run.compiled, f'`metrics=["{ACCURACY[other]}"]`', "compile")] if run.compiled else [],
+                help=f'monitor "{right}"',
+                subject="callbacks",
+                level=Level.WARNING,
+                claim=Claim(monitored),
+            )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         if evidence.framework == "transformers" and "stopping" in evidence.locations:
