@@ -153,15 +153,14 @@ def test_a_pass_whose_loss_fails_is_no_evaluation(tmp_path: Path) -> None:
     assert (probed.run["loop"]["evaluated"], probed.run["loop"]["recorded_for_nothing"]) == (0, 0)
 
 
-def test_a_second_loop_is_not_judged_by_the_first(tmp_path: Path) -> None:
+def test_each_loop_is_judged_by_its_own_run(tmp_path: Path) -> None:
     leaking = EPOCHS.replace("for epoch", "kept = 0\nfor epoch").replace(
         "        loss.backward()", "        kept += loss\n        loss.backward()"
     )
-    probed = probe(tmp_path, HEAD + leaking + leaking)
-    assert [outcome for rule, _, outcome in probed.verdicts if rule == "retained-graph"] == [
-        "confirmed",
-        "inconclusive",
-    ]
+    both = probe(tmp_path, HEAD + leaking + leaking)
+    assert [outcome for rule, _, outcome in both.verdicts if rule == "retained-graph"] == ["confirmed", "confirmed"]
+    second = probe(tmp_path, HEAD + EPOCHS + leaking)
+    assert [outcome for rule, _, outcome in second.verdicts if rule == "retained-graph"] == ["confirmed"]
 
 
 def test_nobody_is_asked_to_log_in(tmp_path: Path) -> None:

@@ -271,6 +271,7 @@ class TestWholeScripts:
             "missing-seed",
             "missing-set-epoch",
             "two-models-on-device",
+            "uncompiled-model",
             "unsaved-model",
             "unstepped-scheduler",
             "unused-eval-settings",

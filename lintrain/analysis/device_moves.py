@@ -232,10 +232,13 @@ def left_behind(source: Source) -> Iterator[LeftBehind]:
         moves = {name: node for node in nodes if (name := _moved_part(source, node)) in names}
         moves |= {name: node for name, node in _moved_items(source, nodes) if name in names}
         left = {name for name in names - moves.keys() if _times_bound([loop.target, *nodes], name) == 1}
-        met = next(_meetings(nodes, _on_gpu(nodes, {*moves}), left), None) if moves and left else None
-        if met is not None:
-            first = min((node for node in moves.values() if isinstance(node, ast.Call)), key=lambda call: call.lineno)
-            yield LeftBehind(source.location(met[0]), met[1], source.location(first))
+        if not moves or not left:
+            continue
+        first = min((node for node in moves.values() if isinstance(node, ast.Call)), key=lambda call: call.lineno)
+        for node, name in _meetings(nodes, _on_gpu(nodes, {*moves}), left):
+            if node.lineno >= first.lineno:
+                yield LeftBehind(source.location(node), name, source.location(first))
+                break
 
 
 def _parts_of_batch(loop: ast.For, nodes: list[ast.AST]) -> set[str]:

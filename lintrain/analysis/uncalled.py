@@ -52,6 +52,11 @@ def uncalled(source: Source) -> Iterator[Uncalled]:
         yield Uncalled(source.location(node), ast.unparse(node), does_nothing=False)
 
 
+def idle_methods(source: Source) -> frozenset[str]:
+    """The names of the methods in statements that were meant as calls: `zero_grad` of `optimizer.zero_grad`."""
+    return frozenset(each.code.rpartition(".")[2] for each in uncalled(source) if each.does_nothing)
+
+
 def _is_meant(node: ast.Attribute) -> bool:
     """Whether a statement of this attribute was meant as a call."""
     owner = _last_name(node.value)

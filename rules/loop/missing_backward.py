@@ -51,7 +51,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import gradients, left_out, lightning_modules, statements, training_loops
+from lintrain.analysis import gradients, left_out, lightning_modules, statements, training_loops, uncalled
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer, Role, Tensor
@@ -125,7 +125,7 @@ class MissingBackward(Rule[Claim]):
         yield from one_per_location(map(self._report_block, left_out.blocks_without_backward(pipeline.source)))
         if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.TRAIN):
             return
-        if gradients.handled(pipeline):
+        if gradients.handled(pipeline) or "backward" in pipeline.source.cached(uncalled.idle_methods):
             return
         passes = ((step, _pass_without_gradients(pipeline, step)) for step in pipeline.acts(Act.STEP))
         yield from one_per_location(self._report(pipeline, step, forward) for step, forward in passes if forward)

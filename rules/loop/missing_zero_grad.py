@@ -99,6 +99,7 @@ from lintrain.analysis import (
     lightning_updates,
     script_text,
     training_loops,
+    uncalled,
 )
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.python import Value
@@ -130,7 +131,7 @@ class MissingZeroGrad(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from map(self._report_manual, lightning_updates.uncleared_updates(pipeline))
-        if not training_loops.trains_by_hand(pipeline):
+        if not training_loops.trains_by_hand(pipeline) or "zero_grad" in pipeline.source.cached(uncalled.idle_methods):
             return
         found: dict[Location, Finding[Claim]] = {}
         for training in training_loops.training_loops(pipeline):

@@ -211,7 +211,8 @@ class DetachedLoss(Rule[Claim]):
                 continue
             found.setdefault(new.location, self._report_new(new))
         for location, name in moved_leaves.made_to_learn(pipeline.source):
-            if not any(location.holds(each) or each.holds(location) for each in found):
+            # What cuts the loss off is above it, and has been named.
+            if not any(each.line <= location.line and blocks.is_one_scope(pipeline, location, each) for each in found):
                 found[location] = self._report_made(location, name)
         for location, name, detached in moved_leaves.cut_generators(pipeline.source):
             if not any(location.holds(each) or each.holds(location) for each in found):

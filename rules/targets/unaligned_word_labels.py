@@ -99,15 +99,16 @@ class UnalignedWordLabels(Rule):
 
 def _gets_words(call: Expression) -> bool:
     """Whether a tokenizer gets words, and adds its special tokens."""
-    given = call.keywords
-    return "add_special_tokens" not in given and bool(words := given.get("is_split_into_words")) and words.value is True
+    words = call.keywords.get("is_split_into_words")
+    return "add_special_tokens" not in call.keywords and words is not None and words.value is True
 
 
 def _labels_of_words(pipeline: Pipeline, call: Expression) -> Iterator[Assignment]:
     """The statements next to a call, in a function that aligns nothing, that make a column of its rows the labels."""
     source, function = pipeline.source, blocks.scope_of(pipeline, call.location)
     names = [each.arg for each in getattr(getattr(function, "args", None), "args", ())]
-    if not names or ALIGNS.search(source.code(source.location(function))):
+    code = source.lines[getattr(function, "lineno", 1) - 1 : getattr(function, "end_lineno", None)]
+    if not names or any(map(ALIGNS.search, code)):
         return
     column = re.compile(rf"(?:{'|'.join(map(re.escape, names))})\['\w+'\]")
     for made in source.cached(_assignments_of_labels):
