@@ -42,26 +42,34 @@ def torch_networks(source: Source) -> Iterator[TorchInKeras]:
         for alias in node.names
         if node.module == "transformers" and HEADS.match(alias.name)
     }
-    loaded = dict[str, tuple[str, ast.expr]]()
-    for node in source.nodes_of(ast.Assign):
-        match node:
-            case ast.Assign(
-                targets=[ast.Name(id=name)],
-                value=ast.Call(func=ast.Attribute(value=ast.Name(id=cls), attr="from_pretrained")) as call,
-            ) if cls in imported and not any(each.arg == "from_tf" for each in call.keywords):
-                loaded[name] = cls, call
-            case ast.Assign(targets=[ast.Name(id=name)]):
-                loaded.pop(name, None)
-            case _:
-                pass
-    for call in source.nodes_of(ast.Call):
+    bound = dict[str, list[ast.Assign]]()
+    for node in source.nodes_of(ast.Assign) if imported else ():
+        for target in node.targets:
+            bound.setdefault(ast.unparse(target), []).append(node)
+    seen = set[ast.Assign]()
+    for call in sorted(source.nodes_of(ast.Call), key=lambda each: each.lineno) if imported else ():
         match call:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if name in loaded:
-                if method in KERAS_METHODS or (method == "compile" and _is_of_keras(call)):
-                    cls, made = loaded.pop(name)
-                    yield TorchInKeras(source.location(call), method, cls, source.location(made))
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
+                last = max((each for each in bound.get(name, ()) if each.lineno < call.lineno), key=_line, default=None)
+                cls = _loaded_class(last, imported) if last is not None and last not in seen else ""
+                if last and cls and (method in KERAS_METHODS or (method == "compile" and _is_of_keras(call))):
+                    seen.add(last)
+                    yield TorchInKeras(source.location(call), method, cls, source.location(last.value))
             case _:
                 pass
+
+
+def _line(node: ast.Assign) -> int:
+    return node.lineno
+
+
+def _loaded_class(node: ast.Assign, imported: set[str]) -> str:
+    """The class for torch of which a statement loads a network; empty for other statements."""
+    match node.value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=cls), attr="from_pretrained"), keywords=keywords):
+            return cls if cls in imported and not any(each.arg == "from_tf" for each in keywords) else ""
+        case _:
+            return ""
 
 
 def _is_of_keras(call: ast.Call) -> bool:

@@ -77,7 +77,7 @@ class TensorForParameter(Rule):
         yield from one_per_location(
             self._report(each)
             for each in tensor_forms.tensors_for_parameters(pipeline.source)
-            if not blocks.shows_error(pipeline.source, each.location)
+            if not blocks.expects_error(pipeline.source, each.location)
         )
 
     def _report(self, assigned: tensor_forms.TensorForParameter) -> Finding:
