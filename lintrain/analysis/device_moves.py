@@ -229,7 +229,9 @@ def left_behind(source: Source) -> Iterator[LeftBehind]:
     for loop, _ in source.cached(loops_over_loaders):
         nodes = [node for statement in loop.body for node in walk(statement)]
         names = _parts_of_batch(loop, nodes)
-        moves = {name: node for node in nodes if (name := _moved_part(source, node)) in names}
+        lost = {node.value for node in nodes if isinstance(node, ast.Expr)}  # a move that nothing takes moves nothing
+        kept = [node for node in nodes if node not in lost]
+        moves = {name: node for node in kept if (name := _moved_part(source, node)) in names}
         moves |= {name: node for name, node in _moved_items(source, nodes) if name in names}
         left = {name for name in names - moves.keys() if _times_bound([loop.target, *nodes], name) == 1}
         if not moves or not left:

@@ -8,6 +8,7 @@ layer that is called as a statement in `forward` has no effect either.
 
     net.to(device)
     for x, y in loader:
+        y = y.to(device)
         x.to(device)  # <- discarded-tensor
         optimizer.zero_grad()
         criterion(net(x), y).backward()
@@ -26,6 +27,7 @@ A conversion or another shape is lost the same way:
 
     net.to(device)
     for x, y in loader:
+        y = y.to(device)
         x = x.to(device)
         optimizer.zero_grad()
         criterion(net(x), y).backward()
