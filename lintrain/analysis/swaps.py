@@ -210,12 +210,12 @@ def _axis(argument: ast.expr, tensor: str, sizes: _Sizes) -> int | None:
             ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="size"), args=[axis])
             | ast.Subscript(value=ast.Attribute(value=ast.Name(id=owner), attr="shape"), slice=axis)
         ) if owner == tensor:
-            return _number(axis)
+            return whole_number(axis)
         case _:
             return None
 
 
-def _number(node: ast.expr) -> int | None:
+def whole_number(node: ast.expr) -> int | None:
     """The whole number that code is: `2`, `-1`."""
     match node:
         case ast.Constant(value=int(number)):

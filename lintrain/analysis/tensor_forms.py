@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from lintrain.analysis.swaps import whole_number
 from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, walk
 from lintrain.source.source import Source
@@ -191,7 +192,7 @@ def _runs_in_memory(changed: ast.expr, nodes: Sequence[ast.AST]) -> int | None:
             order = _order_of(given, nodes)
             return None if order is None else _runs(order)
         case ast.Call(func=ast.Attribute(attr="transpose" | "swapaxes" | "swapdims"), args=given, keywords=[]):
-            axes = [_number(each) for each in given]
+            axes = [whole_number(each) for each in given]
             if len(axes) != SWAPPED or None in axes:
                 return None
             first, second = sorted(axis for axis in axes if axis is not None)
@@ -219,7 +220,7 @@ def _order_of(given: Sequence[ast.expr], nodes: Sequence[ast.AST]) -> list[int] 
             given = [*elements, ast.Constant(len(elements))]
         case _:
             pass
-    order = [_number(each) for each in given]
+    order = [whole_number(each) for each in given]
     known = [axis for axis in order if axis is not None]
     return known if len(known) == len(order) > 1 and sorted(known) == list(range(len(known))) else None
 
@@ -230,16 +231,6 @@ def _binds(node: ast.AST, name: str) -> bool:
             return bound == name
         case _:
             return False
-
-
-def _number(node: ast.expr) -> int | None:
-    match node:
-        case ast.Constant(value=int(number)):
-            return number
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
-            return -number
-        case _:
-            return None
 
 
 def _runs(order: Sequence[int]) -> int:

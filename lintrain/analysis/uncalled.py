@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import imported_names
 from lintrain.model.location import Location
 from lintrain.source.source import Source
@@ -59,7 +60,7 @@ def idle_methods(source: Source) -> frozenset[str]:
 
 def _is_meant(node: ast.Attribute) -> bool:
     """Whether a statement of this attribute was meant as a call."""
-    owner = _last_name(node.value)
+    owner = last_name(node.value)
     return (
         node.attr in ALWAYS_CALLED
         or (node.attr in OF_NETWORKS and NETWORK.search(owner) is not None)
@@ -73,7 +74,7 @@ def _failing(source: Source) -> Iterator[ast.Attribute]:
         inner = node.value
         if node.attr in ENDS and isinstance(inner, ast.Attribute) and inner.attr in MOVES:
             first = _first_name(inner)
-            if first not in imported and _last_name(inner.value) not in {"self", "args", "opt", "config"}:
+            if first not in imported and last_name(inner.value) not in {"self", "args", "opt", "config"}:
                 yield inner
     own = {node.attr for node in source.nodes_of(ast.Attribute) if isinstance(node.ctx, ast.Store)}
     own |= {node.name for node in source.nodes_of(ast.FunctionDef) if node.decorator_list}
@@ -87,7 +88,7 @@ def _failing(source: Source) -> Iterator[ast.Attribute]:
 
 def _given(call: ast.Call) -> Iterator[ast.Attribute]:
     """The arguments of a call that are methods: the weights of an optimizer, and numbers that are kept or printed."""
-    called = _last_name(call.func)
+    called = last_name(call.func)
     of_name = [each.value for each in call.keywords if each.arg in {"params", "parameters"}]
     first = next(iter([*call.args[:1], *of_name]), None) if called in READ_WEIGHTS else None
     if isinstance(first, ast.Attribute) and first.attr in WEIGHTS:
@@ -108,11 +109,7 @@ READ_WEIGHTS = frozenset(
 
 
 def _is_number(node: ast.Attribute) -> bool:
-    return node.attr == "item" and NUMBER.search(_last_name(node.value)) is not None
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return node.attr == "item" and NUMBER.search(last_name(node.value)) is not None
 
 
 def _first_name(node: ast.expr) -> str:
