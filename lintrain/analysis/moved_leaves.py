@@ -12,6 +12,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
+from lintrain.knowledge.trainers import TORCH_OPTIMIZERS
 from lintrain.model.location import Location
 from lintrain.source.nodes import is_within, unparse, walk
 from lintrain.source.source import Source
@@ -31,7 +32,6 @@ DERIVES = frozenset(
 LOSSES = lazy_pattern(r"loss|(?:^|_)cost$")
 REBUILDS = frozenset({"Variable", "tensor", "Tensor", "FloatTensor", "as_tensor"})
 
-OPTIMIZERS = frozenset({"Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "NAdam", "RMSprop", "SGD"})
 KEEPS = frozenset({"retain_grad", "requires_grad_", "detach_"})
 TO_GPU = lazy_pattern(r"cuda|mps|xpu")
 SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
@@ -77,7 +77,7 @@ def _reads(source: Source, nodes: list[ast.expr | ast.stmt]) -> Iterator[Moved]:
             case ast.Attribute(value=ast.Name(id=name), attr="grad", ctx=ast.Load()) if name in moved:
                 yield Moved(source.location(node), name, moved[name], is_optimized=False)
                 del moved[name]
-            case ast.Call(args=[ast.List(elts=given), *_]) if last_name(node.func) in OPTIMIZERS:
+            case ast.Call(args=[ast.List(elts=given), *_]) if last_name(node.func) in TORCH_OPTIMIZERS:
                 for each in given:
                     if isinstance(each, ast.Name) and each.id in moved:
                         yield Moved(source.location(each), each.id, moved.pop(each.id), is_optimized=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import imported_names
+from lintrain.knowledge.trainers import TORCH_OPTIMIZERS
 from lintrain.model.location import Location
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -101,10 +102,7 @@ def _given(call: ast.Call) -> Iterator[ast.Attribute]:
                 yield shown
 
 
-READ_WEIGHTS = frozenset(
-    {"ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"}
-    | {"Adafactor", "clip_grad_norm_", "clip_grad_value_"}
-)
+READ_WEIGHTS = TORCH_OPTIMIZERS | {"clip_grad_norm_", "clip_grad_value_"}
 """What reads weights from its first argument."""
 
 

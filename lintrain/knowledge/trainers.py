@@ -75,6 +75,9 @@ _TORCH_RATES = {
     "SparseAdam": 1e-3,
 }
 
+TORCH_OPTIMIZERS = frozenset(_TORCH_RATES)
+"""The names of the optimizers of `torch.optim`."""
+
 
 def default_learning_rate(optimizer: str, targets: Targets) -> float | None:
     """The learning rate of `torch.optim.AdamW()`, `keras.optimizers.Adam()` and the like; None if unknown."""

@@ -96,14 +96,14 @@ class FitBeforeSplit(Rule[Claim]):
                 leak.location,
                 f"`{leak.learner}` is fitted on all rows, including those that are held out later"
                 if leak.learner
-                else "the rows are scaled by numbers of all of them, including those that are held out later",
+                else "the rows are scaled by statistics of all rows, including those that are held out later",
                 related=[
                     Related(leak.split, "the rows are split here", "split", pipeline.code(leak.split)),
                     *(edit.related if edit else []),
                 ],
                 help="split first, `fit` on the training rows, and `transform` both parts"
                 if leak.learner
-                else "split first, and scale both parts by the numbers of the training rows",
+                else "split first, and scale both parts by the statistics of the training rows",
                 claim=edit.claim if edit else None,
             )
 

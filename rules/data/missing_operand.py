@@ -76,7 +76,7 @@ class MissingOperand(Rule):
         for call in _orders(pipeline.source):
             yield self.finding(
                 call.location,
-                f"`{call.called_name}` gets the order of the axes, and no array",
+                f"`{call.called_name}` gets the order of the axes, but no array",
                 help=f"pass the array first: `{call.called_name}(array, {call.arguments[0].code})`",
             )
 

@@ -1,8 +1,8 @@
 """A method is named without its brackets, so it does not run.
 
 `optimizer.step` without brackets is a valid statement that does nothing: the weights never change, or gradients add up,
-or dropout stays on, and no error is raised. Elsewhere the method itself takes the place of its result, which is an
-error at best: `x.cpu.numpy()`, `Adam(net.parameters)`.
+or dropout stays on, and no error is raised. Elsewhere the method itself is used in place of its result, which mostly
+raises an error: `x.cpu.numpy()`, `Adam(net.parameters)`.
 
 ## Bad
 
@@ -23,7 +23,7 @@ The mode of the network stays as it is:
         with torch.no_grad():
             print(sum((net(x).argmax(1) == y).sum().item() for x, y in eval_loader))
 
-A step of a chain, and weights that nobody asked for:
+An optimizer gets the method in place of the weights:
 
     optimizer = torch.optim.Adam(net.parameters, lr=1e-3)  # <- uncalled-method
     for x, y in loader:
@@ -51,7 +51,7 @@ The mode is set for each pass:
         with torch.no_grad():
             print(sum((net(x).argmax(1) == y).sum().item() for x, y in eval_loader))
 
-With the weights themselves:
+The optimizer gets the weights:
 
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
     for x, y in loader:

@@ -127,7 +127,7 @@ class MixedDevices(Rule):
     def _report_left(self, found: device_moves.LeftBehind) -> Finding:
         return self.finding(
             found.location,
-            f"`{found.name}` stays on the CPU, and meets outputs on the GPU",
+            f"`{found.name}` stays on the CPU, and is used with outputs on the GPU",
             related=[Related(found.moved, "the inputs are moved here", "move")],
             help=f"move it as well: `{found.name} = {found.name}.to(device)`",
         )

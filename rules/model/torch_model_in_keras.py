@@ -56,7 +56,7 @@ class TorchModelInKeras(Rule):
             cls = found.cls if len(found.cls) <= 34 else "this class"
             yield self.finding(
                 found.location,
-                f"`{cls}` is a module of torch, and gets `{found.method}`",
-                related=[Related(found.loaded, "loaded here", "model")],
+                f"`{found.method}` is a method of Keras models, but this is a PyTorch module",
+                related=[Related(found.loaded, f"loads `{cls}`", "model")],
                 help="train it with `Trainer` or with a loop of torch",
             )

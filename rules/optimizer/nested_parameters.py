@@ -85,7 +85,7 @@ class NestedParameters(Rule[Claim]):
         spread = items[0].code if len(items) == 1 else f"[{', '.join(f'*{each.code}' for each in items)}]"
         return self.finding(
             given.location,
-            "this list holds no parameters, only what would give them one by one",
+            "this list holds iterators over parameters, and no parameters",
             help=f"pass `{spread}`" if len(spread) < LONGEST else "write `*` before each",
             claim=Claim(spread if listed is given else ""),
         )

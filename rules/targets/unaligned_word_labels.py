@@ -87,7 +87,7 @@ class UnalignedWordLabels(Rule):
         yield from one_per_location(
             self.finding(
                 labels.location,
-                "labels of words are given to the tokens, which are more than the words",
+                "word labels are used as token labels, but there are more tokens than words",
                 related=[Related(call.location, "makes tokens of words", "tokens")],
                 help="give each token the label of its word by `word_ids()`, and -100 to special tokens",
             )
