@@ -144,8 +144,7 @@ def _is_used_later(source: Source, block: ast.With, loss: ast.Assign) -> bool:
     name = target.id if isinstance(target, ast.Name) else ""
     end = block.end_lineno or block.lineno
     return any(
-        isinstance(call, ast.Call)
-        and call.lineno > end
+        call.lineno > end
         and "backward" in ast.unparse(call.func)
         and any(isinstance(part, ast.Name) and part.id == name for part in walk(call))
         for call in source.nodes_of(ast.Call)

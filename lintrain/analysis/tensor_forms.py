@@ -108,13 +108,15 @@ def views_of_permuted(source: Source) -> Iterator[PermutedView]:
     """The calls of `view` that join axes which do not follow each other in memory, so that torch refuses them."""
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
-        calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-        views = [node for node in calls if node.func.attr == "view"]  # type: ignore[attr-defined]
+        views = [
+            (node, node.func.value)
+            for node in nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "view"
+        ]
         if not views or len(nodes) > MOST_NODES:
             continue
         orders = _orders_by_name(nodes)
-        for view in views:
-            owner = view.func.value  # type: ignore[attr-defined]
+        for view, owner in views:
             made = orders.get(owner.id) if isinstance(owner, ast.Name) else None
             changed = made if made is not None else owner
             groups = _runs_in_memory(changed, nodes)
@@ -214,7 +216,7 @@ def _order_of(given: Sequence[ast.expr], nodes: Sequence[ast.AST]) -> list[int] 
         case [ast.Tuple(elts=elements) | ast.List(elts=elements)]:
             given = elements
         case [ast.Name(id=name)]:
-            bound = [node.value for node in nodes if _binds(node, name)]  # type: ignore[attr-defined]
+            bound = [node.value for node in nodes if isinstance(node, ast.Assign) and _binds(node, name)]
             return _order_of(bound, nodes) if len(bound) == 1 and not isinstance(bound[0], ast.Name) else None
         case [ast.BinOp(left=ast.Tuple(elts=elements), op=ast.Add(), right=ast.Call())]:
             given = [*elements, ast.Constant(len(elements))]
@@ -225,9 +227,9 @@ def _order_of(given: Sequence[ast.expr], nodes: Sequence[ast.AST]) -> list[int] 
     return known if len(known) == len(order) > 1 and sorted(known) == list(range(len(known))) else None
 
 
-def _binds(node: ast.AST, name: str) -> bool:
-    match node:
-        case ast.Assign(targets=[ast.Name(id=bound)]):
+def _binds(node: ast.Assign, name: str) -> bool:
+    match node.targets:
+        case [ast.Name(id=bound)]:
             return bound == name
         case _:
             return False

@@ -98,7 +98,7 @@ def _name_of(source: Source, item: ast.expr) -> str:
 
 def _owners(source: Source) -> frozenset[str]:
     """What stands before the transforms of torchvision, and the transforms that are imported themselves."""
-    found = {"torchvision.transforms"} | ({"transforms"} if source.is_partial else set())
+    found = {"torchvision.transforms", "transforms"} if source.is_partial else {"torchvision.transforms"}
     for node in source.nodes_of(ast.ImportFrom):
         for alias in node.names:
             if node.module == "torchvision" and alias.name == "transforms":

@@ -110,10 +110,10 @@ def _branches(statement: ast.If) -> Iterator[Alternative]:
     match statement.orelse:
         case [ast.If() as following]:
             yield from _branches(following)
-        case []:
-            pass
         case [first, *_] as rest:
             yield "", first, rest
+        case _:
+            pass
 
 
 def _is_certain(test: ast.expr, scope: ast.Module | ast.FunctionDef) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 
@@ -23,7 +24,7 @@ def light_attrs() -> Generator[None]:
 
     def define(cls: type | None = None, **options: Any) -> Any:
         if cls is None:
-            return lambda given: define(given, **options)
+            return partial(define, **options)
         own = vars(cls)
         made = plain(cls, **{"eq": False, "repr": False, **options})
         if "__eq__" not in own and "eq" not in options:
@@ -40,7 +41,8 @@ def light_attrs() -> Generator[None]:
 
 
 def _values(one: Any) -> dict[str, Any]:  # Any: an object of such a class
-    return {field.name: getattr(one, field.name) for field in type(one).__attrs_attrs__}
+    names: list[str] = [field.name for field in one.__attrs_attrs__]
+    return {name: getattr(one, name) for name in names}
 
 
 def _equals(self: object, other: object) -> bool:

@@ -63,9 +63,12 @@ class Batch:
 
     def compared_with(self, target: Any) -> Any:
         """What outputs are compared with: the labels, unless a loss gets other numbers as its target."""
-        given = plain(target) if self.targets is not None and target is not None else None
-        is_other = given is not None and given.dtype.kind == "f" and given.size != self.targets.size
-        return array_of(given, self.rows) if is_other else self.targets
+        targets = self.targets
+        if targets is None or target is None:
+            return targets
+        given = plain(target)
+        is_other = given is not None and given.dtype.kind == "f" and given.size != targets.size
+        return array_of(given, self.rows) if is_other else targets
 
     def beside(self, name: str, of: str) -> str:
         """The name of the entry that belongs to some ids: `chosen_attention_mask` of `chosen_input_ids`."""
