@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from lintrain.runtime.parent.events import Assembly  # noqa: E402 - found through the line above
 from tests.support import quick_run  # noqa: E402
-from tests.support.probing import WARM_PYTHON  # noqa: E402 - found through the line above
+from tests.support.probing import WARM_COMMANDS, WARM_PYTHON  # noqa: E402 - found through the line above
 from tests.support.warm.starting import WarmPython  # noqa: E402
 from tools.build_fixtures import BUILT, offline_environment  # noqa: E402
 
@@ -59,10 +59,19 @@ def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     started.stop()
 
 
+@pytest.fixture(scope="session")
+def warm_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Python that has lintrain imported, for tests that are not about how a command is started or ended."""
+    started = WarmPython(Path(tempfile.mkdtemp(prefix="lintrain-warm-")), "commands")
+    yield str(started.program)
+    started.stop()
+
+
 @pytest.fixture
-def warm(warm_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Probes of this test run their scripts in the warm Python."""
+def warm(warm_python: str, warm_commands: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes of this test run in warm Pythons, and their scripts as well."""
     monkeypatch.setenv(WARM_PYTHON, warm_python)
+    monkeypatch.setenv(WARM_COMMANDS, warm_commands)
 
 
 @pytest.fixture(scope="session")

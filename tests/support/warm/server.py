@@ -1,8 +1,9 @@
-"""A process with the libraries imported that forks one child per command: `python -m tests.support.warm.server SOCKET`.
+"""A process that forks one child per command: `python -m tests.support.warm.server SOCKET libraries|commands`.
 
-The child gets folder, environment, arguments and streams of the client and runs the probe's `sitecustomize`, as Python
-would have at its start. One command runs at a time, and ends with its client: when that is killed, so is the child. The
-server ends when its standard input closes.
+It has the libraries of training imported, or the commands of lintrain. The child gets folder, environment, arguments
+and streams of the client; with the libraries it runs the probe's `sitecustomize`, as Python would have at its start.
+One command runs at a time, and ends with its client: when that is killed, so is the child. The server ends when its
+standard input closes.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any, NoReturn
 
+from lintrain.rulebook import load_rules
 from tests.support.forking import LIBRARIES, pass_for_started_in
 
 SLOW = (
@@ -39,14 +42,32 @@ SLOW = (
     "sklearn.metrics",
     "trl",
 )
+OF_COMMANDS = tuple(
+    f"lintrain.{name}"
+    for name in (
+        "analysis",
+        "check",
+        "cli",
+        "interpreter",
+        "libraries",
+        "pipeline",
+        "report",
+        "runtime.parent",
+        "verdicts",
+    )
+)
 IMPORTED = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
-SITE = Path(__file__).parents[3] / "lintrain" / "runtime" / "child" / "site" / "sitecustomize.py"
+PACKAGE = Path(__file__).parents[3] / "lintrain"
+SITE = PACKAGE / "runtime" / "child" / "site" / "sitecustomize.py"
 
 
 def main() -> None:
     """Answer clients, one after the other, until the input ends."""
-    for name in LIBRARIES:
-        import_module(name)
+    if runs_commands():
+        load_commands()
+    else:
+        for name in LIBRARIES:
+            import_module(name)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(sys.argv[1])
         listening.listen()
@@ -59,10 +80,26 @@ def main() -> None:
                 answer(client)
 
 
+def runs_commands() -> bool:
+    """Whether commands of lintrain run here, and no scripts of a probe."""
+    return sys.argv[2:] == ["commands"]
+
+
+def load_commands() -> None:
+    """Import what a command may need, rules included; no import looks at folder or environment."""
+    for module in walk_packages([str(PACKAGE)], "lintrain."):
+        if module.name.startswith(OF_COMMANDS):
+            import_module(module.name)
+    for rule in load_rules():
+        rule.rule  # noqa: B018 - its file is imported now
+    gc.collect()
+
+
 def answer(client: socket.socket) -> None:
     """Run a client's command in a child, and tell its exit status."""
     asked, streams = received(client)
-    preload(asked)
+    if not runs_commands():
+        preload(asked)
     gc.collect()
     gc.freeze()  # what is imported by now is garbage for no child: none of them has to walk through it, or copy it
     child = os.fork()
@@ -142,7 +179,7 @@ def run(asked: dict[str, Any], streams: list[int]) -> NoReturn:
 
 
 def prepare(asked: dict[str, Any], streams: list[int]) -> None:
-    """Give the child its session, folder, environment, streams and seeds, then the probe."""
+    """Give the child its session, folder, environment, streams and seeds, then the probe where scripts run."""
     os.setsid()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -152,7 +189,8 @@ def prepare(asked: dict[str, Any], streams: list[int]) -> None:
     os.environ.update(asked["environment"])
     random.seed()
     sys.path[0] = ""
-    runpy.run_path(str(SITE))
+    if not runs_commands():
+        runpy.run_path(str(SITE))
 
 
 def start(words: list[str]) -> None:

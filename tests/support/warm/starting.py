@@ -1,4 +1,7 @@
-"""The warm Python of one test process: a server, and the program that stands for it in `lintrain probe --python`."""
+"""The warm Pythons of one test process: a server each, and the program that stands for it.
+
+One runs the scripts of probes (`lintrain probe --python`), the other the commands of lintrain.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Literal
 
 ROOT = Path(__file__).parents[3]
 CLIENT = Path(__file__).with_name("client.py")
@@ -17,10 +21,11 @@ SECONDS_TO_START = 120.0
 class WarmPython:
     """A server in a folder of its own, and `program`, which runs what Python would run, there.
 
-    The libraries are imported in this process's environment, with the variables given.
+    `holds` says what is imported there: the "libraries" of training, in this process's environment with the variables
+    given, or the "commands" of lintrain.
     """
 
-    def __init__(self, folder: Path, **variables: str) -> None:
+    def __init__(self, folder: Path, holds: Literal["libraries", "commands"] = "libraries", **variables: str) -> None:
         self._folder = folder
         self._socket = folder / "socket"
         self.program = folder / "python"
@@ -28,7 +33,7 @@ class WarmPython:
         self.program.chmod(0o755)
         with (folder / "server.txt").open("w") as printed:
             self._server = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.warm.server", str(self._socket)],
+                [sys.executable, "-m", "tests.support.warm.server", str(self._socket), holds],
                 stdin=subprocess.PIPE,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
