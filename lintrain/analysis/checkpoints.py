@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from lintrain.analysis.expressions import Expression
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import own_nodes, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -151,7 +151,7 @@ class StateBeforeMove:
 def states_before_moves(source: Source) -> Iterator[StateBeforeMove]:
     """The states that stay on the CPU when the weights of the optimizer are moved later in the same function."""
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)) if source.contains("load_state_dict") else ():
-        nodes = list(_without_functions(scope))
+        nodes = own_nodes(scope)
         values = _values_of(nodes)
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         moves: dict[str, list[ast.Call]] = {}
@@ -169,14 +169,6 @@ def states_before_moves(source: Source) -> Iterator[StateBeforeMove]:
                             yield StateBeforeMove(source.location(load), optimizer, model, source.location(later[0]))
                 case _:
                     pass
-
-
-def _without_functions(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function or file that run with it, in the order of the code."""
-    for child in ast.iter_child_nodes(scope):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            yield child
-            yield from _without_functions(child)
 
 
 def _trained_by(values: Mapping[str, Sequence[ast.expr]], optimizer: str) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.analysis.hits import loops_over_loaders, same_number
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -40,7 +40,7 @@ def _chosen_rows(source: Source) -> list[ChosenRows]:
     functions = (each for each in source.nodes_of(ast.FunctionDef) if _holds_one(each, lines))
     found = list[ChosenRows]()
     for scope in (source.tree, *functions):
-        nodes = list(_own_nodes(scope))
+        nodes = own_nodes(scope)
         values = _values_of(nodes)
         for node in (each for each in nodes if isinstance(each, ast.expr)):
             for chosen, target in _comparisons(node):
@@ -68,15 +68,7 @@ def _holds_one(function: ast.FunctionDef, lines: list[int]) -> bool:
     return any(function.lineno <= line <= (function.end_lineno or line) for line in lines)
 
 
-def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run with a function or file."""
-    for child in ast.iter_child_nodes(scope):
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            yield child
-            yield from _own_nodes(child)
-
-
-def _values_of(nodes: list[ast.AST]) -> Mapping[str, ast.expr]:
+def _values_of(nodes: Sequence[ast.AST]) -> Mapping[str, ast.expr]:
     """What each name is given that only one statement binds; `_, chosen = torch.max(…)` gives the second part."""
     found = dict[str, list[ast.expr]]()
     for node in nodes:
@@ -85,7 +77,7 @@ def _values_of(nodes: list[ast.AST]) -> Mapping[str, ast.expr]:
                 found.setdefault(name, []).append(value)
             case ast.Assign(targets=[ast.Tuple(elts=parts)], value=ast.Tuple(elts=values)) if len(parts) == len(values):
                 for part, value in zip(parts, values, strict=True):
-                    found.setdefault(ast.unparse(part), []).append(value)
+                    found.setdefault(unparse(part), []).append(value)
             case ast.Assign(targets=[ast.Tuple(elts=[_, ast.Name(id=name)])], value=value):
                 second = ast.Subscript(value=value, slice=ast.Constant(value=1), ctx=ast.Load())
                 found.setdefault(name, []).append(second)
@@ -144,7 +136,7 @@ def _axis_of(call: ast.Call) -> int | None:
 
 
 def _is_function(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in MODULES
+    return isinstance(call.func, ast.Attribute) and unparse(call.func.value) in MODULES
 
 
 def _scores_of(call: ast.Call) -> ast.expr:
@@ -161,7 +153,7 @@ def _are_of_rows(
         return _are_given_rows(source, scope, scores.id, target)
     match scores:
         case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name()), args=[ast.Name(id=inputs), *_], keywords=[]):
-            callee = ast.unparse(scores.func)
+            callee = unparse(scores.func)
         case _:
             return False
     if callee.rpartition(".")[0] in MODULES | {"F", "tf"} or callee[:1].isupper():
@@ -176,8 +168,8 @@ def _are_given_rows(source: Source, function: ast.FunctionDef, scores: str, targ
         return False
     answers = list[bool]()
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
-        nodes = list(_own_nodes(scope))
-        calls = [each for each in nodes if isinstance(each, ast.Call) and ast.unparse(each.func) == function.name]
+        nodes = own_nodes(scope)
+        calls = [each for each in nodes if isinstance(each, ast.Call) and unparse(each.func) == function.name]
         if not calls:
             continue
         values = _values_of(nodes)
@@ -194,7 +186,7 @@ def _are_given_rows(source: Source, function: ast.FunctionDef, scores: str, targ
 
 def _come_in_batches(source: Source, scope: ast.AST, names: set[str]) -> bool:
     """Whether a loop over a loader gives these names, which nothing but a move to another device binds again."""
-    inside = {id(node) for node in _own_nodes(scope)}
+    inside = {id(node) for node in own_nodes(scope)}
     for loop, _ in source.cached(loops_over_loaders):
         bound = {each.id for each in walk(loop.target) if isinstance(each, ast.Name)}
         if id(loop) in inside and names <= bound and not source.contains(r"batch_size\s*=\s*(?:1\b|None)"):

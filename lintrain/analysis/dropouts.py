@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
+from lintrain.source.nodes import children, unparse, walk
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imports
 from lintrain.startup.lazy_dataclass import dataclass
@@ -74,17 +75,17 @@ def _in_methods(source: Source) -> Iterator[Dropout]:
         if is_meant or _ends_early(method):  # a `training_step` only trains
             continue
         for call in _free_calls(method.body):
-            code = ast.unparse(call.func)
+            code = unparse(call.func)
             if isinstance(call.func, ast.Call) and _is_built_layer(source, call, call.func):
                 # A layer that is built in the pass is in train mode, whatever the mode of the network is.
-                yield Dropout(source.location(call), ast.unparse(call.func.func), takes_mode=False)
+                yield Dropout(source.location(call), unparse(call.func.func), takes_mode=False)
                 continue
             name = meant.get(code) or _functional(code, meant)
             if name in FUNCTIONAL and _drops_always(call, name):
                 yield Dropout(source.location(call), code, takes_mode=True)
             elif code.rpartition(".")[2] in ATTENTION and _is_ungated(method, call):
                 yield Dropout(source.location(call), code, takes_mode=False)
-            if code in own and not ABOUT_MODE.search(ast.unparse(call)):
+            if code in own and not ABOUT_MODE.search(unparse(call)):
                 yield Dropout(source.location(call), code, takes_mode=False)
 
 
@@ -135,28 +136,28 @@ def _free_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
     pending: list[ast.AST] = list(body)
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.If | ast.IfExp | ast.While) and ABOUT_MODE.search(ast.unparse(node.test)):
+        if isinstance(node, ast.If | ast.IfExp | ast.While) and ABOUT_MODE.search(unparse(node.test)):
             continue
-        if isinstance(node, ast.BoolOp) and ABOUT_MODE.search(ast.unparse(node)):
+        if isinstance(node, ast.BoolOp) and ABOUT_MODE.search(unparse(node)):
             continue
         if isinstance(node, ast.Call):
             yield node
-        pending.extend(ast.iter_child_nodes(node))
+        pending.extend(children(node))
 
 
 def _is_built_layer(source: Source, call: ast.Call, made: ast.Call) -> bool:
     """Whether a call is that of a dropout layer of torch which is built there."""
     is_plain = len(call.args) == 1 and not call.keywords and not source.contains(r"\b(?:flax|jax)\b")
-    return is_plain and BUILT.search(ast.unparse(made.func)) is not None
+    return is_plain and BUILT.search(unparse(made.func)) is not None
 
 
 def _ends_early(method: Function) -> bool:
     """Whether a condition about the mode ends a method before its end."""
     return any(
         isinstance(node, ast.If)
-        and ABOUT_MODE.search(ast.unparse(node.test))
+        and ABOUT_MODE.search(unparse(node.test))
         and any(isinstance(each, ast.Return | ast.Raise) for each in node.body)
-        for node in ast.walk(method)
+        for node in walk(method)
     )
 
 
@@ -171,7 +172,7 @@ def _drops_always(call: ast.Call, name: str) -> bool:
         return False
     given = next((keyword.value for keyword in call.keywords if keyword.arg == "p"), None)
     rate = call.args[1] if len(call.args) > 1 else given
-    return not _is_zero(rate) and (rate is None or not ABOUT_MODE.search(ast.unparse(rate)))
+    return not _is_zero(rate) and (rate is None or not ABOUT_MODE.search(unparse(rate)))
 
 
 def _is_zero(node: ast.expr | None) -> bool:
@@ -180,29 +181,29 @@ def _is_zero(node: ast.expr | None) -> bool:
 
 def _is_ungated(method: Function, call: ast.Call) -> bool:
     """Whether attention gets a probability of the network's own, which no condition sets to 0."""
-    index = RATES.get(ast.unparse(call.func).rpartition(".")[2], len(call.args))
+    index = RATES.get(unparse(call.func).rpartition(".")[2], len(call.args))
     given = call.args[index] if len(call.args) > index else None
     rate = next((keyword.value for keyword in call.keywords if keyword.arg == "dropout_p"), given)
-    if rate is None or _is_zero(rate) or ABOUT_MODE.search(ast.unparse(rate)):
+    if rate is None or _is_zero(rate) or ABOUT_MODE.search(unparse(rate)):
         return False
     if isinstance(rate, ast.Name):
         if _is_set_by_mode(method, rate.id):
             return False
         made = [
-            ast.unparse(node.value)
-            for node in ast.walk(method)
-            if isinstance(node, ast.Assign) and any(ast.unparse(target) == rate.id for target in node.targets)
+            unparse(node.value)
+            for node in walk(method)
+            if isinstance(node, ast.Assign) and any(unparse(target) == rate.id for target in node.targets)
         ]
         return bool(made) and not any(ABOUT_MODE.search(each) or "if" in each.split() for each in made)
-    return isinstance(rate, ast.Constant) or ast.unparse(rate).startswith("self.")
+    return isinstance(rate, ast.Constant) or unparse(rate).startswith("self.")
 
 
 def _is_set_by_mode(method: Function, name: str) -> bool:
     """Whether a variable is set below a condition about the mode."""
     return any(
         isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
-        for node in ast.walk(method)
-        if isinstance(node, ast.If) and ABOUT_MODE.search(ast.unparse(node.test))
+        for node in walk(method)
+        if isinstance(node, ast.If) and ABOUT_MODE.search(unparse(node.test))
         for each in ast.walk(node)
     )
 
@@ -214,7 +215,7 @@ def _own_functions(source: Source) -> frozenset[str]:
         for each in source.tree.body
         if isinstance(each, Function)
         and OWN.search(each.name)
-        and not ABOUT_MODE.search(ast.unparse(each))
+        and not ABOUT_MODE.search(unparse(each))
         and _draw_in(each) is not None
     )
 
@@ -222,7 +223,7 @@ def _own_functions(source: Source) -> frozenset[str]:
 def _of_own_classes(source: Source) -> Iterator[Dropout]:
     """Where a dropout layer of a project draws its random numbers, if the class never asks for the mode."""
     for network in _networks(source):
-        if not OWN.search(network.name) or ON_PURPOSE.search(network.name) or ABOUT_MODE.search(ast.unparse(network)):
+        if not OWN.search(network.name) or ON_PURPOSE.search(network.name) or ABOUT_MODE.search(unparse(network)):
             continue
         forward = next((each for each in network.body if isinstance(each, Function) and each.name == "forward"), None)
         draw = _draw_in(forward) if forward is not None else None
@@ -232,6 +233,6 @@ def _of_own_classes(source: Source) -> Iterator[Dropout]:
 
 def _draw_in(function: Function) -> ast.Call | None:
     for node in ast.walk(function):
-        if isinstance(node, ast.Call) and re.split(r"\W", ast.unparse(node.func))[-1] in DRAWS:
+        if isinstance(node, ast.Call) and re.split(r"\W", unparse(node.func))[-1] in DRAWS:
             return node
     return None

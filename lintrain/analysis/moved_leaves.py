@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from lintrain.analysis.built_layers import last_name
 from lintrain.knowledge.trainers import TORCH_OPTIMIZERS
 from lintrain.model.location import Location
-from lintrain.source.nodes import is_within, unparse, walk
+from lintrain.source.nodes import is_within, own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -34,7 +34,6 @@ REBUILDS = frozenset({"Variable", "tensor", "Tensor", "FloatTensor", "as_tensor"
 
 KEEPS = frozenset({"retain_grad", "requires_grad_", "detach_"})
 TO_GPU = lazy_pattern(r"cuda|mps|xpu")
-SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +53,10 @@ def read_of_moved(source: Source) -> Iterator[Moved]:
     functions = (*source.nodes_of(ast.FunctionDef), *source.nodes_of(ast.AsyncFunctionDef))
     lines = sorted(node.lineno for node in source.nodes_of(ast.Call) if _is_called(node, "backward"))
     for scope in (source.tree, *(each for each in functions if is_within(lines, each))) if lines else ():
-        nodes = sorted(_own_nodes(scope), key=lambda node: (node.lineno, node.col_offset))
+        own = [node for node in own_nodes(scope) if isinstance(node, ast.expr | ast.stmt)]
+        nodes = sorted(own, key=lambda node: (node.lineno, node.col_offset))
         if any(_is_called(node, "backward") for node in nodes):
             yield from _reads(source, nodes)
-
-
-def _own_nodes(scope: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """The statements and expressions of a scope, without those of the functions in it."""
-    pending = list(ast.iter_child_nodes(scope))
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.expr | ast.stmt):
-            yield node
-        if not isinstance(node, SCOPES):
-            pending.extend(ast.iter_child_nodes(node))
 
 
 def _reads(source: Source, nodes: list[ast.expr | ast.stmt]) -> Iterator[Moved]:
@@ -229,7 +218,7 @@ def cut_generators(source: Source) -> Iterator[tuple[Location, str, Location]]:
     if ".detach()" not in source.text or not any(map(_is_of_generator, source.nodes_of(ast.Assign))):
         return
     for function in (source.tree, *source.nodes_of(ast.FunctionDef)):
-        bound = [each for each in _own(function) if isinstance(each, ast.Assign) and len(each.targets) == 1]
+        bound = [each for each in own_nodes(function) if isinstance(each, ast.Assign) and len(each.targets) == 1]
         for node in bound:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[scores, *_])):
@@ -242,13 +231,6 @@ def cut_generators(source: Source) -> Iterator[tuple[Location, str, Location]]:
 
 def _is_of_generator(node: ast.Assign) -> bool:
     return isinstance(node.targets[0], ast.Name) and OF_GENERATOR.fullmatch(node.targets[0].id) is not None
-
-
-def _own(scope: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(scope):
-        if not isinstance(child, SCOPES):
-            yield child
-            yield from _own(child)
 
 
 def _latest(scores: ast.expr, bound: list[ast.Assign], node: ast.Assign) -> ast.expr:

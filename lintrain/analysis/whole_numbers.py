@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from lintrain.analysis.script_text import imports_of
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -58,20 +58,25 @@ def float_sizes(source: Source, others: Iterable[Source] = ()) -> list[FloatSize
     Functions and classes of the file and of `others` pass on what they get to such a layer.
     """
     modules = _modules(source)
-    own = _passing_on([source, *others])
-    named = {name for node in source.nodes_of(ast.Assign) if _may_be_float(node.value) for name in _targets(node)}
+    may_be_float = _Looks(source, modules)
+    nodes = [
+        node
+        for node in (*source.nodes_of(ast.Call), *source.nodes_of(ast.Subscript))
+        if any(map(may_be_float, _given_to(node)))
+    ]
+    own = _passing_on([source, *others]) if nodes else {}
     scopes: dict[int, _Floats] = {}
     found: dict[tuple[int, str, Location | None], FloatSize] = {}
-    for node in (*source.nodes_of(ast.Call), *source.nodes_of(ast.Subscript)):
+    for node in nodes:
         for given, taken_by, package in (*_whole_numbers(node, modules), *_of_own(node, own)):
-            if not (given.id in named if isinstance(given, ast.Name) else _may_be_float(given)):
+            if not may_be_float(given):
                 continue
             scope = _scope_of(source, given)
             floats = scopes.setdefault(id(scope), _Floats(scope, modules))
             if not floats.holds(given) or _is_tried(source, given):
                 continue
             value = floats.value_of(given)
-            key = (id(scope), ast.unparse(given), None if value is not None else source.location(given))
+            key = (id(scope), unparse(given), None if value is not None else source.location(given))
             whole = "" if key in found else _as_whole(given)
             first = found[key].location if key in found else source.location(given)
             computed = source.location(value) if value is not None else None
@@ -83,11 +88,44 @@ def _targets(node: ast.Assign) -> Iterator[str]:
     return (each.id for each in node.targets if isinstance(each, ast.Name))
 
 
-def _may_be_float(node: ast.expr) -> bool:
-    """Whether an expression looks like a float at first sight."""
-    return isinstance(node, ast.BinOp | ast.IfExp | ast.UnaryOp | ast.Call | ast.Name) or (
-        isinstance(node, ast.Constant) and isinstance(node.value, float)
-    )
+def _given_to(node: ast.expr) -> Iterator[ast.expr]:
+    """What a call or an index gets, parts of tuples and slices by themselves."""
+    match node:
+        case ast.Call(args=args, keywords=keywords):
+            for each in (*args, *(keyword.value for keyword in keywords)):
+                yield from each.elts if isinstance(each, ast.Tuple | ast.List) else (each,)
+        case ast.Subscript(slice=ast.Slice(lower=lower, upper=upper)):
+            yield from (bound for bound in (lower, upper) if bound is not None)
+        case _:
+            pass
+
+
+class _Looks:
+    """Whether an expression of a file looks like a float at first sight: `_Floats.holds` for any scope and order."""
+
+    def __init__(self, source: Source, modules: dict[str, str]) -> None:
+        self._modules = modules
+        self._names: frozenset[str] | None = None
+        self._names = frozenset(
+            name for node in source.nodes_of(ast.Assign) if self(node.value) for name in _targets(node)
+        )
+
+    def __call__(self, node: ast.expr) -> bool:
+        match node:
+            case ast.Name(id=name):
+                return self._names is None or name in self._names
+            case ast.Constant(value=float()) | ast.BinOp(op=ast.Div()):
+                return True
+            case ast.Call(func=func, args=[_], keywords=[]):
+                return _makes_float(func, self._modules)
+            case ast.BinOp(left=left, op=ast.Mult() | ast.Add() | ast.Sub() | ast.FloorDiv(), right=right):
+                return self(left) or self(right)
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return self(inner)
+            case ast.IfExp(body=one, orelse=other):
+                return self(one) and self(other)
+            case _:
+                return False
 
 
 def _scope_of(source: Source, node: ast.expr) -> ast.Module | ast.FunctionDef:
@@ -223,7 +261,7 @@ class _Floats:
 
     def __init__(self, scope: ast.Module | ast.FunctionDef, modules: dict[str, str]) -> None:
         self.modules = modules
-        self.nodes = list(_own_nodes(scope))
+        self.nodes = own_nodes(scope)
         self._values: dict[str, ast.expr | None] = {}
         if isinstance(scope, ast.FunctionDef):
             arguments = scope.args
@@ -268,11 +306,16 @@ class _Floats:
             case ast.IfExp(body=one, orelse=other):
                 return self.holds(one, depth - 1) and self.holds(other, depth - 1)
             case ast.Call(func=func, args=[_], keywords=[]):
-                module, _, name = _path(func, self.modules).rpartition(".")
-                is_from_module = (module == "numpy" and name in FLOATS) or (module == "math" and name in OF_MATH)
-                return is_from_module or (isinstance(func, ast.Name) and func.id == "float")
+                return _makes_float(func, self.modules)
             case _:
                 return False
+
+
+def _makes_float(func: ast.expr, modules: dict[str, str]) -> bool:
+    """Whether a function of one number returns a float."""
+    module, _, name = _path(func, modules).rpartition(".")
+    is_from_module = (module == "numpy" and name in FLOATS) or (module == "math" and name in OF_MATH)
+    return is_from_module or (isinstance(func, ast.Name) and func.id == "float")
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -280,18 +323,8 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
-def _own_nodes(scope: ast.Module | ast.FunctionDef) -> Iterator[ast.AST]:
-    """The nodes of a scope without those of the functions and classes in it."""
-    pending: list[ast.AST] = list(scope.body)
-    while pending:
-        node = pending.pop()
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            pending.extend(ast.iter_child_nodes(node))
-
-
 def _as_whole(node: ast.expr) -> str:
     """The code of the whole number that was meant: a quotient without its remainder, or the number cut off."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        return ast.unparse(ast.BinOp(node.left, ast.FloorDiv(), node.right))
-    return f"int({ast.unparse(node)})"
+        return unparse(ast.BinOp(node.left, ast.FloorDiv(), node.right))
+    return f"int({unparse(node)})"

@@ -130,15 +130,21 @@ class Source:
     @cached_property
     def _by_kind(self) -> dict[tuple[type[ast.AST], ...], list[ast.AST]]:
         """The nodes of each kind; of several kinds after the first request."""
-        kinds = defaultdict[type[ast.AST], list[ast.AST]](list)
-        for node in self.nodes:
-            kinds[type(node)].append(node)
-        return {(kind,): nodes for kind, nodes in kinds.items()}
+        return {(kind,): [self.nodes[index] for index in indices] for kind, indices in self._indices.items()}
+
+    @cached_property
+    def _indices(self) -> dict[type[ast.AST], list[int]]:
+        """Where the nodes of each kind are among all nodes."""
+        kinds = defaultdict[type[ast.AST], list[int]](list)
+        for index, node in enumerate(self.nodes):
+            kinds[node.__class__].append(index)
+        return kinds
 
     def nodes_of(self, *kinds: type[Node]) -> Sequence[Node]:
         """The nodes of these kinds, each of them a class that the parser makes nodes of, outer ones first."""
         if kinds not in self._by_kind:
-            self._by_kind[kinds] = [node for node in self.nodes if type(node) in kinds] if len(kinds) > 1 else []
+            indices = sorted(index for kind in kinds for index in self._indices.get(kind, ()))
+            self._by_kind[kinds] = [self.nodes[index] for index in indices]
         return cast("Sequence[Node]", self._by_kind[kinds])
 
     def contains(self, pattern: str | re.Pattern[str]) -> bool:
@@ -163,7 +169,7 @@ class Source:
 
     def forget_tree(self) -> None:
         """Free everything that is derived from the text; it is computed again on request."""
-        for made in ("tree", "_read", "nodes", "_by_kind", "lines"):
+        for made in ("tree", "_read", "nodes", "_by_kind", "_indices", "lines"):
             self.__dict__.pop(made, None)
         self.answers.clear()
 
