@@ -6,6 +6,7 @@ import json
 import select
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,19 @@ def test_a_client_that_takes_no_answer_does_not_end_the_server(warm_python: str,
 
 def answers(program: str) -> bool:
     return subprocess.run([program, "-c", "print(1)"], capture_output=True, text=True, check=True).stdout == "1\n"
+
+
+@pytest.mark.parametrize("words", [["--version"], ["check", "--isolated", "--no-cache", "train.py"], ["chekc"]])
+def test_a_command_prints_and_ends_as_in_a_python_of_its_own(
+    warm_commands: str, tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "train.py").write_text(
+        "from torch import nn\nloss = nn.CrossEntropyLoss()(logits.softmax(-1), labels)\n"
+    )
+
+    def ended(python: str) -> tuple[int, str, str]:
+        command = [python, "-m", "lintrain", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    assert ended(warm_commands) == ended(sys.executable)

@@ -183,6 +183,10 @@ def prepare(asked: dict[str, Any], streams: list[int]) -> None:
     os.setsid()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
+    # The objects for the old streams know that those were files, or a pipe.
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", 1 if os.isatty(1) else -1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
     os.chdir(asked["folder"])
     pass_for_started_in(asked["folder"])
     os.environ.clear()
