@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lintrain.pipeline.values.data import ColumnValues, Encoding
+from lintrain.pipeline.values.data import ColumnValues, Dataset, Encoding
+from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.python import (
     MOST_OPTIONS,
     Constant,
+    Either,
+    Instance,
     Library,
     Literal,
     Mapping,
     OneOf,
+    Unknown,
     Value,
     join,
 )
@@ -25,6 +29,19 @@ DEEPEST = 3
 def any_of(items: Sequence[Value], levels: int = DEEPEST) -> Value:
     """Any of these items: a few are kept apart, many that are built alike become one that is built as they are."""
     return join(items) if len(items) <= MOST_OPTIONS else put_together(items, levels)
+
+
+def apart(value: Value) -> Value:
+    """One of several things that a loop made, and that were read as one: its rows are not those of another one."""
+    match value:
+        case Loader() | TorchDataset() | Dataset() | Unknown():
+            return Unknown()
+        case Instance(cls=cls) if cls.lookup("__getitem__") or "torch.utils.data.IterableDataset" in cls.library_bases:
+            return Unknown()
+        case Either():
+            return join(map(apart, value.options))
+        case _:
+            return value
 
 
 def put_together(items: Sequence[Value], levels: int = DEEPEST) -> Value:

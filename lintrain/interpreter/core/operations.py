@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from lintrain.interpreter.core import arithmetic
 from lintrain.interpreter.core.dispatch import child, element
+from lintrain.interpreter.core.items import apart
 from lintrain.interpreter.core.reader import Reader, weighed
 from lintrain.interpreter.core.registry import ENTRIES, OPERATORS, UNPACKED, of_type
 from lintrain.model.location import Location
@@ -74,7 +75,7 @@ def unpack(reader: Reader, value: Value, count: int, starred: int | None = None)
 
 def _at(reader: Reader, value: Sequence, index: int) -> Value:
     """An item of a list that is not all known."""
-    return value.items[index] if index < value.placed else element(reader, value)
+    return value.items[index] if index < value.placed else apart(element(reader, value))
 
 
 def _spread(items: list[Value], count: int, starred: int | None) -> list[Value]:

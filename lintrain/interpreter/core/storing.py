@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.arithmetic import is_none
+from lintrain.interpreter.core.items import apart
 from lintrain.interpreter.core.module_parts import note_kept, note_part
 from lintrain.interpreter.core.reader import Reader, weighed
 from lintrain.interpreter.core.registry import STORED_ATTRIBUTES, STORED_ITEMS, of_type
@@ -103,8 +104,8 @@ def _store_somewhere(reader: Reader, owner: Mapping, key: Value, value: Value) -
     # A condition inside that loop may skip some of the keys; one around the loop skips all or none of them.
     is_certain = is_each and not any(condition.depth >= len(reader.loops) for condition in reader.conditions)
     for name in keys:
-        before = owner.entries.get(name)
-        owner.entries[name] = value if is_certain or before is None else join([before, value])
+        before, held = owner.entries.get(name), value if len(keys) < 2 else apart(value)
+        owner.entries[name] = held if is_certain or before is None else join([before, held])
 
 
 def assign(reader: Reader, target: ast.expr, value: Value, scope: Scope) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from lintrain.interpreter import functions, objects
 from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.call import Call, escape
-from lintrain.interpreter.core.items import any_of
+from lintrain.interpreter.core.items import any_of, apart
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import (
     ENTRIES,
@@ -53,7 +53,7 @@ def _entry(reader: Reader, value: Value, key: Value, location: Location) -> Valu
     if isinstance(key, Constant) and key.value in value.entries:
         return value.entries[key.value]
     if isinstance(key, Constant) and value.others is not None and not isinstance(value.others, Unknown):
-        return value.others
+        return apart(value.others)
     # An entry that may exist is one unknown thing, the same each time. One that cannot exist raises
     # KeyError.
     if isinstance(key, Constant) and not value.is_complete:
@@ -83,7 +83,9 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
             return _slice(reader, value, key)
         case _ if value.is_complete and not value.items:
             return Unstored()
-        case Constant(value=int()) | Unknown():
+        case Constant(value=int()):
+            return apart(dispatch.element(reader, value))
+        case Unknown():
             # `self.items[index]`: any of the items. Other keys select several, or are a mistake.
             return dispatch.element(reader, value)
         case _:
