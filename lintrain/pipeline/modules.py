@@ -6,7 +6,6 @@ import ast
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TypeGuard
 
 from lintrain.knowledge.trainers import TRAINER, TRAINING_ARGUMENTS, is_training_arguments, trainer_parameters
 from lintrain.pipeline.values.model import Model, ModelPart, Module
@@ -153,7 +152,7 @@ def _part_ignores_mode(part: Value) -> bool:
     match part:
         case Instance():
             return not part.cls.has_unknown_base and not any(
-                _speaks_of_modes(owner.node) for owner in part.cls.lineage()
+                _speaks_of_modes(owner.node, part) for owner in part.cls.lineage()
             )
         case Module():
             return _module_ignores_mode(part)
@@ -167,17 +166,38 @@ def _part_ignores_mode(part: Value) -> bool:
             return True
 
 
-def _speaks_of_modes(node: ast.ClassDef) -> bool:
+def _speaks_of_modes(node: ast.ClassDef, made: Instance) -> bool:
     words = ("drop", "training", "norm", "bn")
-    return any(word in name.lower() for name in _names_in(node) for word in words)
+    return any(word in name.lower() for name in _own_names(node, made) for word in words)
 
 
-def _names_in(node: ast.ClassDef) -> Iterator[str]:
-    return (part.attr if isinstance(part, ast.Attribute) else part.id for part in walk(node) if _is_name(part))
+def _own_names(node: ast.ClassDef, made: Instance) -> Iterator[str]:
+    """The names in a class that say something about one object of it: not those of layers that it does not have.
+
+    Of `if norm == "batch": self.norm = nn.BatchNorm2d(8)`, an object that was made without has no such attribute.
+    """
+    stores = [each for each in walk(node) if isinstance(each, ast.Assign) and made.attributes]
+    missing = [each for each in stores if _attributes(each) and made.attributes.keys().isdisjoint(_attributes(each))]
+    unset = {name for each in missing for name in _attributes(each)}
+    left_out = {id(part) for each in missing for part in walk(each)}
+    for part in walk(node):
+        match part:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in unset:
+                pass
+            case ast.Attribute(attr=name) | ast.Name(id=name) if id(part) not in left_out:
+                yield name
+            case _:
+                pass
 
 
-def _is_name(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Name]:
-    return isinstance(node, ast.Attribute | ast.Name)
+def _attributes(node: ast.Assign) -> list[str]:
+    """The attributes of `self` that a statement assigns, if it assigns nothing else."""
+    found = [
+        each.attr
+        for each in node.targets
+        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == "self"
+    ]
+    return found if len(found) == len(node.targets) else []
 
 
 def _module_ignores_mode(module: Module) -> bool:
@@ -204,7 +224,7 @@ def differs_by_mode(value: Value) -> bool:
 def _part_differs(part: Value) -> bool:
     match part:
         case Instance():
-            return any(DIFFERS.search(name) for owner in part.cls.lineage() for name in _names_in(owner.node))
+            return any(DIFFERS.search(name) for owner in part.cls.lineage() for name in _own_names(owner.node, part))
         case Module():
             is_known = part.path.startswith(("torch.nn.", "torchvision.models."))
             return is_known and not _module_ignores_mode(part)
