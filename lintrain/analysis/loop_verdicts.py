@@ -52,8 +52,29 @@ def losses_called(pipeline: Pipeline, *names: str) -> list[LossCall]:
     used = [loss for loss in pipeline.losses if loss.name in names]
     # Of `criterion = CrossEntropyLoss() if many else BCEWithLogitsLoss()` each fits its own targets.
     others = {loss.location for loss in pipeline.losses if loss.is_alternative and loss.name not in names}
-    certain = [loss for loss in used if not loss.is_alternative or loss.location not in others]
+    fitting = [loss for loss in used if not loss.is_alternative or loss.location not in others]
+    certain = [loss for loss in fitting if not (loss.is_alternative and _is_chosen_with(pipeline, loss))]
     return [loss for loss in certain if is_only_measured or not loss.without_grad]
+
+
+def _is_chosen_with(pipeline: Pipeline, loss: LossCall) -> bool:
+    """Whether a condition chooses what is given to a loss that is one of several: both branches call the criterion."""
+    places = [loss.location, *(tensor.made.location for tensor in tensors_given(loss) if tensor.made)]
+    for place in (each for each in places if each is not None):
+        source = pipeline.source_of(place)
+        for node in source.nodes_of(ast.If):
+            if node.orelse and source.location(node).holds(place):
+                first, other = (
+                    frozenset(CRITERION.findall("\n".join(map(ast.unparse, block))))
+                    for block in (node.body, node.orelse)
+                )
+                if first & other:
+                    return True
+    return False
+
+
+CRITERION = lazy_pattern(r"[\w.]*(?:loss|crit)\w*(?=\()", re.IGNORECASE)
+"""What is called by the name of a loss."""
 
 
 def tensors_given(loss: LossCall, parameter: str = "prediction") -> tuple[Tensor, ...]:

@@ -144,8 +144,10 @@ class EvalModeInTraining(Rule[Claim]):
             switch = next(
                 each for each in switches if each is switches[-1] or iterations.contradict(each, switches[-1])
             )
-            if _may_switch_back(pipeline, inside, forward.subject) or training_loops.is_left_after(
-                pipeline, switch, loop
+            if (
+                _is_of_copy(pipeline, switch, inside)
+                or _may_switch_back(pipeline, inside, forward.subject)
+                or training_loops.is_left_after(pipeline, switch, loop)
             ):
                 return None
             return (
@@ -272,6 +274,16 @@ def _is_made_in(pipeline: Pipeline, loop: Loop, forward: Event) -> bool:
     code = pipeline.code(loop.location)
     # `net = net.to(device)` goes on with the same model.
     return bool(name) and re.search(rf"(?m)^\s+{name}\s*=\s*(?!.*\b{name}\b)", code) is not None
+
+
+def _is_of_copy(pipeline: Pipeline, switch: Event, inside: Sequence[Event]) -> bool:
+    """Whether only a copy is put into eval mode, which no optimizer of the loop trains: `old = deepcopy(model)`."""
+    name = training_loops.callee_text(pipeline, switch).removesuffix(".eval")
+    name = re.escape(training_loops.text_of_event(switch) or name)
+    makes_copy = rf"(?m)^\s*{name}\s*=\s*(?:copy\.)?deepcopy\("
+    is_copy = bool(name) and any(re.search(makes_copy, each.text) for each in pipeline.sources.values())
+    steps = [each.subject.text for each in inside if each.act is Act.STEP and isinstance(each.subject, Optimizer)]
+    return is_copy and all(".parameters(" in text and not re.search(rf"\b{name}\.", text) for text in steps)
 
 
 def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
