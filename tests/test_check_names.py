@@ -316,3 +316,20 @@ def test_a_name_that_a_try_asks_for_is_no_mistake(handler: str, found: int) -> N
 def test_what_only_python_2_runs_may_use_its_names(test: str, lines: list[int]) -> None:
     text = f"import six, sys, torch; PY = PY2 = PY3 = torch.x\nif {test}:\n    unicode\nelse:\n    long\n"
     assert [line for line, *_ in said(text)] == lines
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("str(1) or (sys.version_info[0] == 2 and isinstance(x, unicode))", 0),
+        ("six.PY3 or unicode(x)", 0),
+        ("unicode(x) if six.PY2 else str(x)", 0),
+        ("str(x) if six.PY3 else unicode(x)", 0),
+        ("isinstance(x, unicode) and sys.version_info[0] == 2", 1),
+        ("sys.version_info[0] == 3 and isinstance(x, unicode)", 1),
+        ("sys.version_info[0] == 2 or isinstance(x, unicode)", 1),
+        ("str(x) if six.PY2 else unicode(x)", 1),
+    ],
+)
+def test_what_only_python_2_evaluates_may_use_its_names(code: str, found: int) -> None:
+    assert len(said(f"import six, sys, torch\nx = torch.x\nprint({code})\n")) == found

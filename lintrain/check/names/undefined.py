@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from lintrain.builtin import SYNTAX_ERROR, UNDEFINED_NAME, UndefinedName
+from lintrain.check.names import old_python
 from lintrain.check.names.ruff import COMPILER_CODES, NAME_CODES, Clue
 from lintrain.check.result import Reported
 from lintrain.model.claims import plain_claim
@@ -107,16 +108,6 @@ MOST_SOUGHT = 20
 
 MOST_COMPARED = 5_000
 """Names of one file that an undefined name is compared with."""
-
-PYTHON_2 = lazy_pattern(
-    r"(?:six\.)?PY2|not (?:six\.)?PY3|sys\.version_info(?:\[0\]|\.major) (?:< 3|<= 2|== 2)"
-    r"|sys\.version_info < \(3,(?: 0)?\)"
-)
-PYTHON_3 = lazy_pattern(
-    r"(?:six\.)?PY3|not (?:six\.)?PY2|sys\.version_info(?:\[0\]|\.major) (?:>= 3|> 2|== 3)"
-    r"|sys\.version_info >= \(3,(?: 0)?\)"
-)
-"""Tests of which Python runs the script."""
 
 WHY = "the run ends with NameError at this line"
 MISSING_WHY = "The code is checked as part of a script: each name is taken for what it usually stands for."
@@ -320,7 +311,7 @@ class _Surroundings:
     @cached_property
     def old_branches(self) -> Nesting[ast.stmt]:
         """The statements that only run under Python 2."""
-        return self._nested(_old_branches(self.source))
+        return self._nested(old_python.branches(self.source))
 
     @cached_property
     def unevaluated(self) -> Nesting[ast.expr]:
@@ -342,6 +333,7 @@ def _unevaluated(source: Source) -> Iterator[ast.expr]:
     formatted = {part for text in source.nodes_of(ast.JoinedStr) for part in text.values}
     texts = (node for node in source.nodes_of(ast.Constant) if isinstance(node.value, str))
     yield from (node for node in texts if node not in formatted)
+    yield from old_python.expressions(source)
     functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [*source.nodes_of(ast.FunctionDef)]
     functions += source.nodes_of(ast.AsyncFunctionDef)
     for function in functions:
@@ -352,15 +344,6 @@ def _unevaluated(source: Source) -> Iterator[ast.expr]:
         annotated: list[ast.arg | ast.AnnAssign] = [*source.nodes_of(ast.arg)]
         annotated += source.nodes_of(ast.AnnAssign)
         yield from (node.annotation for node in annotated if node.annotation)
-
-
-def _old_branches(source: Source) -> Iterator[ast.stmt]:
-    for branch in source.nodes_of(ast.If):
-        test = ast.unparse(branch.test)
-        if PYTHON_2.fullmatch(test):
-            yield from branch.body
-        elif PYTHON_3.fullmatch(test):
-            yield from branch.orelse
 
 
 def _postpones(node: ast.ImportFrom) -> bool:
