@@ -358,3 +358,18 @@ def test_a_file_with_its_imports_does_not_lack_its_forward_pass() -> None:
     assert "unregistered-modules" not in {
         rule for rule, _, _ in findings_in(f"from torch import nn\n{lines}net = Net()\n")
     }
+
+
+@pytest.mark.parametrize(
+    ("rows", "use", "found"),
+    [
+        ("MNIST('d', train=True)", "", 1),
+        ("MNIST('d', train=True)", "fit(model, train_loader)", 1),
+        ("MNIST('d', train=True)", "validate_open_set(model, rows=train_loader)", 0),
+        ("MNIST('d', train=False)", "", 0),
+    ],
+)
+def test_a_loader_that_is_only_evaluated_on_needs_no_shuffling(rows: str, use: str, found: int) -> None:
+    text = f"train_loader = DataLoader({rows}, batch_size=8)\nmodel = nn.Linear(3, 2)\n{use}\n"
+    rules = [rule for rule, *_ in findings_in(text)]
+    assert rules.count("unshuffled-training-data") == found

@@ -64,14 +64,34 @@ def _local_tensors(source: Source) -> list[LocalTensor]:
     found: list[LocalTensor] = []
     lines = _lines_of_torch(source)
     for function in source.nodes_of(ast.FunctionDef) if lines else ():
+        owner = owners.get(function)
         if (
-            function.name != "__init__"
+            not (function.name in _reached_while_made(owner) if owner else function.name == "__init__")
             and is_within(lines, function)
             and _may_make_tensor(source.code(source.location(function)))
         ):
-            owner = owners.get(function)
             found.extend(_of_function(source, function, layers.get(owner) if owner else None))
     return found
+
+
+def _reached_while_made(owner: ast.ClassDef) -> frozenset[str]:
+    """The methods of a network that only its constructor calls, itself included: nothing is moved before it ends."""
+    called = {
+        each.name: {
+            part.attr
+            for part in walk(each)
+            if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self"
+        }
+        for each in owner.body
+        if isinstance(each, ast.FunctionDef)
+    }
+    made = {"__init__"}
+    while True:
+        around = {name for name, used in called.items() if name in made for name in used & called.keys()} | made
+        others = {name for caller, used in called.items() if caller not in around for name in used}
+        if around - others <= made:
+            return frozenset(made)
+        made |= around - others
 
 
 NO_MAKERS = frozenset({"no_grad", "nn", "device", "save", "load", "cuda", "optim", "utils", "backends"})

@@ -172,7 +172,11 @@ def reaches(pipeline: Pipeline, backward: Event, optimizer: Value) -> bool | Non
         return True
     if not passes or any(isinstance(each, Unknown) for each in (*passes, *optimizer.trains)):
         return None
-    return not parts_shared(pipeline, passes).isdisjoint(parts_shared(pipeline, optimizer.trains))
+    shared = parts_shared(pipeline, passes) & parts_shared(pipeline, optimizer.trains)
+    # A size that two networks were given is a part of both, and has no gradients.
+    parts = (part for each in passes if shared for part in modules_in(each))
+    is_shared = any(id(part) in shared and not isinstance(part, Unknown) for part in parts)
+    return is_shared or (None if shared else False)
 
 
 def step_of(pipeline: Pipeline, training: TrainingLoop) -> Event:

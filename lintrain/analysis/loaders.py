@@ -80,10 +80,26 @@ def is_named_for_training(pipeline: Pipeline, loader: Loader) -> bool:
     """Whether the names of a loader, or of its data set, show that it is the one to train with."""
     names = {binding.name for binding in pipeline.names_of(loader)}
     code = pipeline.code(loader.dataset_location) if loader.dataset_location else ""
+    if OTHER_SPLIT.search(code) or _is_only_evaluated(pipeline.source, names):
+        return False
     words = frozenset[str]().union(*(words_of(name) for name in (*names, code)))
     if words & {"train", "training"}:
         return not words & NOT_FOR_TRAINING
     return not words & NOT_FOR_TRAINING and _is_made_for_phases(pipeline, loader)
+
+
+OTHER_SPLIT = lazy_pattern(r"\btrain\s*=\s*False\b")
+
+
+def _is_only_evaluated(source: Source, names: set[str]) -> bool:
+    """Whether code hands a loader to functions, and the names of all of them show that they evaluate."""
+    calls = [
+        words_of(ast.unparse(call.func))
+        for call in source.nodes_of(ast.Call)
+        for given in (*call.args, *(keyword.value for keyword in call.keywords))
+        if isinstance(given, ast.Name) and given.id in names
+    ]
+    return bool(calls) and all(words & (NOT_FOR_TRAINING | {"evaluate", "validate"}) for words in calls)
 
 
 def _is_made_for_phases(pipeline: Pipeline, loader: Loader) -> bool:

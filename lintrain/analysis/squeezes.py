@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
-from lintrain.analysis.swaps import MODEL
 from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
+
+MODEL = lazy_pattern(r"(^|\.|_)(model|net|network|classifier|regressor|discriminator|critic|scorer)\w*$", re.IGNORECASE)
+"""Code of a network that is called."""
 
 LOADS = lazy_pattern(r"load|batch|_dl\b|\bdl\b|data", flags=0)
 """Code that a loop over batches iterates over."""
@@ -21,6 +24,26 @@ KEEP_AXES = frozenset(
 
 WITHOUT_LAST_BATCH = r"\bdrop_last\s*=\s*True|\bbatch_size\s*=\s*1\b"
 RESTORES = r"\.(?:dim|ndim|ndimension|shape|size|unsqueeze|reshape|view|flatten|ravel)\b|atleast_1d|\[None"
+
+
+def restored_later(nodes: Sequence[ast.AST]) -> set[int]:
+    """The nodes that compute what `view(-1, …)` later gives the batch axis again, whatever was squeezed in it."""
+    lines: dict[str, int] = {}
+    for node in nodes:
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr="view" | "reshape"), args=[first, _, *_], lineno=line
+            ) if ast.unparse(first) == "-1":
+                lines[name] = max(line, lines.get(name, line))
+            case _:
+                pass
+    computed = (each for each in nodes if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name))
+    return {
+        id(part)
+        for each in computed
+        if each.lineno < lines.get(ast.unparse(each.targets[0]), 0)
+        for part in walk(each.value)
+    }
 
 
 def iterated_squeezes(source: Source) -> list[tuple[Location, str]]:
@@ -127,8 +150,6 @@ def _is_restored(node: ast.expr, text: str) -> bool:
     """Whether the loop asks a squeezed tensor for its axes, or gives it one again."""
     plain = _without_moves(node)
     name = plain.id if isinstance(plain, ast.Name) else None
-    import re
-
     return name is not None and re.search(rf"\b{name}(?:{RESTORES})|atleast_1d\({name}\b", text) is not None
 
 

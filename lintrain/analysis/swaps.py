@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.script_text import networks_of
+from lintrain.analysis.squeezes import MODEL, restored_later
 from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
@@ -184,7 +185,8 @@ def _axes_in(argument: ast.expr, name: str, sizes: _Sizes) -> list[int] | None:
     match argument:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             parts = [_axes_in(left, name, sizes), _axes_in(right, name, sizes)]
-            return None if None in parts else [axis for part in parts for axis in part or ()]
+            # `height * width` is `width * height`: which of the merged axes is named first changes nothing.
+            return None if None in parts else sorted(axis for part in parts for axis in part or ())
         case ast.Constant(value=1):
             return []
         case _ if _is_rest(argument):
@@ -268,7 +270,6 @@ def _squeezes_in_network(source: Source, owner: ast.ClassDef) -> Iterator[tuple[
             yield from _squeezes_in(source, method, is_part)
 
 
-MODEL = lazy_pattern(r"(^|\.|_)(model|net|network|classifier|regressor|discriminator|critic|scorer)\w*$", re.IGNORECASE)
 LOSS = lazy_pattern(r"loss|crit|bce|entropy", re.IGNORECASE)
 
 
@@ -309,6 +310,7 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
         return
     rows = _names_with_rows(method, is_part)
     unharmed = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in HARMLESS}
+    unharmed |= restored_later(nodes)
     unharmed |= {id(arg) for each in nodes if isinstance(each, ast.Call) and _is_even(each) for arg in each.args}
     for node, squeezed in squeezes:
         if id(node) in unharmed or not isinstance(node, ast.Call) or not _has_rows(squeezed, rows):

@@ -132,6 +132,8 @@ def _is_certain(test: ast.expr, scope: ast.Module | ast.FunctionDef) -> bool:
             return arguments is not None and name in {
                 each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None
             }
+        case ast.Compare(left=ast.BinOp(op=ast.Mod(), right=ast.Constant(value=1)), ops=[_], comparators=[_]):
+            return True  # `epoch % 1 == 0`
         case _:
             return isinstance(test, ast.Constant)
 

@@ -80,7 +80,7 @@ from collections.abc import Iterator
 from lintrain.analysis import evaluations, loaders, training_loops
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.python import is_true, options_of
+from lintrain.pipeline.values.python import is_missing, is_true, number_of, options_of
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
 
 
@@ -125,4 +125,7 @@ def _trains(pipeline: Pipeline, loop: Loop) -> bool:
 def _drops(loader: Loader) -> bool:
     """Whether a loader certainly drops rows: of a sampler the number may be chosen to fill its batches."""
     own = {"sampler", "batch_sampler", "**"}
-    return loader.is_complete and is_true(loader.value("drop_last")) and not own & loader.arguments.keys()
+    size = loader.value("batch_size")
+    is_alone = is_missing(size) or number_of(size) == 1  # each row is a batch, so each batch is full
+    is_certain = loader.is_complete and is_true(loader.value("drop_last"))
+    return is_certain and not is_alone and not own & loader.arguments.keys()

@@ -207,7 +207,8 @@ class UnshuffledTrainingData(Rule[Claim]):
                     yield self._report(pipeline, given, None)
         # A piece of a script often ends with its loaders: there the names show which one trains.
         for loader in pipeline.loaders if pipeline.source.is_partial else ():
-            if loader not in seen and loaders.is_named_for_training(pipeline, loader):
+            is_own = loader.origin is not None and pipeline.source_of(loader.origin) is pipeline.source
+            if loader not in seen and is_own and loaders.is_named_for_training(pipeline, loader):
                 seen.add(loader)
                 if self._keeps_order(pipeline, loader):
                     yield self._report(pipeline, loader, None)

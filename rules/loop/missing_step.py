@@ -218,7 +218,10 @@ def _is_unused(pipeline: Pipeline, optimizer: Optimizer) -> bool:
     name = _name_of(pipeline, optimizer)
     if uses or not name or any(schedule.optimizer is optimizer for schedule in pipeline.schedulers):
         return False
-    return sum(len(re.findall(rf"\b{re.escape(name)}\b", each.text)) for each in pipeline.sources.values()) == 1
+    # An attribute has another owner outside of its class: `network.optimizer.step()`.
+    attribute = name.rpartition(".")[2]
+    used = rf"\.{re.escape(attribute)}\b" if "." in name else rf"\b{re.escape(name)}\b"
+    return sum(len(re.findall(used, each.text)) for each in pipeline.sources.values()) == 1
 
 
 def _name_of(pipeline: Pipeline, optimizer: Value) -> str:

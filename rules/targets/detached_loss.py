@@ -414,7 +414,8 @@ def _computed_off(pipeline: Pipeline, backward: events.Event) -> Location | None
     if not name.isidentifier() or known:
         return None
     around = blocks.scope_of(pipeline, backward.location)
-    for each in reversed([*expressions.assignments_in_file(pipeline.source_of(backward.location))]):
+    assigned = expressions.assignments_in_file(pipeline.source_of(backward.location))
+    for each in sorted(assigned, key=lambda one: one.location, reverse=True):
         is_before = each.location < backward.location and blocks.scope_of(pipeline, each.location) is around
         if is_before and any(target.code == name for target in each.targets):
             inside = [event for event in pipeline.events if each.location.holds(event.location)]
