@@ -59,11 +59,11 @@ def losses_called(pipeline: Pipeline, *names: str) -> list[LossCall]:
 
 def _is_chosen_with(pipeline: Pipeline, loss: LossCall) -> bool:
     """Whether a condition chooses what is given to a loss that is one of several: both branches call the criterion."""
-    places = [loss.location, *(tensor.made.location for tensor in tensors_given(loss) if tensor.made)]
-    for place in (each for each in places if each is not None):
-        source = pipeline.source_of(place)
+    locations = [loss.location, *(tensor.made.location for tensor in tensors_given(loss) if tensor.made)]
+    for location in (each for each in locations if each is not None):
+        source = pipeline.source_of(location)
         for node in source.nodes_of(ast.If):
-            if node.orelse and source.location(node).holds(place):
+            if node.orelse and source.location(node).holds(location):
                 first, other = (
                     frozenset(CRITERION.findall("\n".join(map(ast.unparse, block))))
                     for block in (node.body, node.orelse)
