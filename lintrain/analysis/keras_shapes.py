@@ -1,15 +1,20 @@
-"""How many axes the tensors between the layers of a Keras network have, as far as the script says so."""
+"""The shapes of the tensors between the layers of a Keras network, as far as the script says so.
+
+They are those of one batch: the first axis is not known, unless the script asks for a size.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from lintrain.interpreter.shapes import ANY, resized_last, row_size
 from lintrain.pipeline.modules import MOST_PARTS
+from lintrain.pipeline.values.columns import DataFrame
 from lintrain.pipeline.values.model import Layer, Network, Tensor
-from lintrain.pipeline.values.python import Bound, Constant, Sequence, Value, is_missing, literal
-from lintrain.pipeline.values.tensors import AxisSize
-from lintrain.pipeline.values.training import KerasRun, Pixels
+from lintrain.pipeline.values.python import Constant, Sequence, Value, is_missing, literal
+from lintrain.pipeline.values.tensors import Derived, Shape
+from lintrain.pipeline.values.training import KerasLabels, KerasRun, Pixels
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -20,6 +25,12 @@ KEEPING = frozenset(
         *("ReLU", "Softmax", "GaussianNoise", "GaussianDropout", "ActivityRegularization", "Rescaling"),
     }
 )
+IMAGES = {28: (None, 28, 28), 32: (None, 32, 32, 3)}
+"""The shapes of the images of `keras.datasets`, by their height."""
+
+COLORS = {1, 3}
+"""Numbers of channels that images have: one of these in front and none at the end may be the other order."""
+
 FEWEST_ROWS = 5000
 """A first number in `input_shape` from here on counts the rows of the data; images and sequences are smaller."""
 
@@ -32,11 +43,21 @@ _GLOBAL = lazy_pattern(r"Global(?:Max|Average)Pooling([123])D")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A layer with the number of axes that it gets and gives, the batch included; None if unknown."""
+    """A layer with the shapes of what it gets and gives."""
 
     layer: Layer
-    given: int | None
-    result: int | None
+    before: Shape
+    after: Shape
+
+    @property
+    def given(self) -> int | None:
+        """The number of axes that the layer gets, the batch included; None if unknown."""
+        return self.before.rank
+
+    @property
+    def result(self) -> int | None:
+        """The number of axes that the layer gives, the batch included; None if unknown."""
+        return self.after.rank
 
     @property
     def expected(self) -> int | None:
@@ -58,17 +79,22 @@ class Step:
 
 
 def steps_of(run: KerasRun) -> list[Step]:
-    """The layers of a network, the first one first; empty if they are not known or form no chain."""
+    """The layers of a network, the first one first; empty if they are not known or form no chain.
+
+    A network that is told no shape takes that of what it is fitted on.
+    """
     steps: list[Step] = []
-    axes: int | None = None
-    for position, layer in enumerate(_layers_of(run)):
-        given = axes if position else _axes_of_input(layer)
-        axes = given if layer.path == "keras.Input" else _result(layer, given)
-        steps.append(Step(layer, given, axes))
+    shape = ANY
+    for position, layer in enumerate(layers_of(run)):
+        before = shape if position else declared(layer)
+        before = _rows_fitted(run) if not position and before.is_open and _is_undeclared(layer) else before
+        shape = before if layer.path == "keras.Input" else _result(layer, before)
+        steps.append(Step(layer, before, shape))
     return steps
 
 
-def _layers_of(run: KerasRun) -> list[Layer]:
+def layers_of(run: KerasRun) -> list[Layer]:
+    """The layers of a network, the first one first; empty if they are not known or form no chain."""
     network = run.model
     if not isinstance(network, Network) or not network.is_complete:
         return []
@@ -89,61 +115,57 @@ def _back_from(part: Value | None) -> Iterator[Layer]:
         part = part.inputs[0]
 
 
-def _axes_of_input(layer: Layer) -> int | None:
-    """The axes of what the first layer gets, by the shape that it is made with."""
+def declared(layer: Layer) -> Shape:
+    """The shape of a batch that a first layer is made for."""
     given = layer.arguments
     if "**" in given:
-        return None
-    for name, batch in (("input_shape", 1), ("shape", 1), ("batch_shape", 0), ("batch_input_shape", 0)):
+        return ANY
+    for name, is_whole in SHAPES.items():
         if name in given:
-            return _length(given[name], batch)
+            return _shape_in(given[name], is_whole=is_whole)
     if layer.path == "keras.Input" and "0" in given:
-        return _length(given["0"], 1)
-    return 2 if "input_dim" in given and layer.name == "Dense" else None
+        return _shape_in(given["0"], is_whole=False)
+    size = literal(given["input_dim"]) if "input_dim" in given and layer.name == "Dense" else None
+    return Shape((None, size), False) if isinstance(size, int) else ANY
 
 
-def whole_shape_given(run: KerasRun) -> Layer | None:
-    """The first layer, if its `input_shape` is `x.shape` of the array that every `fit` gets, whose rows are counted."""
-    first = next(iter(_layers_of(run)), None)
-    shape = first.arguments.get("input_shape", first.arguments.get("shape")) if first is not None else None
-    fitted = [arguments["x"].value for _, arguments in run.fits if "x" in arguments]
-    is_known = shape is not None and fitted and len(fitted) == len(run.fits)
-    return first if is_known and all(_is_shape_of(shape, each) for each in fitted) else None
+SHAPES = {"input_shape": False, "shape": False, "batch_shape": True, "batch_input_shape": True}
+"""The arguments that declare a shape, and whether the batch is a part of it."""
 
 
-def _is_shape_of(shape: Value | None, array: Value) -> bool:
-    """Whether a value is `array.shape`, or that of one with as many axes."""
-    if isinstance(shape, Bound):
-        return shape.name == "shape" and shape.receiver is array
-    if not isinstance(shape, Sequence) or not isinstance(array, Tensor) or array.shape.is_open:
-        return False
-    sizes = array.shape.sizes
-    return (
-        bool(sizes)
-        and shape.is_complete
-        and len(shape.items) == len(sizes)
-        and all(
-            item.axis == axis if isinstance(item, AxisSize) else literal(item) == size is not None
-            for axis, (item, size) in enumerate(zip(shape.items, sizes, strict=True))
-        )
-    )
+def _is_undeclared(layer: Layer) -> bool:
+    return layer.path != "keras.Input" and not {*SHAPES, "input_dim", "**"} & layer.arguments.keys()
 
 
-def other_size(run: KerasRun) -> tuple[Layer, Value, str] | None:
-    """The first layer, the images of every `fit` and their size, if the layer is made for images of another size."""
-    layers = _layers_of(run)
-    given = layers[0].arguments if layers else {}
-    shape = given.get(
-        "input_shape", given.get("shape", given.get("0") if layers and layers[0].path == "keras.Input" else None)
-    )
-    sizes = [literal(each) for each in shape.items] if isinstance(shape, Sequence) and shape.is_complete else []
-    fitted = [arguments["x"].value if "x" in arguments else None for _, arguments in run.fits]
-    sides = {each.side if isinstance(each, Pixels) else None for each in fitted}
-    side = sides.pop() if len(sides) == 1 else None
-    if side is None or not sizes or not all(isinstance(size, int) for size in sizes):
-        return None
-    is_same = sizes[:2] == [side, side] or sizes[1:] == [side, side]
-    return None if is_same or fitted[0] is None else (layers[0], fitted[0], f"{side} by {side}")
+def _shape_in(value: Value, *, is_whole: bool) -> Shape:
+    if not isinstance(value, Sequence) or not value.is_complete:
+        return ANY
+    sizes = [size if isinstance(size := literal(each), int) and size >= 0 else None for each in value.items]
+    return Shape((*(() if is_whole else (None,)), *sizes), False)
+
+
+def shape_of_data(value: Value) -> Shape:
+    """The shape of an array that a network is given, as far as it is known."""
+    match value:
+        case Tensor(shape=shape) | Derived(shape=shape) | KerasLabels(shape=shape):
+            return shape
+        case DataFrame(count=count):
+            return Shape((None, count), False)
+        case Pixels(side=int() as side) if side in IMAGES:
+            return Shape(IMAGES[side], False)
+        case _:
+            return ANY
+
+
+def _rows_fitted(run: KerasRun) -> Shape:
+    """The shape of a batch of what every `fit` gets; of nothing, if it differs."""
+    shapes = {
+        Shape((None, *shape.sizes[1:]), False)
+        for _, arguments in run.fits
+        for shape in (shape_of_data(arguments["x"].value) if "x" in arguments else ANY,)
+        if not shape.is_open and shape.sizes
+    }
+    return shapes.pop() if len(shapes) == 1 and len(run.fits) == 1 else ANY
 
 
 def _begins_with_batch(layer: Layer) -> bool:
@@ -155,38 +177,79 @@ def _begins_with_batch(layer: Layer) -> bool:
     return first.value is None or (isinstance(first.value, int) and first.value >= FEWEST_ROWS)
 
 
-def _length(shape: Value, batch: int) -> int | None:
-    return len(shape.items) + batch if isinstance(shape, Sequence) and shape.is_complete else None
-
-
 def shortens(run: KerasRun) -> bool:
     """Whether pooling leaves fewer positions than a convolution got, and no layer makes more of them."""
-    names = [each.name for each in _layers_of(run)]
+    names = [each.name for each in layers_of(run)]
     grows = any(name.startswith("UpSampling") or "Transpose" in name for name in names)
     is_pooled = any(re.fullmatch(r"(?:Max|Average)Pooling[123]D", name) for name in names)
     return not grows and is_pooled and any(name.startswith("Conv") for name in names)
 
 
-def _result(layer: Layer, given: int | None) -> int | None:
+def _result(layer: Layer, given: Shape) -> Shape:
     name, arguments = layer.name, layer.arguments
     if "**" in arguments:
-        return None
-    if name in KEEPING or _SPATIAL.fullmatch(name):
+        return ANY
+    if name in {"Dense", "Embedding"}:
+        size = literal(arguments.get("units" if name == "Dense" else "output_dim", Constant(None)))
+        last = size if isinstance(size, int) else None
+        return resized_last(given, last) if name == "Dense" else _with_axis(given, last)
+    if name in KEEPING:
         return given
+    if _SPATIAL.fullmatch(name):
+        return _after_window(layer, given)
     if name == "Flatten":
-        return 2
+        return Shape((None, row_size(given)), False)
     if name in RECURRENT:
-        return _after_recurrent(arguments)
+        return _after_recurrent(layer, given)
     if _GLOBAL.fullmatch(name):
-        return 2 if is_missing(arguments.get("keepdims", Constant(None))) else None
-    return _length(arguments["target_shape"], 1) if name == "Reshape" and "target_shape" in arguments else None
+        return Shape((None, given.last), False) if is_missing(arguments.get("keepdims", Constant(None))) else ANY
+    if name == "TimeDistributed" and isinstance(inner := arguments.get("0", arguments.get("layer")), Layer):
+        return _result(inner, given) if inner.name in KEEPING else ANY
+    return (
+        _shape_in(arguments["target_shape"], is_whole=False)
+        if name == "Reshape" and "target_shape" in arguments
+        else ANY
+    )
 
 
-def _after_recurrent(arguments: dict[str, Value]) -> int | None:
-    if "return_state" in arguments:
-        return None
+def _with_axis(given: Shape, size: int | None) -> Shape:
+    return ANY if given.is_open else Shape((*given.sizes, size), False)
+
+
+def _after_recurrent(layer: Layer, given: Shape) -> Shape:
+    arguments = layer.arguments
     every = literal(arguments.get("return_sequences", Constant(False)))
-    return {True: 3, False: 2}.get(every) if isinstance(every, bool) else None
+    if "return_state" in arguments or not isinstance(every, bool):
+        return ANY
+    size = literal(arguments.get("units", Constant(None)))
+    steps = given.sizes[1] if len(given.sizes) == 3 and not given.is_open else None
+    last = size if isinstance(size, int) else None
+    return Shape((None, steps, last) if every else (None, last), False)
+
+
+def _after_window(layer: Layer, given: Shape) -> Shape:
+    """The shape after a convolution or a pool, with the channels at the end."""
+    window = _WINDOWS.fullmatch(layer.name)
+    if window is None or given.is_open or len(given.sizes) != int(window[2]) + 2:
+        return Shape((None,) * len(given.sizes), given.is_open)
+    is_pool = window[1] != "Conv"
+    filters = literal(layer.arguments.get("filters", Constant(None)))
+    last = given.last if is_pool else filters if isinstance(filters, int) else None
+    if given.sizes[1] in COLORS and given.last not in COLORS:
+        return Shape((None,) * len(given.sizes), False)
+    left = [size for size in given.sizes[1:-1] if size is not None]
+    passed = _passed(layer, left, is_pool=is_pool) if len(left) == int(window[2]) else None
+    return Shape((None, *(passed if passed is not None else [None] * int(window[2])), last), False)
+
+
+def _passed(layer: Layer, left: list[int], *, is_pool: bool) -> list[int] | None:
+    """The positions that a window leaves along each axis; None if its sizes are not known."""
+    widths, steps = _windows_of(layer, len(left), is_pool=is_pool)
+    if widths is None or steps is None or {"data_format", "dilation_rate"} & layer.arguments.keys():
+        return None
+    is_padded = literal(layer.arguments.get("padding", Constant("valid"))) != "valid"
+    pairs = zip(widths, left, steps, strict=True)
+    return [-(-size // step) if is_padded else max(size - width, -1) // step + 1 for width, size, step in pairs]
 
 
 def _dimensions(found: re.Match[str]) -> int:
@@ -198,7 +261,7 @@ def outgrown(run: KerasRun) -> tuple[Layer, int, int] | None:
 
     Only where the script writes the sizes down, with the channels behind.
     """
-    layers = _layers_of(run)
+    layers = layers_of(run)
     shape = layers[0].arguments.get("input_shape", layers[0].arguments.get("shape")) if layers else None
     given = [literal(each) for each in shape.items] if isinstance(shape, Sequence) else []
     left = [size for size in given[:-1] if isinstance(size, int)]
@@ -214,8 +277,10 @@ def outgrown(run: KerasRun) -> tuple[Layer, int, int] | None:
             for width, size in zip(widths, left, strict=True):
                 if width > size and not is_padded:
                     return layer, width, size
-            pairs = zip(widths, left, steps, strict=True)
-            left = [-(-size // step) if is_padded else (size - width) // step + 1 for width, size, step in pairs]
+            passed = _passed(layer, left, is_pool=window[1] != "Conv")
+            if passed is None:
+                return None
+            left = passed
         elif layer.path != "keras.Input" and layer.name not in KEEPING:
             return None
     return None

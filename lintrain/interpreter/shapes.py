@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from math import prod
 
+from lintrain.pipeline.values.python import Absent, Slice, Value, literal
 from lintrain.pipeline.values.python import Sequence as SequenceValue
-from lintrain.pipeline.values.python import Value, literal
 from lintrain.pipeline.values.tensors import AxisSize, Shape, Whole
 
 MOST_AXES = 16
@@ -218,6 +218,17 @@ def subscripted(shape: Shape, keys: Sequence[Key]) -> Shape:
         elif kind != "axis":
             sizes.append(taken_from if kind == "all" else None)
     return Shape((*sizes, *left), False)
+
+
+def columns_taken(columns: Slice, count: int | None) -> int | None:
+    """How many of `count` columns a slice takes; a part that ends at a number is taken to be there."""
+    first = 0 if isinstance(columns.lower, Absent) else integer(columns.lower)
+    last = integer(columns.upper)
+    if first is None or not isinstance(columns.step, Absent):
+        return None
+    if count is not None and (last is not None or isinstance(columns.upper, Absent)):
+        return len(range(count)[first:last])
+    return last - first if last is not None and last > first >= 0 else None
 
 
 def repeated(shape: Shape, arguments: Sequence[Value]) -> Shape:

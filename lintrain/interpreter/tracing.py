@@ -9,7 +9,17 @@ from dataclasses import replace
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.certainty import is_certain
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.shapes import ANY, RESHAPES, Key, broadcast, integer, multiplied, undivided, without_axes
+from lintrain.interpreter.shapes import (
+    ANY,
+    RESHAPES,
+    Key,
+    broadcast,
+    columns_taken,
+    integer,
+    multiplied,
+    undivided,
+    without_axes,
+)
 from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse, ShapeMisfit
@@ -306,9 +316,12 @@ def _kind_of_operand(operand: Value) -> str:
 def subscripted(tensor: Tensor, keys: Sequence[Value]) -> Tensor:
     """A tensor after a subscript: its numbers, in another shape."""
     kinds = key_kinds(keys, tensor.shape)
-    shape = TABLE if sum(kind != "new" for kind in kinds) == 2 and _is_table(tensor) else tensor.shape
+    is_table = sum(kind != "new" for kind in kinds) == 2 and _is_table(tensor)
     is_sliced = tensor.is_sliced or any(kind != "new" for kind in kinds)
-    return replace(tensor, shape=shape_of_subscript(shape, kinds), is_sliced=is_sliced)
+    shape = shape_of_subscript(TABLE if is_table else tensor.shape, kinds)
+    if is_table and shape.rank == 2 and isinstance(columns := keys[-1], Slice):
+        shape = Shape((None, columns_taken(columns, None)), False)
+    return replace(tensor, shape=shape, is_sliced=is_sliced)
 
 
 LAST_ROW = "last row of a sequence"

@@ -70,7 +70,7 @@ def _scale(call: Call) -> Value:
     given = one_tensor(call.value("X", 0))
     if not isinstance(given, Tensor):
         escape(call)
-        return data(call, Shape((None, None), False), "float") if isinstance(given, DataFrame) else UNKNOWN
+        return data(call, Shape((None, given.count), False), "float") if isinstance(given, DataFrame) else UNKNOWN
     return replace(given, kind="float", text=call.text, origin=call.location)
 
 

@@ -205,7 +205,7 @@ def child(reader: Reader, value: Value, name: str) -> Unknown:
     key = (id(value), name)
     if key not in reader.children:
         outer = value.name if isinstance(value, Unknown) else "self"
-        reader.children[key] = Unknown(name=f"{outer}.{name}")
+        reader.children[key] = Unknown(name=f"{outer}.{name}", within=value)
         reader.kept.append(value)
     return reader.children[key]
 

@@ -16,10 +16,11 @@ from lintrain.interpreter.core.registry import (
     stored_item_of,
     subscript_of,
 )
+from lintrain.interpreter.shapes import ANY, viewed
 from lintrain.libraries.numpy.random_numbers import is_permutation
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import Dataset, Slices
-from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.model import Model, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -37,6 +38,7 @@ from lintrain.pipeline.values.python import (
     literal,
     number_of,
 )
+from lintrain.pipeline.values.tensors import Derived, Shape
 from lintrain.pipeline.values.training import KerasLabels, LabelledBatches, Pixels
 
 CLASSES = {"mnist": 10, "fashion_mnist": 10, "cifar10": 10, "cifar100": 100, "reuters": 46, "imdb": 2}
@@ -56,7 +58,15 @@ def _to_categorical(call: Call) -> Value:
     count = number_of(given.value) if given else None
     labels = call.value("x", 0)
     known = labels.classes if isinstance(labels, KerasLabels) and given is None else None
-    return KerasLabels(True, int(count) if count else known, origin=call.location)
+    classes = int(count) if count else known
+    return KerasLabels(True, classes, _encoded(labels, classes), origin=call.location)
+
+
+def _encoded(labels: Value, classes: int | None) -> Shape:
+    """The shape of one-hot rows: an axis more than that of the numbers, a last axis of 1 left out."""
+    shape = labels.shape if isinstance(labels, Tensor | Derived | KerasLabels) else ANY
+    sizes = shape.sizes[:-1] if len(shape.sizes) > 1 and shape.last == 1 else shape.sizes
+    return ANY if shape.is_open or (shape.last is None and len(sizes) > 1) else Shape((*sizes, classes), False)
 
 
 @family("keras")
@@ -79,7 +89,8 @@ def _load_data(call: Call) -> Value:
 def _pair(call: Call, count: int | None) -> Value:
     name = call.path.split(".")[2]
     inputs = Unknown(name="texts") if name in OF_TEXT else Pixels(side=SIDES.get(name), origin=call.location)
-    return Sequence([inputs, KerasLabels(False, count, origin=call.location)], "tuple")
+    shape = Shape((None, 1) if name.startswith("cifar") else (None,), False)
+    return Sequence([inputs, KerasLabels(False, count, shape, origin=call.location)], "tuple")
 
 
 @method(Pixels, "astype", "copy")
@@ -104,7 +115,9 @@ def _some_pixels(reader: Reader, value: Value, key: Value, location: Location) -
 @function("tensorflow.expand_dims", "tensorflow.cast")
 def _expanded(call: Call) -> Value:
     given = call.positional[0].value if call.positional else UNKNOWN
-    return given if isinstance(given, Pixels) else UNKNOWN
+    if not isinstance(given, Pixels):
+        return UNKNOWN
+    return given if call.path.endswith(".cast") else replace(given, side=None)
 
 
 @stored_item_of(Pixels)
@@ -120,10 +133,19 @@ def _calculated(reader: Reader, left: Value, operator: str, right: Value, locati
     return Pixels(True, left.side, origin=location) if isinstance(left, Pixels) else None
 
 
-@method(KerasLabels, "astype", "reshape", "squeeze", "flatten", "ravel", "copy", "toarray", "todense", "to_numpy")
+@method(KerasLabels, "astype", "copy", "toarray", "todense", "to_numpy")
 def _same_labels(call: Call) -> Value:
-    # A reshape to `(-1,)` or `(-1, 1)` keeps what the labels are: numbers of classes.
     return call.receiver
+
+
+@method(KerasLabels, "reshape", "squeeze", "flatten", "ravel")
+def _reshaped_labels(call: Call) -> Value:
+    """A reshape to `(-1,)` or `(-1, 1)` keeps what the labels are: numbers of classes."""
+    labels, given = call.receiver, [argument.value for argument in call.positional]
+    if not isinstance(labels, KerasLabels):
+        return UNKNOWN
+    shape = viewed(labels.shape, given) if call.path.endswith(".reshape") and not call.is_open else ANY
+    return replace(labels, shape=shape)
 
 
 @subscript_of(KerasLabels)
@@ -202,7 +224,8 @@ def _numbers(call: Call) -> Value:
     is_each = literal(call.value("axis", 0)) in {1, -1}
     if not isinstance(labels, KerasLabels) or not labels.is_one_hot or not is_each:
         return UNKNOWN
-    return KerasLabels(False, labels.classes, origin=call.location)
+    shape = ANY if labels.shape.is_open else Shape(labels.shape.sizes[:-1], False)
+    return KerasLabels(False, labels.classes, shape, origin=call.location)
 
 
 @function("tensorflow.data.Dataset.from_tensor_slices", "tensorflow.data.Dataset.from_tensors")
@@ -245,7 +268,8 @@ def _ready_rows(call: Call) -> Value:
 def _one_hot(call: Call) -> Value:
     depth = number_of(call.value("depth", 1))
     is_plain = not {"axis", "on_value", "off_value"} & call.keywords.keys() and len(call.positional) <= 2
-    return KerasLabels(True, int(depth) if depth else None, origin=call.location) if is_plain else UNKNOWN
+    classes = int(depth) if depth else None
+    return KerasLabels(True, classes, origin=call.location) if is_plain else UNKNOWN
 
 
 @method(Dataset, "to_tf_dataset")

@@ -109,17 +109,17 @@ def _of_today(arguments: dict[str, Argument]) -> dict[str, Argument]:
     return {"epochs" if name == "nb_epoch" else name: argument for name, argument in arguments.items()}
 
 
-@method(Network, "evaluate")
+@method(Network, "evaluate", "predict")
 def _evaluate(call: Call) -> Value:
     runs = call.reader.record.keras_runs
     run = next((run for run in reversed(runs) if run.model is call.receiver), None)
     given = call.argument("x", 0)
     if run is not None and given is not None:
-        run.evaluations.append(given)
+        (run.predictions if call.path.endswith(".predict") else run.evaluations).append(given)
     return UNKNOWN
 
 
-@method(Network, "predict", "summary", "save", "save_weights", "get_layer", "count_params", "build")
+@method(Network, "summary", "save", "save_weights", "get_layer", "count_params", "build")
 @method(Network, "load_weights", "train_on_batch", "get_config", "export", "predict_on_batch", "call")
 def _look(call: Call) -> Value:
     return UNKNOWN

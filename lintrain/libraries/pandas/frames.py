@@ -15,6 +15,7 @@ from lintrain.interpreter.core.registry import (
     stored_item_of,
     subscript_of,
 )
+from lintrain.interpreter.shapes import columns_taken
 from lintrain.interpreter.tracing import DATA
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.loading import content_of
@@ -148,10 +149,11 @@ def row_of(frame: DataFrame, location: Location | None = None) -> Series:
     return Series(Column(""), frame, is_row=True, origin=location)
 
 
-def numbers_of(call_text: str, location: Location, axes: int, kind: str = "") -> Tensor:
-    """The values of a frame or column as an array."""
+def numbers_of(call_text: str, location: Location, axes: int, kind: str = "", width: int | None = None) -> Tensor:
+    """The values of a frame or column as an array; `width` is the number of columns."""
     made = Operation(DATA, location, call_text)
-    return Tensor(text=call_text, made=made, shape=Shape((None,) * axes, False), kind=kind, origin=location)
+    shape = Shape((None, width) if axes == 2 else (None,) * axes, False)
+    return Tensor(text=call_text, made=made, shape=shape, kind=kind, origin=location)
 
 
 def _chosen(reader: Reader, frame: DataFrame, names: list[object], location: Location) -> Value:
@@ -186,7 +188,7 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
     if name == "columns":
         return Sequence([Constant(column) for column in value.columns], "list", value.is_complete)
     if name == "values":
-        return numbers_of(reader.code(location), location, 2)
+        return numbers_of(reader.code(location), location, 2, width=value.count)
     if method_of(value, name) is None and (name in value.columns or (not value.is_complete and name.islower())):
         return None if name in FRAME_NAMES else _column_of(value, name)
     return None
@@ -205,8 +207,8 @@ def _locate(reader: Reader, value: Value, key: Value, location: Location) -> Val
             return _column_of(frame, name)
         case Sequence(items=[Slice() | Series(), Constant(value=int())]):
             return Series(Column(""), frame)
-        case Sequence(items=[Slice() | Series(), Slice() | Sequence()]):
-            return open_part(reader, frame, location)
+        case Sequence(items=[Slice() | Series(), Slice() | Sequence() as columns]):
+            return replace(open_part(reader, frame, location), width=_width(columns, frame.count))
         case Sequence(items=[Constant() | Unknown(), Constant(value=str(name))]):
             return ColumnValues(frame.columns.get(name, Column(name)), axes=_axes(key), origin=location)
         case Sequence(items=[Constant() | Unknown(), Constant(value=int())]):
@@ -217,6 +219,14 @@ def _locate(reader: Reader, value: Value, key: Value, location: Location) -> Val
             return row_of(frame, location)
         case _:
             return UNKNOWN
+
+
+def _width(columns: Slice | Sequence, count: int | None) -> int | None:
+    """How many columns `iloc` chooses by numbers; a part that ends at a number is taken to be there."""
+    if isinstance(columns, Sequence):
+        is_numbered = columns.is_complete and all(isinstance(literal(each), int) for each in columns.items)
+        return len(columns.items) if is_numbered else None
+    return columns_taken(columns, count)
 
 
 def _axes(key: Sequence) -> int | None:
@@ -230,7 +240,8 @@ FRAME_NAMES = frozenset({"shape", "size", "index", "dtypes", "empty", "ndim", "a
 
 @method(DataFrame, "to_numpy")
 def _to_numpy(call: Call) -> Value:
-    return numbers_of(call.text, call.location, 2)
+    width = call.receiver.count if isinstance(call.receiver, DataFrame) else None
+    return numbers_of(call.text, call.location, 2, width=width)
 
 
 @method(DataFrame, "iterrows")

@@ -314,11 +314,11 @@ def sizes_of(tensor: Tensor) -> Sequence | None:
     """The sizes of all axes; None if it is not known how many there are."""
     if tensor.shape.rank is None:
         return None
-    return Sequence([_size_of(size, axis) for axis, size in enumerate(tensor.shape.sizes)], "tuple")
+    return Sequence([_size_of(size, axis, tensor) for axis, size in enumerate(tensor.shape.sizes)], "tuple")
 
 
-def _size_of(size: int | None, axis: int) -> Value:
-    return Constant(size) if size is not None and size >= 0 else AxisSize(name="size", axis=axis)
+def _size_of(size: int | None, axis: int, tensor: Tensor) -> Value:
+    return Constant(size) if size is not None and size >= 0 else AxisSize(name="size", within=tensor, axis=axis)
 
 
 @method(Tensor, "size")

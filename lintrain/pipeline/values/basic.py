@@ -31,6 +31,8 @@ class Unknown(Value):
     """Not understood. `name` is that of the parameter it came in by, so that one unknown thing can be followed."""
 
     name: str = ""
+    within: Value | None = None
+    """The value whose attribute or item it is: `x.shape` for the `x.shape[0]` of an unknown `x`."""
 
 
 @dataclass(eq=False, slots=True)

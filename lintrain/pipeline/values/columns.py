@@ -123,6 +123,7 @@ class DataFrame(Value):
 
     `rows` and `sorted_by` describe its rows as far as they are certain. `is_numbered` if its index counts the rows from
     0: such an index is no column of a data set made of it. `depth` counts the conditions and loops around its making.
+    `width` is the number of columns of a part whose names are not known: `frame.iloc[:, 1:3]`.
     """
 
     columns: dict[str, Column]
@@ -131,22 +132,29 @@ class DataFrame(Value):
     sorted_by: str | None = None
     is_numbered: bool = True
     depth: int = 0
+    width: int | None = None
+
+    @property
+    def count(self) -> int | None:
+        """The number of its columns, None if it is not known."""
+        return len(self.columns) if self.is_complete else self.width
 
     def forget(self) -> None:
         """Note that anything may have happened to it."""
         self.columns, self.is_complete = {}, False
-        self.rows = self.sorted_by = None
+        self.rows = self.sorted_by = self.width = None
         self.is_numbered = False
 
     def put(self, name: str, column: Column) -> None:
         """Set a column, be it there already or not."""
         self.columns = {**self.columns, name: column.named(name)}
+        self.width = None
         if self.sorted_by == name:
             self.sorted_by = None
 
     def become(self, other: DataFrame) -> None:
         """Take over what another one is, as methods with `inplace=True` do."""
-        self.columns, self.is_complete = other.columns, other.is_complete
+        self.columns, self.is_complete, self.width = other.columns, other.is_complete, other.width
         self.rows, self.sorted_by, self.is_numbered = other.rows, other.sorted_by, other.is_numbered
 
 

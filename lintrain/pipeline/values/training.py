@@ -9,6 +9,7 @@ from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import CollatedRows, Dataset
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Instance, LibraryObject, Value
+from lintrain.pipeline.values.tensors import Shape
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -196,6 +197,8 @@ class KerasRun(Value):
     """Whether the script reached for the model's optimizer, and may have set its learning rate."""
     evaluations: list[Argument] = field(default_factory=list[Argument])
     """What the model was evaluated on."""
+    predictions: list[Argument] = field(default_factory=list[Argument])
+    """What the model was asked to predict for."""
     frozen: Location | None = None
     """Where the whole model was frozen, if it was when it was compiled."""
 
@@ -212,6 +215,8 @@ class KerasLabels(Value):
 
     is_one_hot: bool = False
     classes: int | None = None
+    shape: Shape = field(default_factory=Shape)
+    """The shape of all of them, as far as it is known."""
 
 
 @dataclass(eq=False, slots=True)
