@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os.path
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline, Returned
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.loading import Settings
-from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Unknown, Value
+from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Library, Unknown, Value
 from lintrain.source.project import Project
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import runs_itself
@@ -84,6 +85,7 @@ def _read_uncalled(reader: Reader) -> None:
     """
     reader.uncalled = True
     reader.modules.leave(UNCALLED_BUDGET)
+    _adopt_methods(reader)
     text = reader.record.source.text
     methods = set(METHOD.findall(text)) if any(owner is not None for _, owner in reader.defined) else set[str]()
     first = [
@@ -98,6 +100,39 @@ def _read_uncalled(reader: Reader) -> None:
     while reader.defined:
         waiting, reader.defined = reader.defined, []
         _read_all(reader, waiting)
+
+
+def _adopt_methods(reader: Reader) -> None:
+    """Give the methods of a piece of a script, which were pasted without their class, one by what they are called."""
+    source = reader.record.source
+    if not source.is_partial:
+        return
+    methods = [
+        function
+        for function, owner in reader.defined
+        if owner is None and isinstance(function.node, ast.FunctionDef) and _first_parameter(function) == "self"
+    ]
+    names = {function.name for function in methods}
+    base = next((path for path, known in OWNERS.items() if not known.isdisjoint(names)), None)
+    if base is None:
+        return
+    body: list[ast.stmt] = [function.node for function in methods if isinstance(function.node, ast.FunctionDef)]
+    node = ast.copy_location(ast.ClassDef("Module", [], [], body, []), body[0])
+    owner = Class(node, [Library(base)], {function.name: function for function in methods}, origin=methods[0].origin)
+    adopted = {id(function) for function in methods}
+    reader.defined = [(function, owner if id(function) in adopted else of) for function, of in reader.defined]
+
+
+OWNERS = {
+    "lightning.LightningModule": frozenset({"configure_optimizers", "training_step", "validation_step"}),
+    "torch.nn.Module": frozenset({"forward"}),
+}
+"""The base class of a class that has a method of one of these names."""
+
+
+def _first_parameter(function: Function) -> str:
+    parameters = [*function.node.args.posonlyargs, *function.node.args.args]
+    return parameters[0].arg if parameters else ""
 
 
 def _is_named_once(text: str, name: str) -> bool:

@@ -20,6 +20,9 @@ ONLY_LOOK = frozenset({"toggle_optimizer", "untoggle_optimizer", "clip_gradients
 
 PLATEAU = "ReduceLROnPlateau"
 
+READ_KEYS = frozenset({"optimizer", "lr_scheduler", "monitor", "frequency"})
+"""The keys that Lightning reads of the dictionary that `configure_optimizers` returns."""
+
 
 @dataclass(frozen=True, slots=True)
 class Uncleared:
@@ -175,6 +178,7 @@ def unconfigured(pipeline: Pipeline) -> Iterator[Unconfigured]:
                 fails=False,
             )
         yield from _mixed(pipeline, returned.value)
+        yield from (each for option in options_of(returned.value) for each in _misnamed(option, source, method.node))
     for fit in pipeline.lightning_fits:
         module = fit.module
         if isinstance(module, Instance) and _has_none(module.cls):
@@ -220,6 +224,22 @@ def _mixed(pipeline: Pipeline, value: object) -> Iterator[Unconfigured]:
             )
 
 
+def _misnamed(value: object, source: Source, method: ast.AST) -> Iterator[Unconfigured]:
+    """`{"optimizer": optimizer, "scheduler": schedule}`: Lightning reads `lr_scheduler`."""
+    entries = value.entries if isinstance(value, Mapping) and "optimizer" in value.entries else {}
+    for key, given in entries.items() if "lr_scheduler" not in entries else ():
+        schedule = given.entries.get("scheduler") if isinstance(given, Mapping) else given
+        keys = [each for node in ast.walk(method) if isinstance(node, ast.Dict) for each in node.keys]
+        written = next((each for each in keys if isinstance(each, ast.Constant) and each.value == key), None)
+        if isinstance(schedule, Scheduler) and written is not None and key not in READ_KEYS:
+            yield Unconfigured(
+                source.location(written),
+                f"Lightning reads no key `{key}`, so it never steps this schedule",
+                "return it under the key `lr_scheduler`",
+                fails=False,
+            )
+
+
 def _has_none(cls: Class) -> bool:
     is_known = is_lightning_module(cls) and not cls.has_unknown_base and len(cls.library_bases) == 1
     found = cls.lookup("training_step")
@@ -239,3 +259,61 @@ def unmonitored_plateaus(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
 def _names_monitor(value: object) -> bool:
     """Whether the dictionary around an optimizer names what is monitored, or may do so."""
     return isinstance(value, Mapping) and ("monitor" in value.entries or not value.is_complete)
+
+
+@dataclass(frozen=True, slots=True)
+class Undivided:
+    """A module's own update once every few batches, whose losses are not divided: the backward call, step, number."""
+
+    backward: Location
+    step: Location
+    batches: str
+
+
+def undivided_updates(pipeline: Pipeline) -> Iterator[Undivided]:
+    """The updates of modules with manual optimization that add up gradients of several batches as they are."""
+    seen = set[int]()
+    for returned in pipeline.returned:
+        method = returned.method.node
+        if returned.method.name != "training_step" or id(method) in seen or not is_lightning_module(returned.cls):
+            continue
+        seen.add(id(method))
+        nodes = list(ast.walk(method))
+        counted = [each for each in nodes if isinstance(each, ast.If) and _modulus(each.test)]
+        divisors = {
+            ast.unparse(each.right if isinstance(each, ast.BinOp) else each.value)
+            for each in nodes
+            if isinstance(each, ast.BinOp | ast.AugAssign) and isinstance(each.op, ast.Div | ast.Mult)
+        }
+        source = pipeline.source_of(returned.method.origin) if returned.method.origin else pipeline.source
+        optimizers = _optimizers(nodes)
+        backwards = [each for each in nodes if _is_call(each, "manual_backward")]
+        if len(counted) == 1 and len(backwards) == 1 and not divisors and len(optimizers) == 1:
+            inside = set(ast.walk(counted[0]))
+            found = [each for each in nodes if _is_call(each, "step") and _owner(each) in optimizers]
+            if found and all(each in inside for each in found) and backwards[0] not in inside:
+                first, backward = found[0], backwards[0]
+                if isinstance(first, ast.expr) and isinstance(backward, ast.expr):
+                    batches = _modulus(counted[0].test)
+                    yield Undivided(source.location(backward), source.location(first), batches)
+
+
+def _is_call(node: ast.AST, method: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == method
+
+
+def _owner(node: ast.AST) -> str:
+    match node:
+        case ast.Call(func=ast.Attribute(value=value)):
+            return ast.unparse(value)
+        case _:
+            return ""
+
+
+def _modulus(test: ast.expr) -> str:
+    """The code of the number of batches in `(batch_idx + 1) % n == 0`; empty for other conditions."""
+    match test:
+        case ast.Compare(left=ast.BinOp(op=ast.Mod(), right=right), ops=[ast.Eq()], comparators=[ast.Constant()]):
+            return ast.unparse(right)
+        case _:
+            return ""

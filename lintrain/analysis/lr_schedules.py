@@ -66,6 +66,10 @@ class Unit(StrEnum):
     UNKNOWN = "unknown"
 
 
+LENGTH_OF_LOADER = lazy_pattern(r"(?:int\()?len\((?:\w+\.)*\w*(?i:loader)s?(?:\(\))?\)\)?")
+"""The number of batches of a loader that is not followed, by its name."""
+
+
 def length_of(scheduler: Scheduler) -> Argument | None:
     """The argument that sets the number of steps of a schedule."""
     return next((scheduler.given[name] for name in LENGTHS if name in scheduler.given), None)
@@ -75,6 +79,8 @@ def unit_of(argument: Argument) -> Unit:
     """What a number counts, according to its value or its name."""
     options = options_of(argument.value)
     if all(isinstance(option, Count) for option in options):
+        return Unit.BATCHES
+    if all(isinstance(option, Unknown) for option in options) and LENGTH_OF_LOADER.fullmatch(argument.text):
         return Unit.BATCHES
     name = _last_name(argument)
     if any(isinstance(option, Count) for option in options) or not name:

@@ -25,6 +25,8 @@ ACT = (
     r"|\.compile\( *[\"']\w+[\"'] *,|\btfds\.load\("
     r"|\b(?:Conv2D|Dense|(?:Count|Tfidf)Vectorizer|(?:Label|OneHot)Encoder|(?:MinMax|Robust|Standard)Scaler)\("
     r"|\b(?:train_test_split|fit_resample)\("
+    r"|\bdef (?:configure_optimizers|training_step|validation_step)\(self\b|\bself\.log\([^\n]*\bon_(?:epoch|step) *="
+    r"|\.load_from_checkpoint\("
 )
 """What only code that trains says."""
 

@@ -79,7 +79,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from lintrain.analysis import iterations, origins, script_text, training_loops
+from lintrain.analysis import iterations, lightning_updates, origins, script_text, training_loops
 from lintrain.pipeline.events import Act, Condition, Event
 from lintrain.pipeline.values.model import Launcher, Model, Role, Tensor
 from lintrain.pipeline.values.python import Absent, Constant, Unknown, Value, number_of, text_of
@@ -115,6 +115,8 @@ class UnscaledAccumulation(Rule[Claim]):
     keywords = "backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for update in lightning_updates.undivided_updates(pipeline):
+            yield self._added_up(update.backward, update.batches, update.step, self.level)
         if not training_loops.trains_by_hand(pipeline) or any(_may_divide(each) for each in pipeline.launchers):
             return
         found: dict[Location, Finding[Claim]] = {}
@@ -130,15 +132,21 @@ class UnscaledAccumulation(Rule[Claim]):
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, training: training_loops.TrainingLoop, window: Window) -> Finding[Claim]:
-        batches = window.batches
+        level = self.level if window.is_default else Level.NOTE
+        code = _divided(pipeline.code(training.backward.location), window.batches)
+        return self._added_up(training.backward.location, window.batches, window.location, level, Claim(code))
+
+    def _added_up(
+        self, backward: Location, batches: str, step: Location, level: Level, claim: Claim | None = None
+    ) -> Finding[Claim]:
         shown = f"`{batches}`" if not batches.isdigit() else batches
         return self.finding(
-            training.backward.location,
+            backward,
             f"gradients of {shown} batches are summed, but the loss is not divided by {shown}",
-            related=[Related(window.location, f"steps once every {batches} batches", "step")],
+            related=[Related(step, f"steps once every {batches} batches", "step")],
             help=f"divide the loss by {shown} before `backward`",
-            level=self.level if window.is_default else Level.NOTE,
-            claim=Claim(_divided(pipeline.code(training.backward.location), batches)),
+            level=level,
+            claim=claim or Claim(None),
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:

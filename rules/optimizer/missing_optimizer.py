@@ -95,7 +95,7 @@ from lintrain.rule import Finding, Level, Pipeline, Rule, one_per_location
 
 class MissingOptimizer(Rule):
     level = Level.ERROR
-    keywords = "LightningModule"
+    keywords = "LightningModule|configure_optimizers"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
