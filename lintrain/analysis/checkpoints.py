@@ -8,7 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeGuard
 
 from lintrain.analysis.expressions import Expression
+from lintrain.analysis.lightning_modules import is_lightning_module
 from lintrain.model.location import Location
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import Class, Instance, Value
 from lintrain.source.nodes import own_nodes, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -289,3 +293,65 @@ def _unsaved_keys(source: Source) -> Iterator[WrongState]:
             problem = f'the checkpoint is saved without the entry "{key}"'
             names = ", ".join(f"`{each}`" for each in sorted(map(str, keys)))
             yield WrongState(source.location(read), problem, f"it has {names}", source.location(written))
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardedLoad:
+    """A statement that builds a model with loaded weights and drops it; `statement` is one that keeps it."""
+
+    location: Location
+    method: str
+    statement: str | None
+
+
+def discarded_loads(pipeline: Pipeline) -> Iterator[DiscardedLoad]:
+    """The statements that load a module of Lightning, or a model of `transformers`, and drop what they get."""
+    source = pipeline.source
+    values = dict[str, list[Value]]()
+    for binding in pipeline.bindings:
+        values.setdefault(binding.name, []).append(binding.value)
+    for statement in source.nodes_of(ast.Expr):
+        match statement.value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in LOADING:
+                location = source.location(statement.value)
+                known = values.get(name, [])
+                is_known = known and all(_is_loaded_by(each, method) for each in known)
+                # In a piece of a script the class may come after its use.
+                later = _made_of_later(source) if source.is_partial and method == "load_from_checkpoint" else {}
+                if (is_known or name in later) and not source.is_displayed(location):
+                    classes = {each.cls.node.name for each in known if isinstance(each, Instance)}
+                    cls = classes.pop() if len(classes) == 1 else later.get(name, name)
+                    code = source.code(location).removeprefix(f"{name}.")
+                    is_object = not any(isinstance(each, Class) for each in known)
+                    yield DiscardedLoad(location, method, f"{name} = {cls}.{code}" if is_object else None)
+            case _:
+                pass
+
+
+LOADING = frozenset({"load_from_checkpoint", "from_pretrained"})
+"""Class methods that build a model and return it."""
+
+
+def _is_loaded_by(value: Value, method: str) -> bool:
+    """Whether a value is one whose method of this name certainly returns another one."""
+    if method == "from_pretrained":
+        return isinstance(value, Model)
+    cls = value.cls if isinstance(value, Instance) else value
+    return isinstance(cls, Class) and cls.lookup(method) is None and is_lightning_module(cls)
+
+
+def _made_of_later(source: Source) -> dict[str, str]:
+    """The names that are assigned an object of a class of Lightning that the text defines, with the class."""
+    classes = {
+        node.name
+        for node in source.nodes_of(ast.ClassDef)
+        if any(ast.unparse(base).rpartition(".")[2] == "LightningModule" for base in node.bases)
+    }
+    found = dict[str, str]()
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=cls))) if cls in classes:
+                found[name] = cls
+            case _:
+                pass
+    return found

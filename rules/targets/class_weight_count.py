@@ -55,10 +55,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lintrain.analysis import keras_runs
 from lintrain.pipeline.values.model import Model, Tensor
-from lintrain.pipeline.values.python import Sequence, Value, literal
+from lintrain.pipeline.values.python import Mapping, Sequence, Value, literal
 from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, one_per_location
 
 RAISED = ("weight tensor should be defined", "expected scalar type Float but found Long")
 WEIGHTED = frozenset({"cross_entropy", "nll_loss"})
@@ -66,10 +67,23 @@ WEIGHTED = frozenset({"cross_entropy", "nll_loss"})
 
 class ClassWeightCount(Rule):
     level = Level.ERROR
-    keywords = "cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss"
+    keywords = "cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|class_weight"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(found for call in pipeline.losses if (found := self._judge(call)) is not None)
+        for run in pipeline.keras_runs:
+            units = keras_runs.output_units(run)
+            for _, arguments in run.fits if units is not None and units > 1 else ():
+                weights = arguments.get("class_weight")
+                if weights is not None and units is not None and (wrong := _misses(weights.value, units)):
+                    yield self._report_keras(weights.location, wrong, units)
+
+    def _report_keras(self, location: Location, wrong: int, units: int) -> Finding:
+        return self.finding(
+            location,
+            f"`class_weight` has {wrong} classes, but the network gives scores of {units}",
+            help="give a weight for each output; for several labels per row, weight the terms in the loss",
+        )
 
     def _judge(self, call: LossCall) -> Finding | None:
         # The first setting of the module; a function gets its input there.
@@ -112,6 +126,15 @@ class ClassWeightCount(Rule):
         if loop is None or not loop.steps:
             return Verdict.inconclusive(evidence.without_loop)
         return Verdict.refuted(f"{loop.steps} steps ran with these weights", steps=loop.steps)
+
+
+def _misses(weights: Value, units: int) -> int | None:
+    """The number of classes that have a weight, if these cannot be those of the outputs; None if they can be."""
+    if not isinstance(weights, Mapping) or not weights.is_complete:
+        return None
+    keys = [key for key in weights.entries if isinstance(key, int) and not isinstance(key, bool)]
+    is_numbered = bool(keys) and len(keys) == len(weights.entries) and sorted(keys) == list(range(len(keys)))
+    return len(keys) if is_numbered and len(keys) != units else None
 
 
 def _length_of(weight: Value) -> int | None:

@@ -81,7 +81,7 @@ class KerasClassCount(Rule[Claim]):
     def _report(self, run: KerasRun, labels: KerasLabels | LabelledBatches, units: int) -> Finding[Claim]:
         outputs = "1 output" if units == 1 else f"{units} outputs"
         numbers = "one-hot rows" if labels.is_one_hot else "one number each"
-        given = f"{labels.classes} classes" if labels.classes else numbers
+        given = f"{labels.classes} classes" if labels.classes and labels.classes != units else numbers
         related = [Related(labels.origin, f"the labels are {given}", "labels")] if labels.origin else []
         if run.output.origin:
             related.append(Related(run.output.origin, f"the last layer has {outputs}", "origin"))
@@ -135,13 +135,16 @@ def _differ(loss: str, labels: KerasLabels | LabelledBatches, units: int) -> boo
     if count is None:
         return loss == "binary_crossentropy" and units == 2 and isinstance(labels, KerasLabels)
     if loss == "binary_crossentropy":
-        return units == 1 and count > 2
+        # Folders of two classes give one number per image.
+        return (units == 1 and count > 2) or (units == 2 and count == 2)
     return loss == "sparse_categorical_crossentropy" and units < count
 
 
 def _remedy(labels: KerasLabels | LabelledBatches, units: int) -> str:
     if not labels.classes and not labels.is_one_hot:
         return "use `sparse_categorical_crossentropy`, or one output with a sigmoid"
+    if labels.classes == 2 and units == 2 and not labels.is_one_hot:
+        return "write one unit with a sigmoid, or use `sparse_categorical_crossentropy` and a softmax"
     if labels.classes:
         return f"write {labels.classes} units in the last layer"
     is_folder = isinstance(labels, LabelledBatches) and units == 1
