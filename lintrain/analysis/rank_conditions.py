@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import script_text
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -159,6 +159,7 @@ class Names:
             if (each.module == DISTRIBUTED and each.name in COLLECTIVES)
             or (each.module == STATE_DICTS and each.name in OF_CHECKPOINTS)
         }
+        self._has_lightning = source.contains(LIGHTNING)
         self._has_accelerator = any(each.name == "Accelerator" for each in imports)
         self._engines = dict(_results_of(source, r"(?:deepspeed\.)?initialize"))
         self._trainers = dict(_results_of(source, r"(?:\w*\.)?\w*Trainer")) if source.contains(SHARDS) else {}
@@ -179,7 +180,62 @@ class Names:
             return name
         if name == "save_model" and owner in self._trainers:
             return name
+        if owner == "self" and (name == "all_gather" or is_synchronized(call)):
+            return name if self._has_lightning else ""
         return name if name == "state_dict" and owner in self._sharded else ""
+
+
+LIGHTNING = lazy_pattern(r"\bLightningModule\b|\bdef (?:training|validation|test)_step\(self\b")
+GIVEN = lazy_pattern(r"batch_idx|batch_nb|dataloader_idx|dataloader_index|optimizer_idx")
+"""Parameters of a step that are the same number in every process."""
+
+
+def is_synchronized(call: ast.Call) -> bool:
+    """Whether a call is `self.log(…, sync_dist=True)`, which waits for all processes."""
+    is_log = isinstance(call.func, ast.Attribute) and call.func.attr in {"log", "log_dict"}
+    given = next((each.value for each in call.keywords if each.arg == "sync_dist"), None)
+    return is_log and isinstance(given, ast.Constant) and given.value is True
+
+
+def logs_by_batch(source: Source) -> Iterator[Guarded]:
+    """The synchronized logs of steps of Lightning that the numbers of a batch decide about."""
+    for step in source.nodes_of(ast.FunctionDef) if source.contains(LIGHTNING) else ():
+        if not re.fullmatch(r"(?:training|validation|test)_step", step.name):
+            continue
+        batch = {each.arg for each in step.args.args[1:] if not GIVEN.fullmatch(each.arg)}
+        for node in walk(step):
+            if isinstance(node, ast.Assign) and not batch.isdisjoint(_names(node.value)):
+                batch |= {each for target in node.targets for each in _names(target)} - {"self"}
+        for node in walk(step):
+            if isinstance(node, ast.If) and _asks_for_numbers(node.test, batch):
+                yes, no = (_synchronized_in(branch) for branch in (node.body, node.orelse))
+                if sorted(yes) != sorted(no):
+                    call = [*yes.values(), *no.values()][0]
+                    at, test_at = source.location(call), source.location(node.test)
+                    yield Guarded(at, "log", ast.unparse(node.test), test_at, at)
+
+
+def _synchronized_in(branch: list[ast.stmt]) -> dict[str, ast.Call]:
+    """The synchronized logs of a branch, by the code of their names."""
+    calls = [each for each in _calls_in(list[ast.AST](branch)) if is_synchronized(each) and each.args]
+    return {ast.unparse(each.args[0]): each for each in calls if unparse(each.func).startswith("self.")}
+
+
+def _asks_for_numbers(test: ast.expr, batch: set[str]) -> bool:
+    """Whether a condition compares an entry of something that comes from the batch: `y[0] % 2 == 0`."""
+    compared = [each for each in walk(test) if isinstance(each, ast.Compare)]
+    entries = [each for node in compared for each in walk(node) if isinstance(each, ast.Subscript)]
+    return any(
+        isinstance(each.value, ast.Name)
+        and each.value.id in batch
+        and isinstance(each.slice, ast.Constant)
+        and isinstance(each.slice.value, int)
+        for each in entries
+    )
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in walk(node) if isinstance(each, ast.Name)}
 
 
 def _names_group(call: ast.Call, name: str) -> bool:

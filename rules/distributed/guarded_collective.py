@@ -150,6 +150,8 @@ WHAT = {
     "barrier": "waits for all processes",
     "monitored_barrier": "waits for all processes",
     "wait_for_everyone": "waits for all processes",
+    "log": "waits for all processes (`sync_dist=True`)",
+    "log_dict": "waits for all processes (`sync_dist=True`)",
     "state_dict": "gathers the shards of all processes",
     "save_model": "gathers the shards of all processes",
     "save_checkpoint": "saves the shards of all processes",
@@ -158,7 +160,10 @@ WHAT = {
 
 class GuardedCollective(Rule):
     level = Level.ERROR
-    keywords = "reduce|broadcast|gather|barrier|scatter|wait_for|save_checkpoint|state_dict|save_model & rank|main|zero"
+    keywords = (
+        "reduce|broadcast|gather|barrier|scatter|wait_for|save_checkpoint|state_dict|save_model|sync_dist "
+        "& rank|main|zero|sync_dist"
+    )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for source in pipeline.sources.values():
@@ -171,6 +176,14 @@ class GuardedCollective(Rule):
                     f"only one process calls `{found.name}`, which {WHAT.get(found.name, 'needs all processes')}",
                     related=related,
                     help="call it in every process, and use its result under the condition",
+                )
+
+            for found in rank_conditions.logs_by_batch(source):
+                yield self.finding(
+                    found.at,
+                    "each process logs by its own batch, and `sync_dist=True` waits for all",
+                    related=[Related(found.test_at, "processes may decide differently here", "condition")],
+                    help="log the same names in every process, in the same order",
                 )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
