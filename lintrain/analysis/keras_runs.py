@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from lintrain.model.location import Location
 from lintrain.pipeline.modules import MOST_PARTS
 from lintrain.pipeline.record import Pipeline
-from lintrain.pipeline.values.data import Slices
+from lintrain.pipeline.values.columns import Series
+from lintrain.pipeline.values.data import ColumnValues, Slices
 from lintrain.pipeline.values.model import Layer, Model, ModelOutput, ModelPart, Network, Tensor
 from lintrain.pipeline.values.python import (
     Constant,
@@ -19,12 +20,13 @@ from lintrain.pipeline.values.python import (
     LibraryObject,
     Mapping,
     Sequence,
+    Unknown,
     Value,
     is_missing,
     literal,
     text_of,
 )
-from lintrain.pipeline.values.tensors import Shape
+from lintrain.pipeline.values.tensors import Derived, Shape
 from lintrain.pipeline.values.training import KerasLabels, KerasRun, LabelledBatches, Pixels
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -159,7 +161,7 @@ def _from_the_end(run: KerasRun) -> Iterator[Layer]:
     if not isinstance(run.output, Layer):
         return
     if isinstance(run.model, Network) and run.model.path == "keras.Sequential":
-        yield from _layers_until_unknown(reversed(run.model.layers))
+        yield from _layers_until_unknown(reversed(run.model.layers[run.model.settled :]))
         return
     part: Value = run.output
     for _ in range(MOST_PARTS):
@@ -188,6 +190,24 @@ def labels_of(run: KerasRun) -> KerasLabels | LabelledBatches | None:
             return None
         found.append(labels)
     return found[0] if found and len({(labels.is_one_hot, labels.classes) for labels in found}) == 1 else None
+
+
+def columns_of(run: KerasRun) -> KerasLabels | None:
+    """The targets of every `fit` call of a run, if they are a single row of numbers or one column of a frame."""
+    given = [arguments.get("y") for _, arguments in run.fits]
+    values = [each.value for each in given if each is not None]
+    are_columns = bool(values) and len(values) == len(given) and all(_is_column(each) for each in values)
+    return KerasLabels(False, origin=values[0].origin) if are_columns else None
+
+
+def _is_column(value: Value) -> bool:
+    match value:
+        case Series(is_row=False) | ColumnValues(dataset=Unknown(), axes=1):
+            return True
+        case Tensor(shape=Shape(sizes=(_,), is_open=False)) | Derived(shape=Shape(sizes=(_,), is_open=False)):
+            return True
+        case _:
+            return False
 
 
 def _labels_in(value: Value) -> KerasLabels | LabelledBatches | None:

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 from lintrain.interpreter.shapes import ANY, resized_last, row_size
 from lintrain.pipeline.modules import MOST_PARTS
-from lintrain.pipeline.values.columns import DataFrame
+from lintrain.pipeline.values.columns import DataFrame, Series
+from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Layer, Network, Tensor
-from lintrain.pipeline.values.python import Constant, Sequence, Value, is_missing, literal
+from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value, is_missing, literal
 from lintrain.pipeline.values.tensors import Derived, Shape
 from lintrain.pipeline.values.training import KerasLabels, KerasRun, Pixels
 from lintrain.startup.lazy_dataclass import dataclass
@@ -151,6 +152,8 @@ def shape_of_data(value: Value) -> Shape:
             return shape
         case DataFrame(count=count):
             return Shape((None, count), False)
+        case Series(is_row=False) | ColumnValues(dataset=Unknown(), axes=1):
+            return Shape((None,), False)
         case Pixels(side=int() as side) if side in IMAGES:
             return Shape(IMAGES[side], False)
         case _:

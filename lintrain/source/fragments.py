@@ -177,12 +177,13 @@ KERAS_NAMES = {
     "keras.callbacks": "EarlyStopping LearningRateScheduler ModelCheckpoint ReduceLROnPlateau TensorBoard",
     "keras.datasets": "boston_housing cifar10 cifar100 fashion_mnist imdb mnist",
     "keras.initializers": "HeNormal RandomNormal",
-    "keras.layers": "Activation AveragePooling2D BatchNormalization Bidirectional Concatenate Conv1D Conv2D "
-    "Conv2DTranspose Conv3D ConvLSTM2D Convolution2D Cropping2D Dense Dropout Embedding Flatten GRU GaussianNoise "
-    "GlobalAveragePooling1D GlobalAveragePooling2D GlobalMaxPooling1D GlobalMaxPooling2D InputLayer LSTM Lambda "
-    "LayerNormalization LeakyReLU Masking MaxPool2D MaxPooling1D MaxPooling2D MaxPooling3D Multiply PReLU Permute ReLU "
-    "RepeatVector Reshape SeparableConv2D SimpleRNN Softmax SpatialDropout1D TimeDistributed UpSampling2D "
-    "ZeroPadding2D",
+    "keras.layers": "Activation AveragePooling1D AveragePooling2D BatchNormalization Bidirectional Concatenate Conv1D "
+    "Conv2D Conv2DTranspose Conv3D ConvLSTM2D Convolution1D Convolution2D Convolution3D Cropping2D Dense "
+    "DepthwiseConv2D Dropout Embedding Flatten GRU GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D "
+    "GlobalMaxPool2D GlobalMaxPooling1D GlobalMaxPooling2D InputLayer LSTM Lambda LayerNormalization "
+    "LeakyReLU Masking MaxPool1D MaxPool2D MaxPooling1D MaxPooling2D MaxPooling3D Multiply PReLU Permute ReLU "
+    "RepeatVector Rescaling Reshape SeparableConv1D SeparableConv2D SimpleRNN Softmax SpatialDropout1D "
+    "SpatialDropout2D TextVectorization TimeDistributed UpSampling1D UpSampling2D ZeroPadding1D ZeroPadding2D",
     "keras.losses": "BinaryCrossentropy CategoricalCrossentropy MeanSquaredError SparseCategoricalCrossentropy",
     "keras.optimizers": "Adadelta Adagrad Adam Adamax Nadam RMSprop SGD",
     "keras.regularizers": "l1 l2",

@@ -146,7 +146,8 @@ class KerasInputRank(Rule):
         loss = keras_runs.loss_of(run)
         if loss is None or loss.name not in COMPARES:
             return
-        are_classes = keras_runs.labels_of(run) is not None
+        is_column = loss.name == "categorical_crossentropy" and keras_runs.columns_of(run) is not None
+        are_classes = is_column or keras_runs.labels_of(run) is not None
         for misfit in keras_misfits.misfitting_targets(run, is_sparse=loss.name.startswith("sparse")):
             # Other rules compare the form of labels with the loss, and the number of classes with the outputs.
             if are_classes and max(len(misfit.given.sizes), len(misfit.expected.sizes)) <= AXES_OF_ROWS:

@@ -93,6 +93,8 @@ class KerasSparseMismatch(Rule[Claim]):
             loss, labels = keras_runs.loss_of(run), keras_runs.labels_of(run)
             if loss is None or loss.name not in EXPECTS_ONE_HOT:
                 continue
+            if labels is None and EXPECTS_ONE_HOT[loss.name] and (keras_runs.output_units(run) or 0) > 1:
+                labels = keras_runs.columns_of(run)
             if labels is not None and EXPECTS_ONE_HOT[loss.name] is not labels.is_one_hot:
                 yield self._report(run, labels, loss.name)
             elif not EXPECTS_ONE_HOT[loss.name] and (keras_runs.output_units(run) or 0) > 1:

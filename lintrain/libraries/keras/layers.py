@@ -137,9 +137,14 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, location: Loca
 def _sequential(call: Call) -> Value:
     layers = call.value("layers", 0)
     if isinstance(layers, Sequence):
-        return Network("keras.Sequential", list(layers.items), layers.is_complete, origin=call.location)
+        settled = 0 if layers.is_complete else len(layers.items)
+        return Network("keras.Sequential", list(layers.items), layers.is_complete, settled, origin=call.location)
     is_empty = not call.positional and "layers" not in call.keywords and not call.is_open
     return Network("keras.Sequential", [], is_empty, origin=call.location)
+
+
+SHARED = -1
+"""The reading of a network that several readings add layers to."""
 
 
 @method(Network, "add")
@@ -151,8 +156,11 @@ def _add(call: Call) -> Value:
         # The last layer decides about the loss. If another one may follow, no rule may judge this one. Functions
         # that nothing calls may each add layers to the same network, of which a run makes one.
         is_one_run = network.reading in {None, call.reader.reading}
-        network.is_complete = network.is_complete and is_one_run and not call.reader.conditions
-        network.reading = call.reader.reading
+        is_certain = is_one_run and not call.reader.conditions
+        network.is_complete = network.is_complete and is_certain
+        network.settled = network.settled if is_certain else len(network.layers)
+        # A network that two readings add layers to has no certain end any more.
+        network.reading = call.reader.reading if is_one_run else SHARED
     return Constant(None)
 
 
@@ -160,6 +168,7 @@ def _add(call: Call) -> Value:
 def _pop(call: Call) -> Value:
     if isinstance(call.receiver, Network):
         call.receiver.is_complete = False
+        call.receiver.settled = len(call.receiver.layers)
     return UNKNOWN
 
 
@@ -169,7 +178,8 @@ def _functional(call: Call) -> Value:
     outputs = given.value if given else UNKNOWN
     items = outputs.items if isinstance(outputs, Sequence) else [outputs]
     # A network with several outputs has a loss for each, and which is which depends on names.
-    return Network("keras.Model", list(items), len(items) == 1, origin=call.location)
+    is_single = len(items) == 1
+    return Network("keras.Model", list(items), is_single, 0 if is_single else len(items), origin=call.location)
 
 
 @function("keras.models.load_model", "keras.saving.load_model", "keras.models.model_from_json")

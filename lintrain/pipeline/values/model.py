@@ -147,12 +147,14 @@ class Layer(Value):
 class Network(Value):
     """A Keras network: the layers of a Sequential in order, or the output of a functional one as its only layer.
 
-    `is_complete` if no other layers can be in it; `reading` is the one that added the last.
+    `is_complete` if no other layers can be in it; `reading` is the one that added the last. The layers from the index
+    `settled` on certainly follow each other at its end, whatever is before them.
     """
 
     path: str
     layers: list[Value] = field(default_factory=lambda: [])
     is_complete: bool = True
+    settled: int = 0
     is_trainable: bool = True
     reading: int | None = None
     frozen: Location | None = None
@@ -161,7 +163,7 @@ class Network(Value):
     @property
     def last(self) -> Layer | None:
         """The layer that gives the output, where it is known."""
-        final = self.layers[-1] if self.layers and self.is_complete else None
+        final = self.layers[-1] if len(self.layers) > self.settled else None
         return final if isinstance(final, Layer) else None
 
 
