@@ -1,4 +1,4 @@
-"""What Keras gets and cannot use: a network of torch, and losses that NumPy computes.
+"""What Keras gets and cannot use: a network of torch, losses that NumPy computes, and embeddings without a last row.
 
 `RobertaForSequenceClassification` is a module of torch; the class for Keras has `TF` in front. NumPy knows nothing of
 gradients, so what it computes inside of a loss has none.
@@ -122,3 +122,53 @@ def _names(node: ast.AST) -> set[str]:
         id(each.value) for each in walk(node) if isinstance(each, ast.Attribute) and each.attr in {"shape", "get_shape"}
     }
     return {each.id for each in walk(node) if isinstance(each, ast.Name) and id(each) not in shapes}
+
+
+@dataclass(frozen=True, slots=True)
+class ShortEmbedding:
+    """An embedding with as many rows as a `Tokenizer` has words, whose numbers begin with 1: where, its size, that."""
+
+    location: Location
+    size: str
+    counted: Location
+
+
+def short_embeddings(source: Source) -> Iterator[ShortEmbedding]:
+    """The embeddings of `len(tokenizer.word_index)` rows, where the tokenizer keeps all of its words."""
+    assigned = dict[str, list[ast.expr]]()
+    for node in source.nodes_of(ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                assigned.setdefault(target.id, []).append(node.value)
+    changed = {node.target.id for node in source.nodes_of(ast.AugAssign) if isinstance(node.target, ast.Name)}
+    values = {name: given[0] for name, given in assigned.items() if len(given) == 1 and name not in changed}
+    tokenizers = {name for name, value in values.items() if _keeps_all_words(value)}
+    for call in source.nodes_of(ast.Call) if tokenizers else ():
+        if last_name(call.func) != "Embedding":
+            continue
+        given = call.args[0] if call.args else next((e.value for e in call.keywords if e.arg == "input_dim"), None)
+        counted = values.get(given.id, given) if isinstance(given, ast.Name) else given
+        if given is not None and counted is not None and _counts_words(counted, values, tokenizers):
+            yield ShortEmbedding(source.location(given), ast.unparse(given), source.location(counted))
+
+
+def _keeps_all_words(value: ast.expr) -> bool:
+    if not isinstance(value, ast.Call) or last_name(value.func) != "Tokenizer" or value.args:
+        return False
+    return not any(each.arg in {None, "num_words"} for each in value.keywords)
+
+
+def _counts_words(node: ast.expr, values: dict[str, ast.expr], tokenizers: set[str]) -> bool:
+    """Whether code is `len(tokenizer.word_index)`, the index by its own name or another."""
+    match node:
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]) if name in values:
+            index: ast.expr = values[name]
+        case ast.Call(func=ast.Name(id="len"), args=[given]):
+            index = given
+        case _:
+            return False
+    match index:
+        case ast.Attribute(value=ast.Name(id=owner), attr="word_index"):
+            return owner in tokenizers
+        case _:
+            return False

@@ -2,7 +2,7 @@
 
 The initial weights and the usual learning rates are made for inputs around one. With values up to 255 the first outputs
 are hundreds of times too large: training is slow, unstable or stops at a poor loss. Images that are scaled for training
-and not for the evaluation are worse: the network is judged on inputs that it has never seen.
+and not for the evaluation or a prediction are worse: the network gets inputs that it has never seen.
 
 ## Bad
 
@@ -81,7 +81,7 @@ class UnscaledPixels(Rule):
         beside = [arguments["validation_data"] for _, arguments in run.fits if "validation_data" in arguments]
         held_out = [
             *((each, _inputs_in(each.value)) for each in beside),
-            *((each, each.value) for each in run.evaluations),
+            *((each, each.value) for each in (*run.evaluations, *run.predictions)),
         ]
         evaluated = [argument for argument, inputs in held_out if keras_runs.are_scaled(inputs) is False]
         if scaled and all(scaled) and evaluated:

@@ -93,6 +93,13 @@ def _pair(call: Call, count: int | None) -> Value:
     return Sequence([inputs, KerasLabels(False, count, shape, origin=call.location)], "tuple")
 
 
+@function("keras.utils.img_to_array", "keras.preprocessing.image.img_to_array")
+def _array_of_image(call: Call) -> Value:
+    """The numbers of a loaded image, as they are in the file."""
+    given = call.value("img", 0)
+    return given if isinstance(given, Pixels) else Pixels(origin=call.location)
+
+
 @method(Pixels, "astype", "copy")
 def _same_pixels(call: Call) -> Value:
     return call.receiver

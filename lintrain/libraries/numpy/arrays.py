@@ -52,6 +52,7 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.pipeline.values.tensors import Derived, Shape
+from lintrain.pipeline.values.training import Pixels
 
 SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
 """What has one number for each class."""
@@ -229,6 +230,8 @@ def _normalise(call: Call) -> Value:
 @function("numpy.sin", "numpy.cos", "numpy.square", "numpy.sqrt", "numpy.abs", "numpy.tanh")
 def _keep(call: Call) -> Value:
     """The same numbers in another shape or place."""
+    if (pixels := _pixels_in(call)) is not None:
+        return pixels
     made = _made_of(call)
     kept = mapped(call, {}, None) if made is None else made
     together = joined(call) if call.path in {"torch.cat", "torch.concat"} else None
@@ -236,6 +239,15 @@ def _keep(call: Call) -> Value:
     if isinstance(kept, Tensor) and together is not None:
         return replace(kept, shape=together.shape)
     return as_tensor(call, kept) if together is None else together
+
+
+def _pixels_in(call: Call) -> Pixels | None:
+    """The images that are put into an array, or into another shape."""
+    given = call.positional[0].value if call.positional else UNKNOWN
+    items = given.items if isinstance(given, Sequence) and given.items else [given]
+    images = [each for each in items if isinstance(each, Pixels)]
+    is_one = len(images) == len(items) and len({each.is_scaled for each in images}) == 1
+    return replace(images[0], side=None) if is_one else None
 
 
 def _made_of(call: Call) -> Value | None:

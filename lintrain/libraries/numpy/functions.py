@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import Transfer, family, function
 from lintrain.interpreter.shapes import ANY, multiplied, unsqueezed
@@ -16,8 +18,9 @@ from lintrain.libraries.torch.functions import (
     sized,
 )
 from lintrain.libraries.torch.literals import data
-from lintrain.pipeline.values.python import Constant, LibraryObject, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Value
 from lintrain.pipeline.values.tensors import Shape
+from lintrain.pipeline.values.training import Pixels
 
 OF_NUMPY = frozenset(
     {
@@ -62,6 +65,9 @@ def _read_array(call: Call) -> Value:
 def _compute_array(call: Call) -> Value:
     """An array of arrays and numbers; of something that is not understood nothing more is known."""
     name = call.path.rpartition(".")[2]
+    first = call.positional[0].value if call.positional else UNKNOWN
+    if name == "expand_dims" and isinstance(first, Pixels):
+        return replace(first, side=None)
     given = operands_of(call)
     # Text and objects are no arrays of numbers.
     if any(isinstance(each, Constant) and isinstance(each.value, str) for each in given):

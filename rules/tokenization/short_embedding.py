@@ -1,0 +1,76 @@
+"""An embedding of Keras has as many rows as the tokenizer has words, but the numbers of the words begin with 1.
+
+`Tokenizer` gives the most frequent word the number 1 and leaves 0 to the padding, so the last word has the number
+`len(tokenizer.word_index)`. An embedding of so many rows ends one before it: the first batch with that word raises an
+error on a CPU, and on a GPU TensorFlow gives zeros in place of the row.
+
+## Bad
+
+    from tensorflow.keras.preprocessing.text import Tokenizer
+
+    tokenizer = Tokenizer()
+    tokenizer.fit_on_texts(texts)
+    words = len(tokenizer.word_index)
+    network = keras.Sequential()
+    network.add(keras.layers.Embedding(words, 32))  # <- short-embedding
+    network.add(keras.layers.GlobalAveragePooling1D())
+    network.add(keras.layers.Dense(1, activation="sigmoid"))
+    network.compile(optimizer="adam", loss="binary_crossentropy")
+
+## Good
+
+    from tensorflow.keras.preprocessing.text import Tokenizer
+
+    tokenizer = Tokenizer()
+    tokenizer.fit_on_texts(texts)
+    words = len(tokenizer.word_index) + 1
+    network = keras.Sequential()
+    network.add(keras.layers.Embedding(words, 32))
+    network.add(keras.layers.GlobalAveragePooling1D())
+    network.add(keras.layers.Dense(1, activation="sigmoid"))
+    network.compile(optimizer="adam", loss="binary_crossentropy")
+
+## When it is fine
+
+With `num_words` the tokenizer leaves out the words with that number and higher ones:
+
+    from tensorflow.keras.preprocessing.text import Tokenizer
+
+    tokenizer = Tokenizer(num_words=1000)
+    tokenizer.fit_on_texts(texts)
+    network = keras.Sequential([keras.layers.Embedding(len(tokenizer.word_index), 32)])
+    network.compile(optimizer="adam", loss="mse")
+
+## Fix
+
+None: the sizes of other arrays, such as a matrix of pretrained vectors, have to change with it.
+
+## References
+
+Keras 2 documentation, `Tokenizer`: "0 is a reserved index that won't be assigned to any word".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import keras_misuse
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule
+
+
+class ShortEmbedding(Rule):
+    level = Level.ERROR
+    keywords = "word_index & Embedding"
+    needs_training = False
+    judges_networks = True
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for found in keras_misuse.short_embeddings(pipeline.source):
+            yield self.finding(
+                found.location,
+                "the last word has no row: the numbers of `word_index` begin with 1",
+                related=[Related(found.counted, "the words are counted here", "size")]
+                if found.counted != found.location
+                else [],
+                help=f"write one row more: `{found.size} + 1`",
+            )
