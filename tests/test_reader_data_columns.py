@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.columns import columns
+from tests.support.columns import columns, dataset, value_of
 
 
 @pytest.mark.parametrize(
@@ -115,3 +115,118 @@ def test_a_column_set_under_a_condition_is_there_with_unknown_content() -> None:
     x = films.select_columns(["stars"]).map(change)
     """
     assert columns(code) == {"stars": "integer", "n": "unknown"}
+
+
+RAW = 'raw = load_dataset("some/name", split="train")\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        # What a loop yields or appends is a row.
+        (
+            "def rows(path):\n    for line in open(path):\n        yield {'text': line, 'n': 1}\n"
+            "x = Dataset.from_generator(rows, gen_kwargs={'path': 'a.txt'})",
+            {"text": "text", "n": "integer"},
+        ),
+        (
+            "made = []\nfor line in open('a.txt'):\n    made.append({'text': line, 'n': 1})\n"
+            "x = Dataset.from_list(made)",
+            {"text": "text", "n": "integer"},
+        ),
+        ("x = Dataset.from_list([{'n': 1} for line in open('a.txt')])", {"n": "integer"}),
+        ("x = Dataset.from_list([made(line) for line in open('a.txt')])", {"...": ""}),
+        ("x = Dataset.from_generator(other)", {"...": ""}),
+        (
+            "parts = []\nfor name in names():\n    parts.append(films.select_columns('text'))\n"
+            "x = concatenate_datasets(parts)",
+            {"text": "text"},
+        ),
+        ("x = concatenate_datasets([*parts(), films])", {"...": ""}),
+        # What the function reads of every row is there.
+        (RAW + "x = raw.map(lambda row: {'n': row['title'].strip()})", {"title": "unknown", "n": "text", "...": ""}),
+        (RAW + "x = raw.filter(lambda row: row['title'])", {"title": "unknown", "...": ""}),
+        (RAW + "x = raw.map(lambda row: {'n': row.get('title')})", {"n": "unknown", "...": ""}),
+        (
+            RAW + "x = raw.map(lambda row: {'n': row['a'] if row['b'] else row['c']})",
+            {"b": "unknown", "n": "unknown", "...": ""},
+        ),
+        (
+            RAW + "x = raw.map(lambda row: {'n': row['title'].strip()}, remove_columns=['title'])",
+            {"n": "text", "...": ""},
+        ),
+        (
+            RAW + "x = raw.map(lambda row: {'n': row['title'].strip()}).remove_columns(raw.column_names)",
+            {"n": "text"},
+        ),
+        (
+            RAW
+            + "y = raw.map(lambda row: {'n': 1})\n"
+            + "x = y.map(lambda row: {'m': row['n']}, remove_columns=raw.column_names)",
+            {"n": "integer", "m": "integer"},
+        ),
+        # A function that may set anything, in between.
+        (RAW + "x = raw.map(other).remove_columns(raw.column_names)", {"...": ""}),
+        (
+            RAW
+            + "few = raw.remove_columns(['title'])\nx = raw.map(lambda row: {'n': 1}, remove_columns=few.column_names)",
+            {"n": "integer", "...": ""},
+        ),
+        # The names of the whole or of some rows are the same.
+        (
+            RAW + "part = raw\nif few:\n    part = raw.select(range(9))\n"
+            "x = raw.map(lambda row: {'n': 1}, remove_columns=part.column_names)",
+            {"n": "integer"},
+        ),
+        # Types list all columns.
+        (
+            RAW + "x = raw.map(other, features=Features({'pixel_values': Value('float32'), 'labels': Value('int64')}))",
+            {"pixel_values": "float", "labels": "integer"},
+        ),
+        (RAW + "x = raw.map(other, features=types())", {"...": ""}),
+    ],
+)
+def test_open_columns_are_known_by_what_code_does_with_them(code: str, expected: dict[str, str]) -> None:
+    assert columns(code) == expected
+
+
+BRANCHES = """
+raw = load_dataset("some/name")["train"]
+if first:
+    made = raw.map(lambda row: {"n": 1, "a": "x"}, remove_columns=raw.column_names)
+elif second:
+    made = raw.map(lambda row: {"n": 2, "a": 1}, remove_columns=raw.column_names)
+elif third:
+    made = raw.map(lambda row: {"n": 3, "a": 2}, remove_columns=raw.column_names)
+elif fourth:
+    made = raw.map(lambda row: {"n": 4, "a": 3}, remove_columns=raw.column_names)
+else:
+    made = raw.map(lambda row: {"n": 5, "a": 4}, remove_columns=raw.column_names)
+"""
+
+
+def test_many_branches_leave_what_their_data_sets_have_in_common() -> None:
+    assert columns(BRANCHES + "x = made.shuffle()") == {"n": "integer", "a": "unknown"}
+    assert columns(BRANCHES.replace('"a": 4', '"b": 4') + "x = made.shuffle()") == {"n": "integer", "...": ""}
+    assert dataset(BRANCHES + "x = made.shuffle()").may_differ
+
+
+LANGUAGES = """
+from collections import defaultdict
+data = defaultdict(DatasetDict)
+for language in ["de", "fr"]:
+    part = load_dataset(LOADED)
+    for split in part:
+        data[language][split] = part[split].shuffle(seed=0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loaded", "expected"),
+    [("'imdb'", {"text": "text", "label": "class label"}), ("'some/name', language", {"...": ""})],
+)
+def test_a_default_dictionary_makes_an_entry_for_each_key(loaded: str, expected: dict[str, str]) -> None:
+    code = LANGUAGES.replace("LOADED", loaded) + "x = data['de']['train']\ny = data['fr']['train']\n"
+    assert columns(code) == expected
+    assert columns(code, "y") == expected
+    assert value_of(code, "x") is not value_of(code, "y")

@@ -94,7 +94,7 @@ def _store_somewhere(reader: Reader, owner: Mapping, key: Value, value: Value) -
     if len(keys) < len(options):
         if owner.is_complete or owner.others is not None:
             owner.others = value if owner.others is None else join([owner.others, value])
-        owner.is_complete = False
+        owner.is_complete, owner.factory = False, None
         keys = list(owner.entries)
         reader.spend(len(keys))
     loop = reader.loops[-1] if reader.loops else None

@@ -12,7 +12,7 @@ from dataclasses import replace
 from lintrain.interpreter.core.call import Call
 from lintrain.pipeline.dataset_rows import rows_of
 from lintrain.pipeline.values.certainty import Default
-from lintrain.pipeline.values.data import Column, Cut, Dataset, DatasetDict, Step
+from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, DatasetDict, Step
 from lintrain.pipeline.values.python import Absent, Constant, Range, Sequence, Value, is_missing, number_of
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -40,13 +40,31 @@ def derived(call: Call, parent: Dataset, operation: str) -> Dataset:
     return made
 
 
-def recolumned(made: Dataset, columns: dict[str, Column], *, is_complete: bool) -> Dataset:
-    """Give a data set columns of its own."""
+def recolumned(made: Dataset, columns: dict[str, Column], *, is_complete: bool, opens: bool = False) -> Dataset:
+    """Give a data set columns of its own; with `opens` there may be others than those of before."""
     made.columns = columns
     made.is_complete = is_complete
+    made.rest = None if opens else made.unknown_columns
+    made.shown = frozenset[str]() if opens else made.shown & columns.keys()
     # Formats belong to the columns of before: a new column with an old name is a new thing.
     made.read_as_text = {}
     return made
+
+
+def added_since(listed: Value, dataset: Dataset) -> tuple[dict[str, Column], bool] | None:
+    """The columns that a data set got after its names were listed, and whether no others are left without those.
+
+    None if the list is that of another data set.
+    """
+    if not isinstance(listed, ColumnNames) or not isinstance(listed.dataset, Dataset):
+        return None
+    # The dictionary is shared between the splits of one loading, so names of `raw["train"]` also fit
+    # `raw["test"]`.
+    if not any(listed.dataset.read_as_text is ancestor.read_as_text for ancestor in dataset.lineage):
+        return None
+    known = (listed.dataset.columns or {}).keys() | dataset.shown
+    columns = {name: column for name, column in (dataset.columns or {}).items() if name not in known}
+    return columns, dataset.is_complete or dataset.unknown_columns is listed.dataset.unknown_columns
 
 
 def started(call: Call, operation: str, columns: dict[str, Column] | None, *, is_complete: bool) -> Dataset:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import ITEMS_A_STEP
 from lintrain.interpreter.core.registry import function
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.deriving import derived, recolumned, started
 from lintrain.libraries.datasets.loading import TEXT_ONLY, Content, content_of
+from lintrain.libraries.datasets.rows import columns_of
 from lintrain.pipeline.values.columns import DataFrame
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features
 from lintrain.pipeline.values.python import (
@@ -59,7 +61,7 @@ def _with_features(call: Call, made: Dataset, position: int) -> Dataset:
 def _from_list(call: Call) -> Value:
     given = call.value("mapping", 0)
     if not isinstance(given, Sequence) or not given.is_complete or not given.items:
-        return started(call, "from_list", None, is_complete=False)
+        return _with_features(call, _of_rows(call, "from_list", given), 1)
     rows = [item for item in given.items if isinstance(item, Mapping)]
     # The order of first appearance, over all rows: they may differ in their keys.
     names = {str(name): None for row in rows for name in row.entries}
@@ -68,6 +70,24 @@ def _from_list(call: Call) -> Value:
     is_complete = len(rows) == len(given.items) and all(row.is_complete for row in rows)
     made = started(call, "from_list", columns, is_complete=is_complete)
     made.rows = len(given.items)
+    return _with_features(call, made, 1)
+
+
+def _of_rows(call: Call, name: str, rows: Value) -> Dataset:
+    """A data set of rows that a loop made: its columns are what each of them certainly has."""
+    columns, is_complete = columns_of(call.reader, dispatch.element(call.reader, rows))
+    return started(call, name, columns or None, is_complete=is_complete and bool(columns))
+
+
+@function("datasets.Dataset.from_generator", "datasets.IterableDataset.from_generator")
+def _from_generator(call: Call) -> Value:
+    """What the function yields are the rows; without a known size, since it may yield them in a loop."""
+    given = call.value("gen_kwargs", 4 if call.path.startswith("datasets.Dataset.") else 2)
+    keywords = {str(name): value for name, value in given.entries.items()} if isinstance(given, Mapping) else {}
+    generator = call.value("generator", 0)
+    rows = dispatch.call(call.reader, generator, [], keywords, location=call.location)
+    made = _of_rows(call, "from_generator", rows)
+    made.is_streaming = "IterableDataset" in call.path
     return _with_features(call, made, 1)
 
 
@@ -94,19 +114,16 @@ def _from_pandas(call: Call) -> Value:
     "datasets.Dataset.from_json",
     "datasets.Dataset.from_parquet",
     "datasets.Dataset.from_sql",
-    "datasets.Dataset.from_generator",
     "datasets.Dataset.from_polars",
-    "datasets.IterableDataset.from_generator",
     "datasets.Dataset.from_file",
 )
 def _from_files(call: Call) -> Value:
     made = started(call, call.path.rpartition(".")[2], None, is_complete=False)
-    made.is_streaming = "IterableDataset" in call.path
     features = call.value("features")
     if not is_missing(features):
         return _with_features(call, made, 99)
     file = call.value("path_or_paths", 0)
-    content = content_of(call, made.operations[0].removeprefix("from_"), file) if not made.is_streaming else None
+    content = content_of(call, made.operations[0].removeprefix("from_"), file)
     return _with_content(made, content) if content else made
 
 
@@ -134,7 +151,7 @@ def _splits_from_files(call: Call) -> Value:
 def _together(call: Call) -> Value:
     """Several data sets as one: the columns that all of them have; none are known where one of them is not."""
     given = call.value("dsets" if call.path.endswith("concatenate_datasets") else "datasets", 0)
-    parts = given.items if isinstance(given, Sequence) and given.is_complete else []
+    parts = given.items if isinstance(given, Sequence) and given.knows_items else []
     sets = [part for part in parts if isinstance(part, Dataset)]
     name = call.path.rpartition(".")[2]
     if not sets or len(sets) < len(parts):
@@ -143,7 +160,7 @@ def _together(call: Call) -> Value:
     # With different columns the library fills what is missing with None, so kinds are no longer certain.
     alike = all(part.columns == sets[0].columns and part.is_complete for part in sets)
     if not alike or literal(call.value("axis")) == 1:
-        recolumned(made, _common(sets), is_complete=False)
+        recolumned(made, _common(sets), is_complete=False, opens=True)
     made.split = None
     made.has_transform = any(part.has_transform for part in sets)
     return made

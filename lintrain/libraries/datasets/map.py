@@ -7,10 +7,10 @@ from dataclasses import field, replace
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import ENTRIES, method, of_type
-from lintrain.libraries.datasets.columns import column_of
-from lintrain.libraries.datasets.deriving import derived, names_in, recolumned
+from lintrain.libraries.datasets.columns import column_of, kind_by_name
+from lintrain.libraries.datasets.deriving import added_since, derived, names_in, recolumned
 from lintrain.pipeline.shifts import are_next_tokens, are_same_tokens
-from lintrain.pipeline.values.data import Column, ColumnNames, ColumnValues, Dataset, Rows
+from lintrain.pipeline.values.data import Column, ColumnNames, ColumnValues, Dataset, Features, Kind, Rows
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -24,6 +24,7 @@ from lintrain.pipeline.values.python import (
     is_true,
     join,
     literal,
+    options_of,
 )
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -32,7 +33,8 @@ from lintrain.startup.lazy_dataclass import dataclass
 class Change:
     """What a mapped function does to columns: those it sets, and those it takes out (`removed` None: not known which).
 
-    `is_known` is false if it may have set any column; `is_empty` if it gives nothing back.
+    `is_known` is false if it may have set any column; `is_empty` if it gives nothing back. `needs` are the columns that
+    it certainly reads; `declared` are the types of all columns after it, if `features=` lists them.
     """
 
     added: dict[str, Column] = field(default_factory=dict[str, Column])
@@ -40,6 +42,8 @@ class Change:
     removes_all_of: Dataset | None = None
     is_known: bool = True
     is_empty: bool = False
+    needs: tuple[str, ...] = ()
+    declared: Features | None = None
 
 
 @method(Dataset, "map")
@@ -62,6 +66,9 @@ def read_change(call: Call, dataset: Dataset) -> Change:
     change = _change_of(result, rows, is_batch=is_batch)
     change.is_known = change.is_known and certain and not rows.is_open and len(call.positional) < 2
     _add_removals(call.value("remove_columns"), change)
+    change.needs = tuple(rows.needs)
+    declared = call.value("features")
+    change.declared = declared if isinstance(declared, Features) else None
     return change
 
 
@@ -177,9 +184,13 @@ def _shared(known: Column | None, column: Column) -> Column:
 
 def _add_removals(argument: Value, change: Change) -> None:
     """`remove_columns=`: what the function returns stays, whatever it is called."""
-    if isinstance(argument, ColumnNames):
-        change.removes_all_of = argument.dataset if isinstance(argument.dataset, Dataset) else None
-        change.is_known = change.is_known and change.removes_all_of is not None
+    listed = [option.dataset if isinstance(option, ColumnNames) else None for option in options_of(argument)]
+    if any(each is not None for each in listed):
+        # `names = part.column_names` where `part` is the whole or some rows of it: the same names either way.
+        sets = [each for each in listed if isinstance(each, Dataset)]
+        is_one = len(sets) == len(listed) and all(each.read_as_text is sets[0].read_as_text for each in sets)
+        change.removes_all_of = sets[0] if is_one else None
+        change.is_known = change.is_known and is_one
         return
     names = names_in(argument)
     if names is None or change.removed is None:
@@ -200,8 +211,12 @@ def changed(call: Call, dataset: Dataset, change: Change, operation: str = "map"
     if not change.is_known:
         # A function that is not understood may set any column, so only the names of before are certain.
         before = {name: Column(name) for name in before}
-    columns = before | change.added
-    made = recolumned(made, columns, is_complete=is_complete and change.is_known)
+    columns, is_complete = before | change.added, is_complete and change.is_known
+    if change.declared is not None and change.declared.is_complete:
+        # The library refuses rows with other columns than the types list.
+        columns, is_complete = _declared(change.declared, columns), True
+    made.shown = (made.shown | _read_of(dataset, change).keys()) - change.added.keys()
+    made = recolumned(made, columns, is_complete=is_complete, opens=not change.is_known)
     for name in change.removed or ():
         made.hidden.pop(name, None)
     if change.removes_all_of is not None:
@@ -209,20 +224,41 @@ def changed(call: Call, dataset: Dataset, change: Change, operation: str = "map"
     return made
 
 
+def _declared(features: Features, columns: dict[str, Column]) -> dict[str, Column]:
+    """The columns that types list, each as the mapped function shows it, by its name, or as its type is."""
+    found = {name: columns.get(name, Column(name, kind_by_name(name))) for name in features.columns}
+    return {name: features.columns[name] if each.kind is Kind.UNKNOWN else each for name, each in found.items()}
+
+
 def _left_over(dataset: Dataset, change: Change) -> tuple[dict[str, Column], bool]:
     """The columns that were there and stay, and whether those are all."""
-    columns = dict(dataset.columns or {})
-    if change.removes_all_of is not None:
-        listed = change.removes_all_of
+    columns = _read_of(dataset, change) | (dataset.columns or {})
+    listed = change.removes_all_of
+    if listed is not None:
         # The names were listed on this data set or on another split of the same loading: nothing of before
         # is left.
         if listed is dataset or listed.read_as_text is dataset.read_as_text:
             return {}, True
+        since = added_since(ColumnNames(listed), dataset)
+        if since is not None:
+            return since
         known = listed.columns or {}
         return {name: column for name, column in columns.items() if name not in known}, False
     if change.removed is None:
         return columns, False
     return {name: column for name, column in columns.items() if name not in change.removed}, dataset.is_complete
+
+
+def _read_of(dataset: Dataset, change: Change) -> dict[str, Column]:
+    """Unknown columns that the function reads in every row: without them it fails."""
+    known = dataset.columns or {}
+    if dataset.is_complete:
+        return {}
+    return {name: _read_column(dataset, name) for name in change.needs if name not in known}
+
+
+def _read_column(dataset: Dataset, name: str) -> Column:
+    return Column(name, Kind.TEXT if name in dataset.read_as_text else kind_by_name(name))
 
 
 @method(Dataset, "filter")
@@ -233,5 +269,10 @@ def _filter(call: Call) -> Value:
         return UNKNOWN
     # The function is run for its effects: which columns it reads is needed by rules, its result only
     # chooses rows.
-    _run(call, dataset, Rows(dataset, is_true(call.value("batched")), depth=len(call.reader.conditions)))
-    return derived(call, dataset, "filter")
+    rows = Rows(dataset, is_true(call.value("batched")), depth=len(call.reader.conditions))
+    _run(call, dataset, rows)
+    made = derived(call, dataset, "filter")
+    if not made.is_complete and rows.needs:
+        read = _read_of(dataset, Change(needs=tuple(rows.needs)))
+        made.columns, made.shown = read | (dataset.columns or {}), made.shown | read.keys()
+    return made

@@ -6,10 +6,18 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import method
 from lintrain.libraries.datasets.columns import column_of, types_of
-from lintrain.libraries.datasets.deriving import cut_of, derived, dictionary, names_in, parts_of, recolumned
+from lintrain.libraries.datasets.deriving import (
+    added_since,
+    cut_of,
+    derived,
+    dictionary,
+    names_in,
+    parts_of,
+    recolumned,
+)
 from lintrain.pipeline.dataset_rows import rows_of
 from lintrain.pipeline.record import Misuse
-from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, DatasetDict, Features, Kind, Rows
+from lintrain.pipeline.values.data import Column, Cut, Dataset, DatasetDict, Features, Kind, Rows
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -94,7 +102,7 @@ def _renamed(call: Call, names: dict[str, str] | None) -> Value:
         return UNKNOWN
     made = derived(call, dataset, operation(call))
     if names is None:
-        return recolumned(made, {}, is_complete=False)
+        return recolumned(made, {}, is_complete=False, opens=True)
     columns = dataset.columns or {}
     kept = {names.get(name, name): column.named(names.get(name, name)) for name, column in columns.items()}
     # A column that is not known may exist if others may: then its new name exists from here on.
@@ -115,25 +123,13 @@ def _remove(call: Call) -> Value:
     if names is None:
         # `remove_columns(raw.column_names)` after `map` on data with unknown columns: what is left is what
         # `map` added.
-        extras = _added_since(listed, dataset)
-        return recolumned(made, extras if extras is not None else dict(dataset.columns or {}), is_complete=False)
+        columns, is_complete = added_since(listed, dataset) or (dict(dataset.columns or {}), False)
+        return recolumned(made, columns, is_complete=is_complete)
     left = {name: column for name, column in (dataset.columns or {}).items() if name not in names}
     made = recolumned(made, left, is_complete=dataset.is_complete)
     made.read_as_text = {name: location for name, location in dataset.read_as_text.items() if name not in names}
     made.hidden = {name: column for name, column in dataset.hidden.items() if name not in names}
     return made
-
-
-def _added_since(listed: Value, dataset: Dataset) -> dict[str, Column] | None:
-    """The columns that a data set got after its names were listed; None if the list is another one."""
-    if not isinstance(listed, ColumnNames) or not isinstance(listed.dataset, Dataset):
-        return None
-    # The dictionary is shared between the splits of one loading, so names of `raw["train"]` also fit
-    # `raw["test"]`.
-    if not any(listed.dataset.read_as_text is ancestor.read_as_text for ancestor in dataset.lineage):
-        return None
-    known = listed.dataset.columns or {}
-    return {name: column for name, column in (dataset.columns or {}).items() if name not in known}
 
 
 @method(Dataset, "select_columns")
@@ -156,7 +152,7 @@ def _add_column(call: Call) -> Value:
         return UNKNOWN
     made = derived(call, dataset, "add_column")
     if name is None:
-        return recolumned(made, dict(dataset.columns or {}), is_complete=False)
+        return recolumned(made, dict(dataset.columns or {}), is_complete=False, opens=True)
     column = column_of(name, call.value("column", 1), is_batch=True)
     return recolumned(made, {**(dataset.columns or {}), name: column}, is_complete=dataset.is_complete)
 

@@ -83,6 +83,10 @@ def _store_split(reader: Reader, owner: Value, key: Value, value: Value, locatio
     if name is None and is_certain and len(derived) == len(options_of(value)):
         owner.splits.update({option.split: option for option in derived if option.split})
         return
+    if name is None and is_certain and isinstance(value, Dataset) and not owner.splits and owner.template is None:
+        # `for name in data: new[name] = f(data[name])`, where the names are not known: whichever they are.
+        owner.template, owner.is_complete = value, False
+        return
     _forget(owner, name)
 
 

@@ -52,6 +52,11 @@ def _entry(reader: Reader, value: Value, key: Value, location: Location) -> Valu
         return UNKNOWN
     if isinstance(key, Constant) and key.value in value.entries:
         return value.entries[key.value]
+    if isinstance(key, Constant) and value.factory is not None:
+        # An entry of its own for each key: what one holds is in no other.
+        made = dispatch.call(reader, value.factory, [], location=location)
+        value.entries[key.value] = made
+        return made
     if isinstance(key, Constant) and value.others is not None and not isinstance(value.others, Unknown):
         return apart(value.others)
     # An entry that may exist is one unknown thing, the same each time. One that cannot exist raises
@@ -63,6 +68,7 @@ def _entry(reader: Reader, value: Value, key: Value, location: Location) -> Valu
 
 def any_entry(reader: Reader, value: Mapping) -> Value:
     """What is under a key that is not known."""
+    value.factory = None
     if not value.is_complete and value.others is None:
         return UNKNOWN
     held = [*reader.counted(value.entries).values(), *([value.others] if value.others is not None else [])]
@@ -171,8 +177,12 @@ def _ordered(call: Call) -> Value:
 @function("collections.defaultdict")
 def _with_defaults(call: Call) -> Value:
     factory = call.value("default_factory", 0)
-    made = Unknown() if is_missing(factory) else dispatch.call(call.reader, factory, [], location=call.location)
-    return Mapping({}, False, others=made, origin=call.location)
+    if is_missing(factory):
+        return Mapping({}, False, others=Unknown(), origin=call.location)
+    made = dispatch.call(call.reader, factory, [], location=call.location)
+    # With entries from elsewhere a key may have one of them.
+    is_empty = len(call.positional) + len(call.keywords) == 1 and not call.is_open
+    return Mapping({}, False, others=made, factory=factory if is_empty else None, origin=call.location)
 
 
 @method(Mapping, "keys")

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
-from lintrain.pipeline.values.certainty import Default, is_uncertain
+from lintrain.pipeline.values.certainty import UNCERTAIN, Default, is_uncertain
 from lintrain.pipeline.values.columns import Column as Column
 from lintrain.pipeline.values.columns import Cut as Cut
 from lintrain.pipeline.values.columns import Kind as Kind
@@ -37,8 +37,9 @@ class Dataset(Value):
     alone, None if that is not known. `sorted_by` names the column that it was sorted by when it was loaded,
     `is_unlabelled` if its labels are all -1.
     `cut` are the rows that its last step kept, if it took consecutive ones. `needs` are the columns
-    that its transform certainly reads. `depth` counts the conditions
-    around the place where it was made.
+    that its transform certainly reads. `rest` is `read_as_text` of the ancestor whose unknown columns are the only
+    unknown ones here, None if it is this one's own; `shown` are those of them that code certainly reads. `depth`
+    counts the conditions around the place where it was made.
     """
 
     columns: dict[str, Column] | None = None
@@ -61,7 +62,14 @@ class Dataset(Value):
     is_unlabelled: bool = False
     cut: Cut | None = None
     needs: dict[str, Location] = field(default_factory=lambda: {})
+    rest: dict[str, Location] | None = None
+    shown: frozenset[str] = frozenset()
     depth: int = 0
+
+    @property
+    def unknown_columns(self) -> dict[str, Location]:
+        """By identity: whose unknown columns are in it, besides those that are known."""
+        return self.read_as_text if self.rest is None else self.rest
 
     @property
     def may_differ(self) -> bool:
@@ -102,9 +110,40 @@ class Dataset(Value):
             ancestors.append(ancestors[-1].parent)
         return tuple(ancestors)
 
+    def merged(self, others: abc.Sequence[Value]) -> Value | None:
+        """Data sets of several branches: the columns that all of them have; which rows they are is not certain."""
+        sets = [self, *(each for each in others if isinstance(each, Dataset))]
+        if len(sets) <= len(others) or any(each.library != self.library for each in sets):
+            return None
+        parts = [each.columns or {} for each in sets]
+        common = {name: _common([part[name] for part in parts]) for name in parts[0] if all(name in p for p in parts)}
+        is_complete = all(each.is_complete and len(each.columns or {}) == len(common) for each in sets)
+        return replace(
+            self,
+            columns=common or None,
+            is_complete=is_complete,
+            default=UNCERTAIN,
+            rows=None,
+            cut=Cut(),
+            hidden={},
+            read_as_text={},
+            rest=None,
+            shown=frozenset(),
+            has_transform=any(each.has_transform for each in sets),
+        )
+
     def origins(self, note: str = "made here") -> tuple[Related, ...]:
         """The place where the data set was first made."""
         return tuple(Related(step.location, note, "origin", step.text) for step in self.steps[:1])
+
+
+def _common(columns: abc.Sequence[Column]) -> Column:
+    """What columns of one name have in common."""
+    first = columns[0]
+    if all(each == first for each in columns):
+        return first
+    is_alike = all(each.kind is first.kind for each in columns)
+    return Column(first.name, first.kind if is_alike else Kind.UNKNOWN)
 
 
 @dataclass(eq=False, slots=True)

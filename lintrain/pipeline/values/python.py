@@ -87,13 +87,15 @@ class Mapping(Value):
     """A dictionary by its literal keys; `is_complete` if no other keys can be in it.
 
     `written` are the locations of the keys, as long as nothing in the script but a call that expands it names it.
-    `others` is any of what is under keys that are not known, where that is known.
+    `others` is any of what is under keys that are not known, where that is known. `factory` makes the entry of a key
+    that is missing, as long as no key was unknown: a `defaultdict`.
     """
 
     entries: dict[Literal, Value]
     is_complete: bool = True
     written: dict[Literal, Location] = field(default_factory=lambda: {})
     others: Value | None = None
+    factory: Value | None = None
 
     def merged(self, others: abc.Sequence[Value]) -> Value | None:
         """Dictionaries with the same keys: each entry is any of theirs."""
