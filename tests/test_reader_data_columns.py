@@ -143,6 +143,11 @@ RAW = 'raw = load_dataset("some/name", split="train")\n'
             {"text": "text"},
         ),
         ("x = concatenate_datasets([*parts(), films])", {"...": ""}),
+        (
+            "from transformers import LineByLineTextDataset\n"
+            "x = LineByLineTextDataset(tokenizer=tokenizer, file_path='a.txt', block_size=128)",
+            {"input_ids": "token ids"},
+        ),
         # What the function reads of every row is there.
         (RAW + "x = raw.map(lambda row: {'n': row['title'].strip()})", {"title": "unknown", "n": "text", "...": ""}),
         (RAW + "x = raw.filter(lambda row: row['title'])", {"title": "unknown", "...": ""}),
@@ -230,3 +235,24 @@ def test_a_default_dictionary_makes_an_entry_for_each_key(loaded: str, expected:
     assert columns(code) == expected
     assert columns(code, "y") == expected
     assert value_of(code, "x") is not value_of(code, "y")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("films.save_to_disk('a')\nx = datasets.load_from_disk('a').select_columns('text')", {"text": "text"}),
+        (
+            "DatasetDict({'train': films}).save_to_disk(folder)\nx = datasets.load_from_disk(folder)['train']",
+            {"text": "text", "stars": "integer", "score": "float"},
+        ),
+        ("films.save_to_disk('a')\nx = datasets.load_from_disk('b')", {"...": ""}),
+        ("films.save_to_disk(a())\nx = datasets.load_from_disk(b())", {"...": ""}),
+        (
+            "films.save_to_disk('a')\nfilms.select_columns('stars').save_to_disk('a')\n"
+            "x = datasets.load_from_disk('a')",
+            {"stars": "integer"},
+        ),
+    ],
+)
+def test_a_folder_holds_what_the_script_saved_in_it(code: str, expected: dict[str, str]) -> None:
+    assert columns(code) == expected

@@ -131,8 +131,10 @@ class Reader:
     """What names stand for that nothing binds, by module (which its own names keep alive)."""
     splits: dict[tuple[int, str], Value] = field(default_factory=lambda: {})
     """The splits that code takes out of data of which it is not known whether it has some, by their names."""
+    saved: dict[object, Value] = field(default_factory=lambda: {})
+    """Data sets that `save_to_disk` wrote, by the folder: its name, or the value that stands for it."""
     kept: list[Value] = field(default_factory=lambda: [])
-    """Values whose identity is a key of `children` or `splits`: they must outlive it."""
+    """Values whose identity is a key of `children`, `splits` or `saved`: they must outlive it."""
 
     def __post_init__(self) -> None:
         self.source = self.record.source

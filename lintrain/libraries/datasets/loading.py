@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import function
+from lintrain.interpreter.core.registry import function, method
 from lintrain.knowledge.tables import DatasetFacts
-from lintrain.libraries.datasets.deriving import cut_by_text, started
+from lintrain.libraries.datasets.deriving import cut_by_text, derived, dictionary, started
 from lintrain.model.location import Location
 from lintrain.pipeline.values.certainty import UNCERTAIN, Default
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features, Kind
@@ -201,8 +201,15 @@ def _narrow(made: Dataset, text: str, loaded: Loaded) -> None:
 
 @function("datasets.load_from_disk", "datasets.Dataset.load_from_disk", "datasets.DatasetDict.load_from_disk")
 def _load_from_disk(call: Call) -> Value:
-    """A folder that `save_to_disk` wrote: only with it at hand is it known what is in it."""
-    path = text_of(call.value("dataset_path", 0))
+    """A folder that `save_to_disk` wrote: with it at hand, or if this script wrote it, is it known what is in it."""
+    folder = call.value("dataset_path", 0)
+    written = call.reader.saved.get(_folder_key(folder))
+    if isinstance(written, Dataset):
+        return derived(call, written, "load_from_disk")
+    if isinstance(written, DatasetDict):
+        splits = {name: derived(call, split, "load_from_disk") for name, split in written.splits.items()}
+        return dictionary(call, splits, written) if written.is_complete else written
+    path = text_of(folder)
     facts = facts_of(call.reader, path) if path else None
     if facts is None:
         return _unread(call)
@@ -210,6 +217,26 @@ def _load_from_disk(call: Call) -> Value:
     # A folder is not on the hub, even if the facts were found under a name.
     loaded.hub_name = None
     return _all_splits(call, loaded) if facts.splits else _split(call, loaded, None)
+
+
+@method(Dataset, "save_to_disk")
+@method(DatasetDict, "save_to_disk")
+def _save_to_disk(call: Call) -> Value:
+    """What the folder holds for the rest of the script."""
+    reader, is_dictionary = call.reader, isinstance(call.receiver, DatasetDict)
+    folder = call.value("dataset_dict_path" if is_dictionary else "dataset_path", 0)
+    key = _folder_key(folder)
+    if key is not None:
+        reader.saved[key] = call.receiver
+        reader.kept.append(folder)
+    return Constant(None)
+
+
+def _folder_key(folder: Value) -> object:
+    """The same for two values that certainly name one folder; None if that cannot be said."""
+    if isinstance(folder, Constant):
+        return folder.value
+    return None if folder is UNKNOWN or isinstance(folder, Absent) else id(folder)
 
 
 def _unread(call: Call) -> Value:

@@ -11,7 +11,7 @@ from lintrain.libraries.datasets.deriving import derived, recolumned, started
 from lintrain.libraries.datasets.loading import TEXT_ONLY, Content, content_of
 from lintrain.libraries.datasets.rows import columns_of
 from lintrain.pipeline.values.columns import DataFrame
-from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features
+from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features, Kind
 from lintrain.pipeline.values.python import (
     Mapping,
     Sequence,
@@ -137,6 +137,16 @@ def _with_content(made: Dataset, content: Content) -> Dataset:
 @function("datasets.Dataset.from_text")
 def _from_text(call: Call) -> Value:
     return started(call, "from_text", dict(TEXT_ONLY), is_complete=True)
+
+
+@function("transformers.TextDataset", "transformers.LineByLineTextDataset")
+def _tokenized_file(call: Call) -> Value:
+    """The lines of a file, or blocks of its text, as token ids."""
+    made = started(
+        call, call.path.rpartition(".")[2], {"input_ids": Column("input_ids", Kind.TOKENS)}, is_complete=True
+    )
+    made.library = "transformers"
+    return made
 
 
 @function("datasets.DatasetDict.from_csv", "datasets.DatasetDict.from_json", "datasets.DatasetDict.from_parquet")
