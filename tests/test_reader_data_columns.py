@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.columns import columns, dataset, value_of
+from lintrain.pipeline.values.data import Kind
+from tests.support.columns import column, columns, dataset, value_of
 
 
 @pytest.mark.parametrize(
@@ -256,3 +257,34 @@ def test_a_default_dictionary_makes_an_entry_for_each_key(loaded: str, expected:
 )
 def test_a_folder_holds_what_the_script_saved_in_it(code: str, expected: dict[str, str]) -> None:
     assert columns(code) == expected
+
+
+MANY_HOT = "lambda row: {'labels': [1.0 if number in row['labels'] else 0.0 for number in range(3)]}"
+SETS = "sets = Dataset.from_dict({'labels': [[0, 2], [1]], 'rates': [[0.5], [1.0]], 'n': [1, 2]})\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (f"x = sets.map({MANY_HOT})", Kind.INTEGER),
+        (f"x = sets.map({MANY_HOT}, remove_columns=['labels'])", Kind.INTEGER),
+        (f"x = sets.rename_column('labels', 'classes').map({MANY_HOT})", Kind.FLOAT),
+        ("x = sets.map(lambda row: {'labels': [0.5, 1.0]})", Kind.FLOAT),
+        (
+            "x = sets.map(lambda row: {'rates': [0.0, 1.0]}).rename_columns({'labels': 'a', 'rates': 'labels'})",
+            Kind.FLOAT,
+        ),
+        (
+            "x = sets.map(lambda row: {'labels': [0.0, 1.0]}, remove_columns=['rates', 'n'], "
+            "features=Features({'labels': datasets.Sequence(Value('float32'))}))",
+            Kind.FLOAT,
+        ),
+    ],
+)
+def test_whole_floats_keep_the_integers_of_an_older_column(code: str, expected: Kind) -> None:
+    assert column(SETS + code, "labels").item is expected
+
+
+def test_a_whole_float_in_place_of_a_class_number_stays_an_integer() -> None:
+    assert column(SETS + "x = sets.map(lambda row: {'n': 1.0})", "n").kind is Kind.INTEGER
+    assert column(SETS + "x = sets.map(lambda row: {'n': 1.5})", "n").kind is Kind.FLOAT

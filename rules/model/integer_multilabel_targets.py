@@ -25,6 +25,17 @@ Created in a function, for a head without `problem_type`:
     trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=collator)  # <- integer-multilabel-targets
     # raises to match target batch_size
 
+Floats in place of class ids, which `map` converts back to the integers of the column:
+
+    rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "labels": [[0, 2], [1]] * 8})
+    rows = rows.map(lambda row: {"labels": [1.0 if number in row["labels"] else 0.0 for number in range(3)]})
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, problem_type="multi_label_classification"
+    )
+    trainer = Trainer(model, args, train_dataset=rows, data_collator=collator)  # <- integer-multilabel-targets
+    # raises result type Float can't be cast to the desired output type Long
+
 ## Good
 
     rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "labels": [[1, 0, 1], [0, 1, 0]] * 8})
@@ -44,7 +55,28 @@ Created as floats:
     )
     trainer = Trainer(model, args, train_dataset=rows, data_collator=collator)
 
+Cast after `map`:
+
+    rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "labels": [[0, 2], [1]] * 8})
+    rows = rows.map(lambda row: {"labels": [1.0 if number in row["labels"] else 0.0 for number in range(3)]})
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, problem_type="multi_label_classification"
+    )
+    rows = rows.cast_column("labels", datasets.Sequence(datasets.Value("float32")))
+    trainer = Trainer(model, args, train_dataset=rows, data_collator=collator)
+
 ## When it is fine
+
+Floats in a column of another name keep their type:
+
+    rows = Dataset.from_dict({"text": ["good", "bad"] * 8, "classes": [[0, 2], [1]] * 8})
+    rows = rows.map(lambda row: {"labels": [1.0 if number in row["classes"] else 0.0 for number in range(3)]})
+    rows = rows.map(lambda batch: tokenizer(batch["text"]), batched=True)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "distilbert-base-uncased", num_labels=3, problem_type="multi_label_classification"
+    )
+    trainer = Trainer(model, args, train_dataset=rows, data_collator=collator)
 
 A list of integers is correct if each token has a label:
 
@@ -92,7 +124,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import run_data
-from lintrain.pipeline.values.data import Dataset, Kind
+from lintrain.pipeline.values.data import Column, Dataset, Kind
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import is_missing, literal
 from lintrain.pipeline.values.training import TrainerRun
@@ -118,11 +150,11 @@ class IntegerMultilabelTargets(Rule[Claim]):
             run, model = given.run, given.run.model
             if given.parameter != "train_dataset" or model is None or not _has_stock_loss(run, model):
                 continue
-            labels = [dataset.label for dataset in given.datasets]
-            if all(label is not None and label.kind is Kind.LIST and label.item is Kind.INTEGER for label in labels):
+            integral = [dataset for dataset in given.datasets if _has_integers(dataset.label)]
+            if integral:
                 is_set = literal(model.arguments.get("problem_type", model)) == "multi_label_classification"
                 expected = "floats" if is_set else "one class per row, or floats and a `problem_type`"
-                origins = given.datasets[0].origins("the labels are lists of integers")
+                origins = integral[0].origins("the labels are lists of integers")
                 yield self.finding(
                     given.argument.location,
                     f"the labels of {given.text} are lists of integers, not floats",
@@ -131,7 +163,7 @@ class IntegerMultilabelTargets(Rule[Claim]):
                         *([Related(model.origin, f"the model expects {expected}")] if model.origin else []),
                         Related(run.construction, f"`{run.name}` trains on them", "trainer"),
                     ],
-                    help="convert them to floats: `[float(value) for value in …]`, and set `problem_type`",
+                    help="convert them to floats in a column of another name, and set `problem_type`",
                     subject="labels",
                     claim=Claim(_casts(run) if is_set else None),
                 )
@@ -170,6 +202,10 @@ class IntegerMultilabelTargets(Rule[Claim]):
             fixes.AddImport("datasets"),
             safe=True,
         )
+
+
+def _has_integers(label: Column | None) -> bool:
+    return label is not None and label.kind is Kind.LIST and label.item is Kind.INTEGER
 
 
 def _has_stock_loss(run: TrainerRun, model: Model) -> bool:

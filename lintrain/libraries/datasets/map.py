@@ -34,7 +34,8 @@ class Change:
     """What a mapped function does to columns: those it sets, and those it takes out (`removed` None: not known which).
 
     `is_known` is false if it may have set any column; `is_empty` if it gives nothing back. `needs` are the columns that
-    it certainly reads; `declared` are the types of all columns after it, if `features=` lists them.
+    it certainly reads; `declared` are the types of all columns after it, if `features=` lists them. `whole` are the
+    columns that it sets to floats which are certainly whole numbers.
     """
 
     added: dict[str, Column] = field(default_factory=dict[str, Column])
@@ -44,6 +45,7 @@ class Change:
     is_empty: bool = False
     needs: tuple[str, ...] = ()
     declared: Features | None = None
+    whole: set[str] = field(default_factory=set[str])
 
 
 @method(Dataset, "map")
@@ -118,6 +120,7 @@ def _change_of(result: Value, rows: Rows, *, is_batch: bool) -> Change:
         return replace(change, is_known=False)
     returned = _set_by(entries, is_batch=is_batch)
     change.added.update(returned.added)
+    change.whole = change.whole - returned.added.keys() | returned.whole
     change.is_known = is_complete
     return change
 
@@ -131,7 +134,20 @@ def _set_by(entries: dict[Literal, Value], *, is_batch: bool) -> Change:
             # them.
             added[name] = column if _repeats(column, value, entries) else replace(column, copied_from="")
     _compare_targets(added, entries)
-    return Change(added)
+    return Change(added, whole={name for name in added if _holds_whole_floats(entries[name])})
+
+
+def _holds_whole_floats(value: Value) -> bool:
+    """Whether a value certainly holds floats that are whole numbers, as `[0.0, 1.0]`."""
+    match value:
+        case Constant(value=float(number)):
+            return number.is_integer()
+        case Sequence(items=items) if value.knows_items or len(items) == 1:
+            return bool(items) and all(_holds_whole_floats(item) for item in items)
+        case Either(options=options):
+            return all(_holds_whole_floats(option) for option in options)
+        case _:
+            return False
 
 
 def _compare_targets(added: dict[str, Column], entries: dict[Literal, Value]) -> None:
@@ -211,7 +227,8 @@ def changed(call: Call, dataset: Dataset, change: Change, operation: str = "map"
     if not change.is_known:
         # A function that is not understood may set any column, so only the names of before are certain.
         before = {name: Column(name) for name in before}
-    columns, is_complete = before | change.added, is_complete and change.is_known
+    added = {name: _as_stored(dataset, name, column, change) for name, column in change.added.items()}
+    columns, is_complete = before | added, is_complete and change.is_known
     if change.declared is not None and change.declared.is_complete:
         # The library refuses rows with other columns than the types list.
         columns, is_complete = _declared(change.declared, columns), True
@@ -222,6 +239,22 @@ def changed(call: Call, dataset: Dataset, change: Change, operation: str = "map"
     if change.removes_all_of is not None:
         made.hidden = {}
     return made
+
+
+def _as_stored(dataset: Dataset, name: str, column: Column, change: Change) -> Column:
+    """A column that the function sets: it keeps the type of an older one of its name.
+
+    The library (datasets 5.2) tries the old type first, even for a column that is removed, and whole floats fit into
+    integers: `[0.0, 1.0]` in place of class ids is `[0, 1]` afterwards.
+    """
+    old = (dataset.columns or {}).get(name)
+    if old is None or name not in change.whole or change.declared is not None:
+        return column
+    if column.kind is Kind.FLOAT and old.kind in {Kind.INTEGER, Kind.CLASS}:
+        return replace(column, kind=Kind.INTEGER)
+    holds_ids = old.kind is Kind.LIST and (old.item in {Kind.INTEGER, Kind.CLASS} or bool(old.class_names))
+    is_list = column.kind is Kind.LIST and column.item is Kind.FLOAT
+    return replace(column, item=Kind.INTEGER) if is_list and holds_ids else column
 
 
 def _declared(features: Features, columns: dict[str, Column]) -> dict[str, Column]:
