@@ -97,6 +97,11 @@ ADAPTERS = frozenset(
     {"LoraConfig", "AdaLoraConfig", "LoHaConfig", "LoKrConfig", "OFTConfig", "BOFTConfig", "IA3Config"}
 )
 KEEP_HEAD = frozenset({"SEQ_CLS", "TOKEN_CLS"})
+INNER = frozenset(
+    {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "out_lin", "dense", "c_proj", "c_fc"}
+    | {"fc1", "fc2", "dense_h_to_4h", "dense_4h_to_h"}
+)
+"""Layers inside of transformer blocks: where a head has a `dense` layer as well, its last one has another name."""
 HEAD = lazy_pattern(r"classifier|score|head|fc|proj|out|dense|cls|linear", re.IGNORECASE)
 """Names in a list of layers that may be the head."""
 
@@ -238,7 +243,7 @@ def _excludes_head(targets: python.Value) -> bool:
     if not isinstance(targets, python.Sequence) or not targets.is_complete:
         return False
     names = [python.text_of(item) for item in targets.items]
-    return all((name is not None and not HEAD.search(name)) or name in {"out_lin", "o_proj"} for name in names)
+    return all(name is not None and (not HEAD.search(name) or name.split(".")[-1] in INNER) for name in names)
 
 
 def _has_new_head(pipeline: Pipeline, model: Model) -> bool:

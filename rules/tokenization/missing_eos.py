@@ -101,11 +101,16 @@ from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Constant, Sequence, Value, is_missing, literal
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
-ADDS_NONE = frozenset({"gpt2", "gpt_neo", "llama", "mistral", "phi"})
+ADDS_NONE = frozenset(
+    {"gpt2", "gpt_neo", "llama", "mistral", "phi", "phi3", "qwen2", "qwen3", "opt", "gemma", "gemma2"}
+)
 """Model types whose published tokenizers add no EOS token."""
 
 MAY_END = lazy_pattern(r"<\||</|<end|\[/?(EOS|SEP|END)|eos", re.IGNORECASE)
 """Literals that may contain an EOS token."""
+
+WORD = lazy_pattern(r"[^\W\d_]{3}|[\u3040-\u9fff\uac00-\ud7af]{2}")
+"""A word of a template: three letters, or two characters of a script that needs fewer."""
 
 IS_PADDING_OR_GENERATION = lazy_pattern(r"pad_token|eos_token_id\s*=|generate\(")
 FEW = 0.05
@@ -199,7 +204,7 @@ def _has_columns_in_words(text: tensors.Text) -> bool:
     parts = list(token_feeds.parts_of(text))
     literals = [part.value for part in parts if isinstance(part, Constant) and isinstance(part.value, str)]
     varying = [part for part in parts if not isinstance(part, Constant)]
-    has_words = any(re.search(r"[A-Za-z]{3}", words) for words in literals)
+    has_words = any(WORD.search(words) for words in literals)
     may_end = any(MAY_END.search(words) for words in literals) or any(
         isinstance(part, tensors.SpecialToken) for part in parts
     )
