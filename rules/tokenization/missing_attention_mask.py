@@ -12,6 +12,15 @@ is raised, and the model learns from noise.
         outputs.loss.backward()
         optimizer.step()
 
+Rows of a Trainer that keep only the ids of padded texts; the collator adds a mask of ones:
+
+    def encode(batch):
+        ids = tokenizer(batch["premise"], padding="max_length", truncation=True, max_length=32)["input_ids"]
+        return {"input_ids": ids, "labels": batch["label"]}
+
+    rows = raw.map(encode, batched=True, remove_columns=raw["train"].column_names)
+    trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=collator)  # <- missing-attention-mask
+
 ## Good
 
     model.train()
@@ -20,6 +29,15 @@ is raised, and the model learns from noise.
         outputs = model(batch["input_ids"], labels=batch["labels"], attention_mask=batch["attention_mask"])
         outputs.loss.backward()
         optimizer.step()
+
+Rows with their mask:
+
+    def encode(batch):
+        encoded = tokenizer(batch["premise"], truncation=True, max_length=32)
+        return {**encoded, "labels": batch["label"]}
+
+    rows = raw.map(encode, batched=True, remove_columns=raw["train"].column_names)
+    trainer = Trainer(model, args, train_dataset=rows["train"], data_collator=collator)
 
 ## When it is fine
 
@@ -63,8 +81,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, loaders
-from lintrain.pipeline.values.data import Collator
+from lintrain.analysis import collators, loaders, run_data
+from lintrain.pipeline.values.data import Collator, Dataset, Kind, Padding
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import number_of
@@ -84,9 +102,28 @@ class Claim:
 
 class MissingAttentionMask(Rule[Claim]):
     level = Level.ERROR
-    keywords = "DataLoader & backward"
+    keywords = "DataLoader|Trainer & backward|Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from self._in_loops(pipeline)
+        for given in run_data.given_datasets(pipeline):
+            model, is_train = given.run.model, given.parameter == "train_dataset"
+            if (
+                model is None
+                or model.task is Task.CAUSAL_LM
+                or not is_train
+                or not run_data.collates_plainly(given.run)
+            ):
+                continue
+            if model.path.startswith("transformers.") and all(map(_keeps_ids_alone, given.datasets)):
+                yield self.finding(
+                    given.argument.location,
+                    f"{given.text} holds padded `input_ids`, but no `attention_mask`",
+                    related=[*given.datasets[0].origins()],
+                    help="keep the `attention_mask` of the tokenizer: without it, padding is read as text",
+                )
+
+    def _in_loops(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
         for feeding in loaders.feedings(pipeline):
             reasons = collators.ragged_at(pipeline, feeding.loader.collated_rows)
@@ -117,7 +154,7 @@ class MissingAttentionMask(Rule[Claim]):
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if loop is None:
-            return Verdict.inconclusive(evidence.without_loop)
+            return _of_trainer(evidence)
         batch = evidence.batch()
         if batch is None or not loop.inputs:
             return Verdict.inconclusive(f"the inputs of the model were not recorded in {loop.batches} batches")
@@ -140,6 +177,28 @@ class MissingAttentionMask(Rule[Claim]):
             return None
         edit = fixes.AddArgument(finding.location, "attention_mask", finding.claim.mask)
         return fixes.Fix.of("pass `attention_mask`", edit, safe=True)
+
+
+def _keeps_ids_alone(dataset: Dataset) -> bool:
+    """Whether rows have the ids of texts that a tokenizer padded to one length, and no mask."""
+    columns = dataset.columns or {}
+    ids = columns.get("input_ids")
+    # Other columns are those that were loaded: a mask among them would belong to other ids.
+    is_padded = ids is not None and ids.kind is Kind.TOKENS and ids.padding is Padding.FIXED
+    has_others = any("mask" in name for name in columns) or dataset.has_transform
+    return is_padded and not has_others and (dataset.is_complete or dataset.rest is not None)
+
+
+def _of_trainer(evidence: Evidence) -> Verdict:
+    batch = evidence.batch()
+    if batch is None or batch.tensor("input_ids") is None:
+        return Verdict.inconclusive(evidence.not_reached("batch"))
+    is_given = batch.tensor("attention_mask") is not None
+    unmasked = batch.mask_on_padding if is_given else batch.padding_tokens
+    if unmasked is None or batch.pad_is_eos:
+        return Verdict.inconclusive("the amount of padding is unknown")
+    text = f"{unmasked} padding tokens of one batch are read as text"
+    return (Verdict.confirmed if unmasked else Verdict.refuted)(text, padding=unmasked)
 
 
 def _pads(loader: Loader) -> bool:
