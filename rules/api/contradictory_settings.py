@@ -31,6 +31,18 @@ One generation per prompt has no others to be compared with:
     )
     # raises ValueError
 
+A Trainer that is given an optimizer makes none of its own:
+
+    args = TrainingArguments(
+        "out",
+        learning_rate=5e-5,  # <- contradictory-settings
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
+    trainer = Trainer(
+        model, args, train_dataset=tokenized["train"], data_collator=collator, optimizers=(optimizer, None)
+    )
+    trainer.train()
+
 ## Good
 
     args = TrainingArguments(
@@ -51,6 +63,15 @@ Sampling:
 A group of generations:
 
     args = trl.GRPOConfig("out", use_cpu=True, num_generations=8)
+
+The rate of the optimizer, written once:
+
+    args = TrainingArguments("out")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
+    trainer = Trainer(
+        model, args, train_dataset=tokenized["train"], data_collator=collator, optimizers=(optimizer, None)
+    )
+    trainer.train()
 
 ## When it is fine
 
@@ -98,14 +119,16 @@ from lintrain.knowledge.contradictions import (
 )
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value, literal
+from lintrain.pipeline.values.model import Optimizer
+from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value, literal, number_of
+from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
 
 
 class ContradictorySettings(Rule):
     level = Level.ERROR
     judges_configurations = True
-    keywords = "deepspeed|GenerationConfig|SFTConfig|DPOConfig|KTOConfig|GRPOConfig|RLOOConfig|ModelConfig"
+    keywords = "optimizers|deepspeed|GenerationConfig|SFTConfig|DPOConfig|KTOConfig|GRPOConfig|RLOOConfig|ModelConfig"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for call in pipeline.calls:
@@ -115,6 +138,7 @@ class ContradictorySettings(Rule):
         for settings in deepspeed.settings_of(pipeline):
             yield from self._of_deepspeed(settings)
         yield from self._written_twice(pipeline)
+        yield from self._of_given_optimizers(pipeline)
 
     def _of_call(self, call: LibraryCall, pipeline: Pipeline) -> Iterator[Finding]:
         found = list(self._found_in(call, pipeline))
@@ -217,6 +241,42 @@ class ContradictorySettings(Rule):
                 help="remove one of them",
                 level=Level.WARNING,
             )
+
+    def _of_given_optimizers(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """Arguments of a Trainer for an optimizer that it does not make."""
+        for run in pipeline.runs:
+            optimizer, settings = _given_optimizer(run), run.settings
+            if optimizer is None or settings is None:
+                continue
+            for name, of_optimizer in OF_OPTIMIZERS.items():
+                wanted, used = settings.value(name), optimizer.arguments.get(of_optimizer)
+                if used is None or name not in settings.locations or not _differ(wanted, used):
+                    continue
+                made = [Related(optimizer.origin, "the optimizer is made here", "setting")] if optimizer.origin else []
+                yield self.finding(
+                    settings.locations[name],
+                    f"`{name}` has no effect: the optimizer is given, with `{of_optimizer}={number_of(used):g}`",
+                    related=made,
+                    help=f"remove `{name}`, or give the optimizer this value",
+                    level=Level.WARNING,
+                )
+
+
+OF_OPTIMIZERS = {"learning_rate": "lr", "weight_decay": "weight_decay"}
+"""Training arguments that a Trainer passes to the optimizer that it makes, by their names in torch."""
+
+
+def _given_optimizer(run: TrainerRun) -> Optimizer | None:
+    given = run.value("optimizers")
+    first = given.items[0] if isinstance(given, Sequence) and given.is_complete and given.items else None
+    return first if isinstance(first, Optimizer) and not first.has_groups else None
+
+
+def _differ(one: Value, other: Value) -> bool:
+    """Whether two numbers are certain, and not the same."""
+    is_option = any(isinstance(each, Constant) and each.default is not None for each in (one, other))
+    numbers = number_of(one), number_of(other)
+    return not is_option and None not in numbers and numbers[0] != numbers[1]
 
 
 def _is(call: LibraryCall, name: str, wanted: str) -> bool:
