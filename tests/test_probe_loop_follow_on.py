@@ -70,3 +70,36 @@ def test_a_name_that_is_missing_after_training_is_an_error_of_the_script(tmp_pat
 def test_a_script_that_waits_after_training_is_ended(tmp_path: Path) -> None:
     probed = probe(tmp_path, HEAD + EPOCHS + "import time\ntime.sleep(3600)\n")
     assert (probed.code, probed.stages["step"]) == (0, "passed")
+
+
+SECOND = """
+def first():
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+def second():
+    for x, y in train_loader:
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+first()
+if len(rows) > 10_000_000:
+    second()
+"""
+
+
+def test_a_loop_that_the_run_did_not_come_to_is_not_judged_by_another(tmp_path: Path) -> None:
+    (finding,) = probe(tmp_path, HEAD + SECOND).document["findings"]
+    assert (finding["rule"], finding["verdict"]["outcome"]) == ("missing-zero-grad", "inconclusive")
+    assert "did not run this line" in finding["verdict"]["reason"]
+
+
+def test_a_loop_of_a_function_that_ran_is_judged(tmp_path: Path) -> None:
+    (finding,) = probe(tmp_path, HEAD + SECOND.replace("first()\nif", "if").replace(" > 10", " < 10")).document[
+        "findings"
+    ]
+    assert (finding["rule"], finding["verdict"]["outcome"]) == ("missing-zero-grad", "confirmed")

@@ -77,12 +77,23 @@ class RanLines:
         return self._on_line if self._is_on and self._counts[code] < MOST_LINES else None
 
     def skipped(self, *, has_come_round: bool) -> tuple[Location, ...]:
-        """The lines of the loop, and of the functions that it called, that never ran; whole runs of lines.
+        """Other loops that train; then the lines of the loop, and of what it called, that never ran, in runs of lines.
 
         Of lines above the first backward pass this is known if the loop has come round since.
         """
         found = (location for code in tuple(self._ran) for location in self._skipped_in(code, has_come_round))
-        return tuple(found)[:MOST_SKIPPED]
+        return (*self._other_loops(), *found)[:MOST_SKIPPED]
+
+    def _other_loops(self) -> Iterator[Location]:
+        """Loops with a backward pass, in the files of the followed code, that this run did not come to."""
+        for path in dict.fromkeys(code.co_filename for code in tuple(self._ran)):
+            codes = [code for code in self._ran if code.co_filename == path]
+            ran = {line for code in codes for line in self._ran[code]}
+            untraced = [code.co_firstlineno for code in codes if self._counts[code] >= MOST_LINES]
+            for loop in _training_loops(parsed(path)):
+                last = loop.end_lineno or loop.lineno
+                if not ran & {*range(loop.lineno, last + 1)} and not any(line <= loop.lineno for line in untraced):
+                    yield Location(shown(path), loop.lineno, 1, last, 1_000)
 
     def _skipped_in(self, code: CodeType, has_come_round: bool) -> Iterator[Location]:
         loop = self._loops.get(code)
@@ -96,6 +107,24 @@ class RanLines:
         for _, each in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
             run = [line for _, line in each]
             yield Location(shown(code.co_filename), run[0], 1, run[-1], 1_000)
+
+
+def _training_loops(tree: ast.Module | None) -> list[ast.stmt]:
+    """The innermost loops of a file that have a backward pass in their own lines."""
+    passes = [
+        node.lineno
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
+    ]
+    loops = [node for node in ast.walk(tree or ast.Module([], [])) if isinstance(node, ast.For | ast.While)]
+    inner = (
+        max((each for each in loops if _has(each, line)), key=lambda each: each.lineno, default=None) for line in passes
+    )
+    return list(dict.fromkeys(each for each in inner if each is not None))
+
+
+def _has(loop: ast.stmt, line: int) -> bool:
+    return loop.lineno <= line <= (loop.end_lineno or loop.lineno)
 
 
 def _outermost_loop(path: str, line: int, code: CodeType) -> ast.stmt | None:
