@@ -16,10 +16,13 @@ from typing import Any
 
 import pytest
 
-from lintrain.evidence.stages import Failure
+from lintrain.evidence.run import Evidence
+from lintrain.evidence.stages import Failure, Stage, StageName
 from lintrain.evidence.tracebacks import read_traceback
+from lintrain.model.location import Location
 from lintrain.rulebook import load_rules
 from lintrain.verdicts.endings.explaining import explain, kinds
+from lintrain.verdicts.judging import judge
 from tests.endings.running import FOLDER, Example, read_page
 
 ROOT = Path(__file__).parent.parent
@@ -134,6 +137,33 @@ def test_sizes_of_a_traceback_alone_are_explained_by_what_is_likely(one: int, ot
     text = f"The size of tensor a ({one}) must match the size of tensor b ({other}) at non-singleton dimension 1"
     found = explain(Failure("RuntimeError", text, None))
     assert (found.is_certain, found.cause[:24]) == (False, first)
+
+
+NEWER = (
+    "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of which 12.00 MiB is "
+    "free. Including non-PyTorch memory, this process has 79.09 GiB memory in use. Of the allocated memory 78.00 GiB "
+    "is allocated by PyTorch, and 500.00 MiB is reserved by PyTorch but unallocated. See documentation for more"
+)
+OLDER = (
+    "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.78 GiB total capacity; 14.21 GiB already allocated; "
+    "1.01 GiB free; 14.60 GiB reserved in total by PyTorch)"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "sizes"),
+    [
+        (NEWER, "20.00 MiB asked for, 12.00 MiB of 79.11 GiB free, 78.00 GiB held by the script's tensors"),
+        (OLDER, "2.00 GiB asked for, 1.01 GiB of 15.78 GiB free, 14.21 GiB held by the script's tensors"),
+        ("HIP out of memory. Tried to allocate 1.00 GiB", "1.00 GiB asked for"),
+    ],
+)
+def test_a_gpu_without_room_is_explained_by_sizes_and_not_by_the_whole_message(message: str, sizes: str) -> None:
+    failed = Stage.failed(StageName.FORWARD, Failure("OutOfMemoryError", message, Location("train.py", 9, 1, 9, 5)))
+    evidence = Evidence("train.py", "torch", "", None, None, "cuda", {}, (failed,))
+    [(finding, verdict)] = judge([evidence], [], load_rules())
+    assert finding.rule == "projected-out-of-memory"
+    assert verdict.reason == f"the forward stage failed: OutOfMemoryError: {sizes}"
 
 
 def test_an_unknown_error_has_its_facts_and_no_cause() -> None:

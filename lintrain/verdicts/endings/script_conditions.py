@@ -178,6 +178,20 @@ def no_near_file(raised: Raised) -> Answer:
     return not near_file(raised)
 
 
+ROOM = re.compile(r"(?:total )?capacity of (?P<all>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free")
+OLDER_ROOM = re.compile(r"(?P<all>[\d.]+ \w+) total capacity;.*?(?P<free>[\d.]+ \w+) free")
+HELD = re.compile(r"(?P<held>[\d.]+ \w+) is allocated by PyTorch|; (?P<older>[\d.]+ \w+) already allocated")
+
+
+def memory_left(raised: Raised) -> Answer:
+    """The sizes in the message of torch, which differs between its versions."""
+    message = raised.failure.message
+    room, held = ROOM.search(message) or OLDER_ROOM.search(message), HELD.search(message)
+    free = f", {room['free']} of {room['all']} free" if room else ""
+    own = f", {held['held'] or held['older']} held by the script's tensors" if held else ""
+    return f"{raised.groups['size']} asked for{free}{own}"
+
+
 def _is_in(raised: Raised, *packages: str) -> bool:
     frames = " ".join(raised.failure.frames)
     return any(raised.failure.raised_in.startswith(f"{name}.") or f"{name}/" in frames for name in packages)
