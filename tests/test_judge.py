@@ -307,3 +307,17 @@ def test_a_few_rows_without_labels_follow_from_rows_without_a_text(level: Level,
     here = Location("train.py", 1, 1, 1, 9)
     masked, broken = (Finding(name, level, here, name) for name in ("fully-masked-labels", "broken-texts"))
     assert rule.follows_from(masked, Verdict.confirmed("2 of 60 rows"), broken) is follows
+
+
+NETWORK_ERROR = Failure("AttributeError", "cannot assign module before Module.__init__() call", HERE)
+
+
+@pytest.mark.parametrize(
+    ("lines", "confirmed"), [([3], [3]), ([7], [7]), ([3, 7], [3]), ([7, 9], [3]), ([], [3])], ids=str
+)
+def test_what_ends_a_run_confirms_the_finding_of_the_text(lines: list[int], confirmed: list[int]) -> None:
+    failed = replace(run(""), stages=(Stage.failed(StageName.SCRIPT, NETWORK_ERROR),))
+    found = [replace(CLAIM, rule="late-super-init", location=Location("train.py", line, 1, line, 5)) for line in lines]
+    judged = judge([failed], found, load_rules())
+    assert [each.location.line for each, verdict in judged if verdict.outcome is Outcome.CONFIRMED] == confirmed
+    assert len(judged) == max(len(lines), 1) + (lines == [7, 9])

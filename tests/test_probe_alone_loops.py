@@ -306,5 +306,86 @@ def test_nothing_is_shown_of_a_correct_loop(tmp_path: Path, script: str) -> None
     assert shown(tmp_path, HEAD + script) == set()
 
 
+OWN = """class Own(nn.Module):
+    def __init__(self):
+        {start}
+        self.out = nn.Linear(8, 3)
+        {init}
+    def {forward}(self, x):
+        return self.out({given})
+net = Own()
+optimizer = torch.optim.SGD({weights}, lr=0.1)
+for x, y in loader:
+"""
+SOUND = {
+    "start": "super().__init__()",
+    "init": "pass",
+    "forward": "forward",
+    "given": "x.unflatten(1, (2, 4)).transpose(1, 2).reshape(-1, 8)",
+    "weights": "net.parameters()",
+}
+COUNTED = """loader = DataLoader(rows, batch_size=4, shuffle=True)
+for index, (x, y) in enumerate(loader):
+    (criterion(net(x), y) / 2).backward()
+    if {test}:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+ALIKE = """def begin(weight):
+    with torch.no_grad():
+        weight.copy_({first})
+begin(net[0].weight), begin(net[0].bias), begin(net[2].weight)
+for x, y in loader:
+"""
+PLATEAU = """scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+change = scheduler.step
+for x, y in loader:
+"""
+ENDED = [
+    ("late-super-init", {"start": "nn.Linear.__init__", "init": "super().__init__()"}, 13),
+    ("tensor-for-parameter", {"init": "setattr(self.out, 'bias', torch.zeros(3))"}, 14),
+    ("misspelled-method", {"forward": "forwards"}, 21),
+    ("non-contiguous-view", {"given": SOUND["given"].replace("reshape", "view")}, 16),
+    ("nested-parameters", {"weights": "[each.parameters() for each in net.children()]"}, 18),
+]
+
+
+@pytest.mark.parametrize(("rule", "changed", "line"), ENDED, ids=[rule for rule, _, _ in ENDED])
+def test_what_ends_a_script_is_named_without_its_text(
+    tmp_path: Path, rule: str, changed: dict[str, str], line: int
+) -> None:
+    assert (rule, line) in shown(tmp_path, HEAD + OWN.format(**SOUND | changed) + STEPS)
+
+
+@pytest.mark.parametrize(
+    ("rule", "bad", "good", "line"),
+    [
+        (
+            "off-by-one-accumulation",
+            COUNTED.format(test="index % 2 == 0"),
+            COUNTED.format(test="(index + 1) % 2 == 0"),
+            14,
+        ),
+        (
+            "constant-weights",
+            ALIKE.format(first="torch.full_like(weight, 0.2)") + STEPS,
+            ALIKE.format(first="torch.where(weight > 0, 0.2, -0.2)") + STEPS,
+            17,
+        ),
+        (
+            "plateau-without-metric",
+            PLATEAU + STEPS + "    change()\n",
+            PLATEAU + STEPS + "    change(loss.item())\n",
+            17,
+        ),
+        ("late-super-init", "", OWN.format(**SOUND) + STEPS, 0),
+    ],
+    ids=["first step", "alike", "plateau", "sound network"],
+)
+def test_a_loop_shows_it_and_its_twin_does_not(tmp_path: Path, rule: str, bad: str, good: str, line: int) -> None:
+    assert not bad or (rule, line) in shown(tmp_path, HEAD + bad)
+    assert shown(tmp_path, HEAD + good) == set()
+
+
 def test_a_weight_without_gradient_that_each_pass_averages_is_not_detached(tmp_path: Path) -> None:
     assert {rule for rule, _ in shown(tmp_path, HEAD + AVERAGED + STEPS)} == {"unused-parameters"}

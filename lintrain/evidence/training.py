@@ -1,7 +1,4 @@
-"""What a probe measures of the model, of a batch and of one training step: plain data, without torch objects.
-
-What a probe measures of `Model.fit` of Keras in addition to what every run has.
-"""
+"""What a probe measures of model, batch and one training step, and of `fit` of Keras: no torch objects."""
 
 from __future__ import annotations
 
@@ -208,7 +205,8 @@ class NonFiniteGradient:
 class BackwardEvidence:
     """Gradients by layer group, and the global norm of each probed batch (not clipped, not scaled).
 
-    `non_finite` is where NaN or infinity first appeared, if a finite loss has gradients that are not finite.
+    `non_finite` is where they first stopped being finite, for a finite loss. `alike` are weights that are the same for
+    all units of a layer and got one gradient for all of them, with the units.
     """
 
     layers: tuple[LayerGradient, ...]
@@ -216,6 +214,7 @@ class BackwardEvidence:
     finite: bool
     clipped_at: float | None = None
     non_finite: NonFiniteGradient | None = None
+    alike: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,25 @@ def judge(runs: Sequence[Evidence], findings: Iterable[Finding], rules: Iterable
         if (finding.rule, finding.location.line) not in known:
             known.add((finding.rule, finding.location.line))
             judged.append((finding, verdict))
-    return [*judged, *_causes_of_errors(by_name, runs, judged)]
+    for finding, verdict in _causes_of_errors(by_name, runs, judged):
+        known_at = _known_at(finding, judged)
+        if known_at is None:
+            judged.append((finding, verdict))
+        else:
+            judged[known_at] = judged[known_at][0], verdict
+    return judged
+
+
+def _known_at(cause: Finding, judged: Sequence[Judged]) -> int | None:
+    """The finding of the text that ended a run: the one at its line, else the only one of the rule in the file."""
+    open_ones = [
+        number
+        for number, (finding, verdict) in enumerate(judged)
+        if finding.rule == cause.rule and verdict.outcome is Outcome.INCONCLUSIVE
+        if finding.location.path == cause.location.path
+    ]
+    here = [number for number in open_ones if judged[number][0].location.meets(cause.location)]
+    return next(iter(here or (open_ones if len(open_ones) == 1 else [])), None)
 
 
 def without_consequences(

@@ -75,7 +75,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import iterations, script_text, training_loops
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
 
 class OffByOneAccumulation(Rule):
@@ -97,6 +97,27 @@ class OffByOneAccumulation(Rule):
             for training in training_loops.training_loops(pipeline)
             if (first := iterations.first_step(pipeline, training)) is not None
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        if evidence.loop is not None and len(evidence.loop.optimizers) == 1:
+            yield self.finding(
+                evidence.first("steps") or evidence.location,
+                "the first step has the gradients of one batch, and not of several",
+                help="count batches from 1 where the loop tests whether to step: `(i + 1) % n == 0`",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        first, *later = loop.backwards_per_step or (0,)
+        if loop.accumulates > 1 or first == 0 or (first == 1 and not later):
+            return Verdict.inconclusive(f"{loop.steps} steps ran, at least 2 are needed")
+        # Batches are counted only where they come from a loader.
+        is_one_each = not any(loop.batches_per_step) or loop.batches_per_step == loop.backwards_per_step
+        if first == 1 and min(later) == max(later) > 1 and is_one_each:
+            return Verdict.confirmed(f"the first step came after 1 batch, each later one after {later[0]}", first=first)
+        return Verdict.refuted(f"the first step came after {first} backward passes", first=first)
 
 
 LONGEST = 12

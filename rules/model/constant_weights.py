@@ -64,7 +64,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import first_weights
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Targets, Verdict, one_per_location
 
 
 class ConstantWeights(Rule):
@@ -84,5 +84,23 @@ class ConstantWeights(Rule):
             found.location,
             "all weights of a layer start from the same number, so its units stay alike",
             related=[Related(found.spread, "done to every layer", "loop")],
-            help="draw the weights at random: `nn.init.xavier_uniform_` or `kaiming_normal_`",
+            help=DRAW,
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        message = "all units of a layer start from the same weights, so they stay alike"
+        yield self.finding(evidence.location_of("model"), message, help=DRAW)
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        backward = evidence.backward
+        if backward is None:
+            return Verdict.inconclusive(evidence.not_reached("backward"))
+        if not backward.alike:
+            return Verdict.refuted("the units of each layer have weights or gradients of their own", layers=0)
+        name, units = backward.alike[0]
+        also = f", as in {len(backward.alike) - 1} more" if len(backward.alike) > 1 else ""
+        text = f"the {units} units of `{name}` have the same weights and got the same gradient{also}"
+        return Verdict.confirmed(text, layers=len(backward.alike))
+
+
+DRAW = "draw the weights at random: `nn.init.xavier_uniform_` or `kaiming_normal_`"

@@ -309,8 +309,10 @@ BETWEEN = frozenset(
     for name in (
         "frameworks.loop.batches",
         "frameworks.loop.metrics",
+        "frameworks.loop.odd_calls",
         "frameworks.loop.torch_hooks",
         "sandbox.files.calls",
+        "stand_ins.devices",
     )
 )
 """Modules that pass the script's own calls on to the system, to torch and to metrics, and its errors back."""

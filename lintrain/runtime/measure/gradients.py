@@ -28,9 +28,12 @@ class Gradients:
         }
         self.norms: dict[str, list[float | None]] = {name: [] for name in self.parameters}
         self.non_finite: NonFiniteGradient | None = None
+        self.alike: tuple[tuple[str, int], ...] | None = None
 
     def read(self, scale: float, *, keep: bool = False) -> None:
         """Add the gradients of one batch, divided by the scale of mixed precision, and clear them or keep them."""
+        if self.alike is None:
+            self.alike = _units_alike(self.parameters)
         for name, parameter in self.parameters.items():
             gradient = parameter.grad
             self.norms[name].append(None if gradient is None else float(gradient.detach().float().norm()) / scale)
@@ -41,6 +44,27 @@ class Gradients:
         """Let the gradients go."""
         for parameter in self.parameters.values():
             parameter.grad = None
+
+
+def _units_alike(parameters: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """Weights that begin alike for all units of a layer, and get the same gradient for all of them.
+
+    Where that gradient is zero, they count only if no other weights of the network learn anything: layers are begun
+    with zeros on purpose where others do.
+    """
+    matrices = {name: each for name, each in parameters.items() if each.ndim > 1 and each.grad is not None}
+    same = {name: each for name, each in matrices.items() if each.shape[0] > 1 and _are_rows_equal(each)}
+    learning = {name: each for name, each in same.items() if _are_rows_equal(each.grad)}
+    if not learning:
+        return ()
+    if any(bool(each.grad.any()) for name, each in matrices.items() if name not in learning):
+        learning = {name: each for name, each in learning.items() if bool(each.grad.any())}
+    return tuple((name, int(each.shape[0])) for name, each in learning.items())
+
+
+def _are_rows_equal(tensor: Any) -> bool:
+    values = tensor.detach()
+    return bool((values[0] == values[1]).all()) and bool((values == values[:1]).all())
 
 
 def layer_of(name: str) -> str:
@@ -64,6 +88,7 @@ def backward_evidence(run: MeasuredRun, gradients: Gradients) -> BackwardEvidenc
         finite=all(math.isfinite(norm) for norm in norms),
         clipped_at=run.clipped_at,
         non_finite=gradients.non_finite,
+        alike=gradients.alike or (),
     )
 
 
