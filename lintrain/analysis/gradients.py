@@ -48,7 +48,13 @@ def _handled(pipeline: Pipeline, _: Pipeline) -> frozenset[int]:
     return frozenset(event.order for event in pipeline.acts(Act.GRADIENT) if not _only_looks(pipeline, event))
 
 
+PENALTY = lazy_pattern(r"(\w+\.)*grad\(.*\bcreate_graph *= *True\b", re.DOTALL)
+"""A gradient that becomes a term of the loss, as a penalty: the call writes no `.grad`."""
+
+
 def _only_looks(pipeline: Pipeline, event: Event) -> bool:
+    if PENALTY.match(pipeline.code(event.location)):
+        return True
     match blocks.statement_at(pipeline, event.location):
         # The innermost statement: the gradient is in its test.
         case ast.If() | ast.While() | ast.Assert():

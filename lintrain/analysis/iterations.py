@@ -18,6 +18,7 @@ from lintrain.analysis.training_loops import (
     trains_by_hand,
 )
 from lintrain.model.location import Location
+from lintrain.pipeline.blocks import scope_of
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Pipeline
@@ -78,6 +79,20 @@ def concerns(pipeline: Pipeline, event: Event, optimizer: Value) -> bool | None:
     if _is_assumed(optimizer) and _is_assumed(event.subject):
         return False
     return covers_all(pipeline, event.subject, optimizer.trains)
+
+
+def are_apart(one: Value, other: Value) -> bool:
+    """Whether two optimizers have one network each, neither of which is understood, and neither is a part of the other.
+
+    Whoever makes an optimizer for each of two networks does not share weights between them.
+    """
+    match one, other:
+        case Optimizer(trains=(Unknown() as first,)), Optimizer(trains=(Unknown() as second,)):
+            names = [f"{value.name}." for value in (first, second)]
+            is_known_apart = first is not second and not any(value is UNKNOWN for value in (first, second))
+            return is_known_apart and not names[0].startswith(names[1]) and not names[1].startswith(names[0])
+        case _:
+            return False
 
 
 def _is_assumed(value: Value) -> bool:
@@ -255,6 +270,29 @@ def launchers_of(value: Value, launchers: Sequence[Launcher]) -> list[Launcher]:
     return [launcher for launcher in launchers if any(each is value for each in launcher.prepared)]
 
 
+def loops_and_steps(pipeline: Pipeline) -> Iterator[TrainingLoop]:
+    """The training loops, the functions that train one step for a caller elsewhere, and a pasted body of a loop."""
+    yield from training_loops(pipeline)
+    for backward in pipeline.acts(Act.BACKWARD):
+        around = None if backward.loops else _body_around(pipeline, backward)
+        if around is None:
+            continue
+        inside = [each for each in pipeline.events if each.reading == backward.reading and not each.loops]
+        steps = tuple(each for each in inside if each.act is Act.STEP and each.order > backward.order)
+        if steps:
+            yield TrainingLoop(Loop(around), backward, steps, inside)
+
+
+def _body_around(pipeline: Pipeline, backward: Event) -> Location | None:
+    """The unused function around a backward call, or all of a piece of a script that has no loop around it."""
+    source = pipeline.source_of(backward.location)
+    if backward.uncalled:
+        around = scope_of(pipeline, backward.location)
+        return source.location(around) if isinstance(around, ast.FunctionDef) else None
+    is_piece = source.is_partial and not backward.function
+    return Location(source.path, 1, 1, len(source.lines), 1) if is_piece else None
+
+
 ACCUMULATES = re.compile(
     r"%|accum|update_step|should_step|should_update|\b(acc|ga)_(b|batch|batches|steps?|iters?)\b", re.IGNORECASE
 )
@@ -266,15 +304,16 @@ def accumulated_step(pipeline: Pipeline, training: TrainingLoop) -> Event | None
 
     None where the loop steps several optimizers, of which one may just be used less often.
     """
-    loop, around = training.loop, training.backward.conditions
+    loop, around = training.loop, {each.code for each in training.backward.conditions}
     # Under `if amp:` there may be another step, of a backward pass on the other side.
     steps = [step for step in training.steps if not contradict(step, training.backward)]
+    # `if amp:` may be asked again, within `if (i + 1) % 4 == 0:` or around it.
     if len({id(step.subject) for step in steps}) != 1 or any(
-        each.conditions[: len(around)] != around for each in steps
+        not around.issubset(each.code for each in step.conditions) for step in steps
     ):
         return None
     first = steps[0]
-    conditions = [each for step in steps for each in step.conditions if each not in training.backward.conditions]
+    conditions = [each for step in steps for each in step.conditions if each.code not in around]
     are_periodic = all(_is_rarer(step, training.backward, loop) for step in steps)
     code = pipeline.code(loop.location)
     if not are_periodic or not any(ACCUMULATES.search(each.code) or _counts(each, code) for each in conditions):
@@ -293,9 +332,24 @@ def _counts(condition: Condition, code: str) -> bool:
             return False
 
 
+def is_in_each_batch(event: Event, training: TrainingLoop, step: Event) -> bool:
+    """Whether an event happens with each backward pass of a loop, or with none: in a run that clips, in each of them.
+
+    `step` is the one that is made only after several batches.
+    """
+    own = [each.code for each in event.conditions if each not in training.backward.conditions]
+    rarer = {each.code for each in step.conditions if each not in training.backward.conditions}
+    return rarer.isdisjoint(own) and not any(SOME_BATCHES.search(code) for code in own)
+
+
+SOME_BATCHES = lazy_pattern(r"%|accum|step|\b(i|idx|it|iter|iteration|batch_idx|batch|epoch|count\w*)\b", re.IGNORECASE)
+"""Conditions that may change from batch to batch."""
+
+
 def _is_rarer(step: Event, backward: Event, loop: Loop) -> bool:
     """Whether some iterations skip a step though they compute gradients for it."""
-    return step.is_conditional_in(loop) and len(step.conditions) > len(backward.conditions)
+    is_skipped = step.is_conditional_in(loop) if loop in step.loops else bool(step.conditions)
+    return is_skipped and len(step.conditions) > len(backward.conditions)
 
 
 @dataclass(frozen=True, slots=True)

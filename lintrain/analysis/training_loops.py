@@ -14,7 +14,6 @@ from operator import attrgetter
 from lintrain.analysis.expressions import escapes_of, touched_by
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
-from lintrain.pipeline.blocks import scope_of
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import is_module, modules_in, overlap
 from lintrain.pipeline.record import Pipeline
@@ -70,8 +69,11 @@ LOGS_PROGRESS = lazy_pattern(
 )
 """Methods of counters, loggers and progress bars, and metrics that are called: `self.train_acc(scores, y)`."""
 
-OF_SCHEDULES = lazy_pattern(r"(^|[._])((lr_?)?sched\w*|ema|ema_\w+|\w+_ema)(\[.*\])?\.\w+$", re.IGNORECASE)
-"""Methods of a schedule, which changes nothing but rates, and of an average of weights, which has a copy of them."""
+OF_SCHEDULES = lazy_pattern(
+    r"(^|[._])((lr_?)?sched\w*|ema|ema_\w+|\w+_ema|(model_?)?(checkpoint|ckpt)\w*|saver|early_?stop\w*|stopper)(\[.*\])?\.\w+$",
+    re.IGNORECASE,
+)
+"""Methods of schedules, of averages of weights, which are copies, and of what keeps the best."""
 
 READS_RATE = lazy_pattern(r"\.(get_lr|get_last_lr|state_dict)$")
 OWN_OPTIMIZER = lazy_pattern(r"(Adam|SGD|Adagrad|RMSprop|Adafactor|Lamb|LARS|Lion)W?$", re.IGNORECASE)
@@ -379,17 +381,3 @@ def origin_of(value: Value, note: str) -> list[Related]:
     """The location where a value is created; empty if it is unknown."""
     text = value.text if isinstance(value, Optimizer | Model) else ""
     return [Related(value.origin, note, "origin", text)] if value.origin else []
-
-
-def loops_and_steps(pipeline: Pipeline) -> Iterator[TrainingLoop]:
-    """The training loops, and the functions that train one step and that the file itself does not call."""
-    yield from training_loops(pipeline)
-    for backward in pipeline.acts(Act.BACKWARD):
-        if backward.loops or not backward.uncalled:
-            continue
-        inside = [each for each in pipeline.events if each.reading == backward.reading and not each.loops]
-        steps = tuple(each for each in inside if each.act is Act.STEP and each.order > backward.order)
-        around = scope_of(pipeline, backward.location)
-        if steps and isinstance(around, ast.FunctionDef):
-            loop = Loop(pipeline.source_of(backward.location).location(around))
-            yield TrainingLoop(loop, backward, steps, inside)

@@ -93,7 +93,7 @@ class ClearedAccumulation(Rule):
             return
         yield from one_per_location(
             self._report(clear, step)
-            for training in training_loops.training_loops(pipeline)
+            for training in iterations.loops_and_steps(pipeline)
             if (step := iterations.accumulated_step(pipeline, training)) is not None
             for clear in _cleared_always(pipeline, training, step)
         )
@@ -104,7 +104,7 @@ class ClearedAccumulation(Rule):
                 related=[Related(step.location, "steps with the gradients of this batch only", "step")],
                 help="clear the gradients after the step",
             )
-            for training in training_loops.training_loops(pipeline)
+            for training in iterations.loops_and_steps(pipeline)
             if (step := iterations.accumulated_step(pipeline, training)) is not None
             for clear in _cleared_before(training, step)
         )

@@ -295,10 +295,16 @@ def _may_clear(pipeline: Pipeline, clear: Event, training: training_loops.Traini
 
     With `if amp:` the other side never runs; with `if step % 4:` it does, and has the steps as well.
     """
-    if iterations.concerns(pipeline, clear, optimizer) is False:
+    if iterations.concerns(pipeline, clear, optimizer) is False or _clears_another(clear, training, optimizer):
         return False
     steps = [step for step in training.steps if not iterations.contradict(step, training.backward)]
     return not steps or not all(iterations.contradict(clear, each) for each in (training.backward, *steps))
+
+
+def _clears_another(clear: Event, training: training_loops.TrainingLoop, optimizer: Value) -> bool:
+    """Whether a call clears the gradients of another network, with an optimizer that steps in the same loop."""
+    is_stepped = any(step.subject is clear.subject for step in training.steps)
+    return is_stepped and iterations.are_apart(clear.subject, optimizer)
 
 
 def _is_engine(step: Event, training: training_loops.TrainingLoop) -> bool:

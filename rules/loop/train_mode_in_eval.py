@@ -80,6 +80,9 @@ LOADS = lazy_pattern(r"\.load_state_dict\(")
 SETS_EVAL_MODE = lazy_pattern(r"\.eval\(|\.train\((?:mode=)?(?!True|\))|set_mode")
 
 
+SWITCHED = "switch"
+"""The role of a call that sets train mode in the evaluation itself."""
+
 MOVES = lazy_pattern(r"^[\w.]+\.(?:to|cuda|cpu|half|float)\(")
 SETS_MODE = lazy_pattern(r"\.(?:eval|train)\(|set_mode")
 
@@ -105,12 +108,13 @@ class TrainModeInEval(Rule[Claim]):
             is_teacher = (
                 not is_evaluation and _certainly_differs(forward) and evaluations.only_teaches(pipeline, forward)
             )
-            if not (is_evaluation and _may_differ(forward.subject)) and not is_teacher:
+            if not is_evaluation and not is_teacher:
                 continue
             reason = _why_in_train_mode(pipeline, forward)
-            if reason is not None:
-                report = self._report_teacher if is_teacher else self._report
-                finding = report(pipeline, forward, reason)
+            is_switched = reason is not None and reason.role == SWITCHED
+            if reason is not None and (is_switched or is_teacher or _may_differ(forward.subject)):
+                report = self._report_switch if is_switched else self._report
+                finding = (self._report_teacher if is_teacher else report)(pipeline, forward, reason)
                 found.setdefault(finding.location, finding)
         yield from found.values()
 
@@ -121,6 +125,16 @@ class TrainModeInEval(Rule[Claim]):
             f"`{shown}` gives targets in train mode, so they are noisy",
             related=[reason],
             help=f"call `{shown}.eval()` before the training",
+            claim=Claim(None),
+        )
+
+    def _report_switch(self, pipeline: Pipeline, forward: Event, reason: Related) -> Finding[Claim]:
+        shown = training_loops.callee_text(pipeline, forward) or "the model"
+        return self.finding(
+            reason.location,
+            f"`{shown}` is put into train mode for its evaluation",
+            related=[Related(forward.location, "evaluated here", "evaluation")],
+            help=f"call `{shown}.eval()` instead, and `{shown}.train()` before the training goes on",
             claim=Claim(None),
         )
 
@@ -190,7 +204,9 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
             is_certain = _in_one_reading(event, forward) and training_loops.always_with(event, forward)
             is_certain &= evaluations.is_named(pipeline, forward) or _trains_between(pipeline, event, forward)
             note = "put into train mode here, never into eval mode afterwards"
-            return Related(event.location, note, "train mode") if is_certain else None
+            is_switch = event.function == forward.function and event.location.line <= forward.location.line
+            role = SWITCHED if is_switch and evaluations.evaluates(pipeline, event) else "train mode"
+            return Related(event.location, note, role) if is_certain else None
         if evaluations.may_change_mode(pipeline, event, model):
             return None
     return _created_in_train_mode(pipeline, forward)

@@ -145,7 +145,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import evaluations, expressions, left_out, loop_verdicts, script_text, training_loops
+from lintrain.analysis import evaluations, expressions, iterations, left_out, loop_verdicts, script_text, training_loops
 from lintrain.pipeline import blocks, events, modules
 from lintrain.pipeline.values import model, python
 from lintrain.rule import (
@@ -196,7 +196,7 @@ class MissingParameters(Rule):
             return
         trained = expressions.parts_shared(pipeline, _trained(pipeline))
         found: dict[Location, Finding] = {}
-        for training in training_loops.loops_and_steps(pipeline) if trained else ():
+        for training in iterations.loops_and_steps(pipeline) if trained else ():
             forwards = list(_forwards(training))
             ran = expressions.parts_shared(pipeline, (forward.subject for forward in forwards))
             if trained.isdisjoint(ran) and _may_run_otherwise(pipeline, training):

@@ -388,7 +388,7 @@ def _fall(scheduler: Scheduler) -> tuple[Argument, str] | None:
     factor = literal(given["gamma"].value) if "gamma" in given else USUAL_FACTOR
     if not isinstance(factor, int | float) or not scheduler.is_complete:
         return None
-    if scheduler.name == "ExponentialLR" and factor <= FASTEST:
+    if scheduler.name == "ExponentialLR" and "gamma" in given and factor <= FASTEST:
         return given["gamma"], f"by {factor} on every batch"
     if scheduler.name == "StepLR" and "step_size" in given and factor <= HALF:
         steps = literal(given["step_size"].value)

@@ -61,7 +61,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, training_loops
+from lintrain.analysis import iterations
 from lintrain.pipeline.events import Act
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
@@ -78,8 +78,8 @@ class UnscaleDuringAccumulation(Rule):
                 related=[Related(step.location, "steps only after some batches", "step")],
                 help="call `unscale_` directly before the step, under its condition",
             )
-            for training in training_loops.training_loops(pipeline)
+            for training in iterations.loops_and_steps(pipeline)
             if (step := iterations.accumulated_step(pipeline, training)) is not None
             for event in training.inside
-            if event.act is Act.UNSCALE and not event.is_conditional_in(training.loop)
+            if event.act is Act.UNSCALE and iterations.is_in_each_batch(event, training, step)
         )

@@ -133,8 +133,10 @@ class Reader:
     """The splits that code takes out of data of which it is not known whether it has some, by their names."""
     saved: dict[object, Value] = field(default_factory=lambda: {})
     """Data sets that `save_to_disk` wrote, by the folder: its name, or the value that stands for it."""
+    with_parameters: set[int] = field(default_factory=set[int])
+    """What is not understood, but was asked for its parameters: a model, by its identity."""
     kept: list[Value] = field(default_factory=lambda: [])
-    """Values whose identity is a key of `children`, `splits` or `saved`: they must outlive it."""
+    """Values whose identity is a key of `children`, `splits` or `saved`, or in `with_parameters`: they must outlive it."""
 
     def __post_init__(self) -> None:
         self.source = self.record.source

@@ -67,6 +67,8 @@ def _unknown_parameters(call: Call) -> Value:
     if call.receiver is UNKNOWN or call.positional or call.keywords or call.is_open:
         escape(call)
         return UNKNOWN
+    call.reader.with_parameters.add(id(call.receiver))
+    call.reader.kept.append(call.receiver)
     return _parameters(call)
 
 
@@ -138,18 +140,28 @@ def _step(call: Call) -> Value:
             Act.SCHEDULER_STEP, call.location, call.receiver, text=Constant(name), has_argument=has_argument
         )
     elif not OTHER_STEPS.search(name):
-        is_optimizer = Constant(OPTIMIZER.search(name) is not None)
-        call.reader.act(Act.STEP, call.location, call.receiver, text=Constant(name), named=is_optimizer)
+        is_optimizer = OPTIMIZER.search(name) is not None
+        if not is_optimizer and _is_counted(call):
+            return _call(call)
+        call.reader.act(Act.STEP, call.location, call.receiver, text=Constant(name), named=Constant(is_optimizer))
     return UNKNOWN
+
+
+def _is_counted(call: Call) -> bool:
+    """Whether a step gets numbers or the like: `checkpoints.step(epoch)`. An optimizer gets a closure or nothing."""
+    given = [argument.value for argument in call.positional]
+    is_of_training = any(isinstance(value, Function | Optimizer | Instance) for value in given)
+    is_named = any(OPTIMIZER.search(argument.text) or "closure" in argument.text for argument in call.positional)
+    return bool(given) and not is_of_training and not is_named
 
 
 @called(Unknown)
 def _call(call: Call) -> Value:
-    """Calling what is not understood: a forward pass where it has a model's name; anything may happen in it."""
+    """Calling what is not understood: a forward pass of what has parameters, or a model's name; or anything else."""
     callee = call.receiver
     is_inner = runs_inside_a_forward(call.reader)
-    is_named = isinstance(callee, Unknown) and _is_named_like_a_model(callee.name)
-    if is_named and call.node is not None and not _takes_a_model(call):
+    is_model = isinstance(callee, Unknown) and _is_a_model(call, callee)
+    if is_model and call.node is not None and not _takes_a_model(call):
         if not is_inner:
             call.reader.act(Act.FORWARD, call.location, callee)
         # A new unknown thing for each forward pass: two outputs of one model are different tensors.
@@ -180,8 +192,21 @@ def _takes_a_model(call: Call) -> bool:
     return any(isinstance(argument.value, Model | Module | Optimizer | Tokenizer) for argument in given)
 
 
+def _is_a_model(call: Call, callee: Unknown) -> bool:
+    """Whether the script asked for its parameters, or it has the name of a model."""
+    return id(callee) in call.reader.with_parameters or _is_named_like_a_model(callee.name)
+
+
+MAKES_A_MODEL = lazy_pattern(
+    r"_*(get|build|create|make|load|init|initiali[sz]e|define|set_?up|prepare|construct|instantiate|select|choose|restore|"
+    r"resume|save|wrap|freeze|copy|clone|import|download|fetch|register|summari[sz]e|print)(_|(?=[A-Z]))",
+)
+"""Names of functions that make or handle models: `build_model(…)`, `getNet(…)`."""
+
+
 @lru_cache(maxsize=4096)
 def _is_named_like_a_model(name: str) -> bool:
-    """Names of classes are not: `ModelNet(…)` makes something."""
-    is_class = re.match(r"[A-Z]\w*[a-z]|[A-Z]{2}", name.rpartition(".")[2])
-    return is_class is None and MODEL_NAME.search(name) is not None
+    """Names of classes are not, `ModelNet(…)` makes something, nor are those of functions that make a model."""
+    last = name.rpartition(".")[2]
+    is_class = re.match(r"[A-Z]\w*[a-z]|[A-Z]{2}", last)
+    return is_class is None and MAKES_A_MODEL.match(last) is None and MODEL_NAME.search(name) is not None
