@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lintrain.analysis import origins
+from lintrain.analysis.bindings import bindings
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
@@ -24,6 +24,9 @@ CUTS = frozenset({"detach", "item", "numpy", "tolist", "argmax", "argsort", "arg
 
 BUILDS = frozenset({"tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "as_tensor", "from_numpy"})
 """Functions of torch that make a tensor of its own."""
+
+NUMBERS = frozenset({"zeros", "ones", "full", "rand", "randn", "randint", "arange", "linspace", "eye", "empty"})
+"""Functions of torch that make numbers from nothing."""
 
 LOSSES = lazy_pattern(r"loss|criteri|cross_entropy|^crit$|^bce$|^mse$|^nll|dist(?:ance)?$")
 """Names of what computes a loss from its arguments alone."""
@@ -64,12 +67,13 @@ LIVE = State(is_live=True)
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a gradient ends: the expression, its location, and whether nothing at all is left of the graph."""
+    """Where a gradient ends, and whether nothing is left of the graph; `term` is the code of one term of a sum."""
 
     location: Location
     how: str
     sink: Location
     is_whole: bool
+    term: str = ""
 
 
 def cuts(pipeline: Pipeline) -> Iterator[Cut]:
@@ -93,6 +97,9 @@ def _cuts_of(source: Source, loss: ast.expr, sink: Location) -> Iterator[Cut]:
         yield Cut(source.location(state.cut), _how(state.cut), sink, is_whole=True)
     elif (built := _built_itself(source, loss)) is not None:
         yield Cut(source.location(built), _how(built), sink, is_whole=True)
+    elif state.is_live:
+        for dead, term in follower.dead_terms(loss):
+            yield Cut(source.location(dead), _how(dead), sink, is_whole=False, term=ast.unparse(term))
     for leaf in follower.leaves:
         if state.cut is not leaf:
             yield Cut(source.location(leaf), _how(leaf), sink, is_whole=False)
@@ -169,6 +176,26 @@ class _Follower:
             self._depth -= 1
         return self._known[id(node)]
 
+    def dead_terms(self, loss: ast.expr, depth: int = 0) -> Iterator[tuple[ast.expr, ast.expr]]:
+        """The terms of a sum that losses give without a gradient, each with where it loses its graph."""
+        value = self._value_of(loss)
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub) and depth < MOST_DEPTH:
+            for side in (value.left, value.right):
+                yield from self.dead_terms(side, depth + 1)
+            return
+        factors = [each for each in _factors(loss) if not isinstance(each, ast.Constant) and not _is_weight(each)]
+        state = self.state_of(factors[0]) if depth and len(factors) == 1 else LIVE
+        # A number that is added as it is, `loss + drift.detach()`, is meant to have no gradient.
+        is_dead = state.cut is not None and not state.is_live and state.is_computed
+        if state.cut is not None and is_dead and self._value_of(factors[0]) is not state.cut:
+            yield state.cut, factors[0]
+
+    def _value_of(self, node: ast.expr) -> ast.expr:
+        """What a name was given, if that is known; else the expression itself."""
+        made = self.source.cached(bindings).before(node) if isinstance(node, ast.Name) else None
+        is_plain = made is not None and made.index is None and not made.is_without_grad
+        return made.value if is_plain and made is not None and made.value is not None else node
+
     def _find(self, node: ast.expr) -> State:
         match node:
             case ast.Constant():
@@ -210,9 +237,11 @@ class _Follower:
             is_function = isinstance(owner, ast.Name) and owner.id in {"torch", "np", "numpy"}
             return self._cut_off(call, _together(given[:1]) if is_function else self.state_of(owner))
         module = owner.id if isinstance(owner, ast.Name) else ""
+        if module == "torch" and name in NUMBERS and not learns:
+            return DATA
         if module in {"np", "numpy"}:
             return self._cut_off(call, _together(given))
-        if module in {"torch", "F"} or LOSSES.search(name) or _builds_a_loss(call):
+        if module in {"torch", "F"} or LOSSES.search(name) or _builds_a_loss(call) or self._is_a_loss(call.func):
             own = self._own_function(call)
             return own if own is not None else _together(given)
         if owner is not None and module not in {"self", "nn"} and name in KEEPING:
@@ -234,6 +263,10 @@ class _Follower:
     def _cut_off(self, node: ast.expr, given: State) -> State:
         return State(cut=given.cut or node, is_computed=given.is_computed) if given.is_live or given.cut else DATA
 
+    def _is_a_loss(self, callee: ast.expr) -> bool:
+        """Whether the file makes a loss of torch under this name: `bce = nn.BCELoss()`."""
+        return isinstance(callee, ast.Name) and callee.id in self.source.cached(_loss_names)
+
     def _own_function(self, call: ast.Call) -> State | None:
         """What a function of the same file returns, if none of its returns has a graph."""
         name = call.func.id if isinstance(call.func, ast.Name) else ""
@@ -252,7 +285,7 @@ class _Follower:
         return _together([self.state_of(item) for item in items]) if items else LIVE
 
     def _named(self, node: ast.Name) -> State:
-        made = self.source.cached(_bindings).before(node)
+        made = self.source.cached(bindings).before(node)
         if made is None:
             is_data = LABELS.search(node.id.lower()) is not None
             return DATA if is_data else replace(LIVE, is_computed=OUTPUTS.search(node.id.lower()) is not None)
@@ -286,6 +319,47 @@ def _together(states: list[State]) -> State:
     cut = next((state.cut for state in states if state.cut is not None), None)
     is_live = any(state.is_live for state in states)
     return State(is_live, None if is_live else cut, any(state.is_computed for state in states))
+
+
+def _factors(node: ast.expr) -> Iterator[ast.expr]:
+    """The factors of a product, or of a quotient whose divisor is a number."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Div(), right=right):
+            yield from _factors(left)
+            yield from _factors(right)
+        case ast.UnaryOp(operand=inner):
+            yield from _factors(inner)
+        case _:
+            yield node
+
+
+WEIGHT = lazy_pattern(
+    r"(?i:^(self\.)?(args|cfg|config|conf|opts?|hp|hparams|params|flags)\.)|(^|\.)[A-Z][A-Z\d_]*$|"
+    r"(?i:(^|[._])(w|weight|lambda|lam|lamb|lambd|lmbda|alpha|beta|gamma|coeff?|scale|factor|ratio)(\d|_|$))"
+)
+
+
+def _is_weight(factor: ast.expr) -> bool:
+    """Whether a factor only weights a term: a setting, or a name for one."""
+    return isinstance(factor, ast.Name | ast.Attribute) and WEIGHT.search(ast.unparse(factor)) is not None
+
+
+def _loss_names(source: Source) -> frozenset[str]:
+    """The names that a file binds to losses of torch."""
+    return frozenset(
+        target.id
+        for node in source.nodes_of(ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and _made_by(node.value).endswith("Loss")
+    )
+
+
+def _made_by(call: ast.Call) -> str:
+    """The name of the class whose object an expression gives: `nn.BCELoss().to(device)` gives a `BCELoss`."""
+    func = call.func
+    while isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call):
+        func = func.value.func
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
 def _callee(call: ast.Call) -> tuple[str, ast.expr | None]:
@@ -323,76 +397,3 @@ KEEPING = frozenset(
     }
 )
 """Methods of tensors that keep the graph."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """What a name was last given: the expression, the position in a tuple; neither where that is not followed."""
-
-    value: ast.expr | None = None
-    index: int | None = None
-    is_of_loop: bool = False
-    is_without_grad: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Bindings:
-    """The statements of a file with the blocks around them."""
-
-    source: Source
-
-    def before(self, name: ast.Name) -> Bound | None:
-        """What a name was given before the statement that it is in; None if nothing in its function binds it."""
-        blocks = self.source.cached(origins.blocks_of)
-        current: ast.AST | None = origins.owner_of(self.source, name)
-        while isinstance(current, ast.stmt) and current in blocks:
-            block, parent = blocks[current]
-            for each in reversed(block[: block.index(current)]):
-                found = _bound_by(each, name.id)
-                if found is not None:
-                    return found
-            if isinstance(parent, ast.For) and name.id in _stored(parent.target):
-                return Bound(is_of_loop=True)
-            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-                return (
-                    Bound()
-                    if name.id in {each.arg for each in walk(parent.args) if isinstance(each, ast.arg)}
-                    else None
-                )
-            current = parent
-        return None
-
-
-def _bindings(source: Source) -> _Bindings:
-    return _Bindings(source)
-
-
-def _bound_by(statement: ast.stmt, name: str) -> Bound | None:
-    """What a statement gives a name; None if it leaves it alone."""
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
-            return Bound(value)
-        case ast.Assign(targets=[ast.Tuple(elts=items)], value=value) if name in _stored(statement.targets[0]):
-            names = [item.id if isinstance(item, ast.Name) else "" for item in items]
-            values = value.elts if isinstance(value, ast.Tuple) and len(value.elts) == len(items) else None
-            index = names.index(name) if name in names else None
-            return Bound(values[index], None) if values and index is not None else Bound(value, index)
-        case ast.With(items=managers, body=body):
-            for each in reversed(body):
-                found = _bound_by(each, name)
-                if found is not None:
-                    off = any(_switches_off(item.context_expr) for item in managers)
-                    return replace(found, is_without_grad=found.is_without_grad or off)
-            return None
-        case ast.FunctionDef() | ast.ClassDef():
-            return Bound() if statement.name == name else None
-        case _:
-            return Bound() if name in _stored(statement) else None
-
-
-def _switches_off(manager: ast.expr) -> bool:
-    return ast.unparse(manager) in {"torch.no_grad()", "no_grad()", "torch.inference_mode()"}
-
-
-def _stored(node: ast.AST) -> set[str]:
-    return {each.id for each in walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}

@@ -236,12 +236,23 @@ class DetachedLoss(Rule[Claim]):
     def _report_cut(self, pipeline: Pipeline, cut: loss_slices.Cut) -> Finding[Claim]:
         how = HOW.get(cut.how, f"`{cut.how}` is not differentiable")
         what = f"the loss has no gradient: {how}" if cut.is_whole else f"what computed this gets no gradient: {how}"
+        if cut.term and len(cut.term) <= 20:
+            what = f"`{cut.term}` adds no gradient to the loss: {how}"
         return self.finding(
             cut.location,
             what,
-            related=[Related(cut.sink, "`backward` reaches no parameter from here", "backward")],
+            related=[
+                Related(
+                    cut.sink,
+                    f"`backward` reaches nothing through `{cut.term}`"
+                    if cut.term
+                    else "`backward` reaches no parameter from here",
+                    "backward",
+                )
+            ],
             help="compute the loss from the output of the network, with operations of torch",
             claim=Claim(None, is_part=not cut.is_whole),
+            level=Level.WARNING if cut.term else Level.ERROR,
         )
 
     def _report_made(self, location: Location, name: str) -> Finding[Claim]:
@@ -509,7 +520,7 @@ def _is_wanted(pipeline: Pipeline, cut: loss_slices.Cut) -> bool:
     """Whether a part is cut off on purpose: the gradient of the new tensor is read, or it is what is optimized."""
     statement = expressions.assignment_at(pipeline, cut.location)
     name = re.escape(statement.name or "") if statement is not None else ""
-    if cut.is_whole or not name:
+    if cut.is_whole or cut.term or not name:
         return False
     return _optimizers_around(pipeline, cut.location) > 1 or script_text.mentions(
         pipeline, rf"\b{name}\.grad\b|\[[^\]\n]*\b{name}\b"

@@ -136,7 +136,7 @@ class Reader:
     with_parameters: set[int] = field(default_factory=set[int])
     """What is not understood, but was asked for its parameters: a model, by its identity."""
     kept: list[Value] = field(default_factory=lambda: [])
-    """Values whose identity is a key of `children`, `splits` or `saved`, or in `with_parameters`: they must outlive it."""
+    """Values whose identity is a key of `children`, `splits`, `saved` or `with_parameters`: they must outlive it."""
 
     def __post_init__(self) -> None:
         self.source = self.record.source

@@ -1,0 +1,85 @@
+"""What a name of a function was last given before a statement, found by the text alone."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from lintrain.analysis import origins
+from lintrain.source.nodes import walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a name was last given: the expression, the position in a tuple; neither where that is not followed."""
+
+    value: ast.expr | None = None
+    index: int | None = None
+    is_of_loop: bool = False
+    is_without_grad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """The statements of a file with the blocks around them."""
+
+    source: Source
+
+    def before(self, name: ast.Name) -> Bound | None:
+        """What a name was given before the statement that it is in; None if nothing in its function binds it."""
+        blocks = self.source.cached(origins.blocks_of)
+        current: ast.AST | None = origins.owner_of(self.source, name)
+        while isinstance(current, ast.stmt) and current in blocks:
+            block, parent = blocks[current]
+            for each in reversed(block[: block.index(current)]):
+                found = _bound_by(each, name.id)
+                if found is not None:
+                    return found
+            if isinstance(parent, ast.For) and name.id in _stored(parent.target):
+                return Bound(is_of_loop=True)
+            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+                return (
+                    Bound()
+                    if name.id in {each.arg for each in walk(parent.args) if isinstance(each, ast.arg)}
+                    else None
+                )
+            current = parent
+        return None
+
+
+def bindings(source: Source) -> Bindings:
+    """The bindings of a file, to be cached with it."""
+    return Bindings(source)
+
+
+def _bound_by(statement: ast.stmt, name: str) -> Bound | None:
+    """What a statement gives a name; None if it leaves it alone."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
+            return Bound(value)
+        case ast.Assign(targets=[ast.Tuple(elts=items)], value=value) if name in _stored(statement.targets[0]):
+            names = [item.id if isinstance(item, ast.Name) else "" for item in items]
+            values = value.elts if isinstance(value, ast.Tuple) and len(value.elts) == len(items) else None
+            index = names.index(name) if name in names else None
+            return Bound(values[index], None) if values and index is not None else Bound(value, index)
+        case ast.With(items=managers, body=body):
+            for each in reversed(body):
+                found = _bound_by(each, name)
+                if found is not None:
+                    off = any(_switches_off(item.context_expr) for item in managers)
+                    return replace(found, is_without_grad=found.is_without_grad or off)
+            return None
+        case ast.FunctionDef() | ast.ClassDef():
+            return Bound() if statement.name == name else None
+        case _:
+            return Bound() if name in _stored(statement) else None
+
+
+def _switches_off(manager: ast.expr) -> bool:
+    return ast.unparse(manager) in {"torch.no_grad()", "no_grad()", "torch.inference_mode()"}
+
+
+def _stored(node: ast.AST) -> set[str]:
+    return {each.id for each in walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
