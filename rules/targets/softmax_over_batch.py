@@ -93,7 +93,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lintrain.analysis import loop_verdicts
+from lintrain.analysis import built_layers, loop_verdicts
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import Unknown, text_of
 from lintrain.pipeline.values.tensors import Derived, Operation
@@ -127,7 +127,7 @@ class Claim:
 
 class SoftmaxOverBatch(Rule[Claim]):
     level = Level.ERROR
-    keywords = "oftmax & cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|kl_div|KLDivLoss"
+    keywords = "oftmax"
     needs_training = False
     judges_networks = True
 
@@ -143,7 +143,19 @@ class SoftmaxOverBatch(Rule[Claim]):
                 for made in loop_verdicts.operations_before(side, *names) if side.prediction else ():
                     if made.location is not None:
                         found.setdefault(made.location, self._report(pipeline, made, made.location, loss))
+        for call in built_layers.softmaxes_over_rows(pipeline.source):
+            location = pipeline.source.location(call)
+            found.setdefault(location, self._report_end(pipeline, location, built_layers.last_name(call.func)))
         yield from found.values()
+
+    def _report_end(self, pipeline: Pipeline, location: Location, name: str) -> Finding[Claim]:
+        code = FIRST_AXIS.sub(r"\g<1>1", pipeline.code(location))
+        return self.finding(
+            location,
+            f"`{name}` over dimension 0 mixes the rows of the batch",
+            help="use `dim=1`, the dimension of the classes",
+            claim=Claim(code if code != pipeline.code(location) else None),
+        )
 
     def _report(self, pipeline: Pipeline, made: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
         code = FIRST_AXIS.sub(r"\g<1>1", pipeline.code(location))
