@@ -44,26 +44,40 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
         return []
     names: list[ast.Name | ast.Attribute] = [*source.nodes_of(ast.Name), *source.nodes_of(ast.Attribute)]
     stored = Counter(ast.unparse(each) for each in names if isinstance(each.ctx, ast.Store))
-    # A name that is bound twice may be another transform in another function or branch.
-    made = {name: location for name, location in _random_transforms(source).items() if stored[name] == 1}
-    uses = list(_uses(source, made)) if made else []
+    # A name that is bound twice may be another transform in another branch; in another function it is another name.
+    transforms = list(_random_transforms(source))
+    made = {name: location for name, location in transforms if stored[name] == 1}
+    found = _given_to_evaluation(list(_uses(source, made)) if made else [], made)
+    for function in source.nodes_of(ast.FunctionDef) if any(stored[name] > 1 for name, _ in transforms) else ():
+        around = source.location(function)
+        inside = Counter(
+            each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        )
+        local = {name: at for name, at in transforms if stored[name] > 1 == inside[name] and around.holds(at)}
+        uses = [use for use in _uses(source, local) if around.holds(use[2])] if local else []
+        found += _given_to_evaluation(uses, local)
+    return [*found, *_split_off(source, made), *_by_split(source, made)]
+
+
+def _given_to_evaluation(
+    uses: list[tuple[str, frozenset[str], Location]], made: dict[str, Location]
+) -> list[AugmentedData]:
+    """The data sets for evaluation among those that get the transforms of the training data."""
     trained = {name for name, words, _ in uses if words & TRAINING_WORDS}
-    found = [
+    return [
         AugmentedData(location, name, made[name])
         for name, words, location in uses
         if name in made and name in trained and words & EVALUATION_WORDS and not words & TRAINING_WORDS
     ]
-    return [*found, *_split_off(source, made), *_by_split(source, made)]
 
 
-def _random_transforms(source: Source) -> dict[str, Location]:
+def _random_transforms(source: Source) -> Iterator[tuple[str, Location]]:
     """The names of the transforms that are random, each with where it is made."""
     own = {
         node.name
         for node in source.nodes_of(ast.ClassDef)
         if any(isinstance(each, ast.Call) and _is_random(each) for each in ast.walk(node))
     }
-    found: dict[str, Location] = {}
     for node in source.nodes_of(ast.Assign):
         match node:
             case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.Call() as call):
@@ -71,9 +85,28 @@ def _random_transforms(source: Source) -> dict[str, Location]:
                 is_own = (
                     isinstance(call.func, ast.Name) and call.func.id in own and _is_unused_beside(source, name, call)
                 )
-                inside = (each for each in ast.walk(call) if isinstance(each, ast.Call))
+                inside = [each for each in ast.walk(call) if isinstance(each, ast.Call)]
+                inside += _appended(source, call)
                 if is_own or ("Compose" in ast.unparse(call.func) and any(map(_is_random, inside))):
-                    found[name] = source.location(node)
+                    yield name, source.location(node)
+            case _:
+                pass
+
+
+def _appended(source: Source, compose: ast.Call) -> list[ast.Call]:
+    """The transforms that are appended to the list which `Compose` gets, since the list was last made."""
+    name = compose.args[0].id if compose.args and isinstance(compose.args[0], ast.Name) else ""
+    lists = [
+        node.lineno
+        for node in source.nodes_of(ast.Assign)
+        if name and node.lineno < compose.lineno and name in {getattr(target, "id", "") for target in node.targets}
+    ]
+    found: list[ast.Call] = []
+    for node in source.nodes_of(ast.Call) if lists else ():
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append"), args=[ast.Call() as given]):
+                if owner == name and max(lists) < node.lineno < compose.lineno:
+                    found.append(given)
             case _:
                 pass
     return found

@@ -126,7 +126,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.python import Sequence, Value, options_of
+from lintrain.pipeline.values.python import LibraryObject, Sequence, Value, options_of
 from lintrain.pipeline.values.training import KerasRun, TrainerRun
 from lintrain.rule import (
     Evidence,
@@ -358,8 +358,15 @@ def _is_for(
 
 
 def _reads_all(loader: Loader) -> bool:
-    """Whether a loader certainly reads all rows of its data set."""
-    return not any(name in loader.arguments for name in ("sampler", "batch_sampler", "**")) and loader.is_complete
+    """Whether a loader certainly reads all rows of its data set, perhaps among several processes."""
+    sampler = loader.value("sampler")
+    is_whole = isinstance(sampler, LibraryObject) and OF_ALL_ROWS.search(sampler.path) is not None
+    is_chosen = any(name in loader.arguments for name in ("batch_sampler", "**"))
+    return loader.is_complete and not is_chosen and (is_whole or "sampler" not in loader.arguments)
+
+
+OF_ALL_ROWS = lazy_pattern(r"^torch\.utils\.data\.[\w.]*(?:(?<!Subset)Random|Sequential|Distributed)Sampler$")
+"""Samplers that give every row of a data set, in some order."""
 
 
 def _under_other_names(source: Source) -> Iterator[split_names.OtherSplit]:
