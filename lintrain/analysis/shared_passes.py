@@ -115,8 +115,11 @@ def stays_on_graph(expression: ast.expr) -> bool:
     return LEAVES_GRAPH.search(unparse(expression)) is None
 
 
-LEAVES_GRAPH = lazy_pattern(r"detach|\.data\b|\.item\(|no_grad|deepcopy|\.numpy\(|\.tolist\(|argmax")
-"""Code after which nothing flows back."""
+LEAVES_GRAPH = lazy_pattern(
+    r"detach|\.data\b|\.item\(|no_grad|deepcopy|\.numpy\(|\.tolist\(|argmax|"
+    r"\b(?:tune|update|adjust|anneal|track|record|observe|measure|accuracy|metrics?|stats|statistics)\("
+)
+"""Code after which nothing flows back, and functions that keep count of what they get."""
 
 
 @dataclass(frozen=True, slots=True)
