@@ -165,6 +165,59 @@ def unread_results(source: Source) -> Iterator[UnreadResult]:
                     pass
 
 
+ACTIVATIONS = frozenset({"relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "tanh", "dropout"})
+"""Functions of torch, whose layers have the same names without the underscore in capitals."""
+
+
+def unread_activations(source: Source) -> Iterator[UnreadResult]:
+    """The activations of a `forward` that are bound to names that no code reads, while their input is read later."""
+    for owner in source.nodes_of(ast.ClassDef):
+        layers = _activation_layers(owner)
+        for forward in owner.body:
+            if not isinstance(forward, ast.FunctionDef) or forward.name != "forward":
+                continue
+            for node in own_nodes(forward):
+                match node:
+                    case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[ast.Name(id=given), *_]) as call):
+                        is_lost = name != given and name.strip("_") and not _is_loaded(forward, name)
+                        if is_lost and _activates(call, layers) and _is_read_after(forward, given, node.lineno):
+                            yield UnreadResult(source.location(node), name, given, _called(call))
+                    case _:
+                        pass
+
+
+def _activation_layers(owner: ast.ClassDef) -> frozenset[str]:
+    """The attributes of a network that are activations or dropout, and work on a copy."""
+    made = (node for node in walk(owner) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))
+    return frozenset(
+        node.targets[0].attr
+        for node in made
+        if isinstance(node.targets[0], ast.Attribute)
+        and isinstance(node.value, ast.Call)
+        and _called(node.value).lower() in {name.replace("_", "") for name in ACTIVATIONS}
+        and "inplace" not in unparse(node.value)
+        and not (_called(node.value).lower() == "relu" and node.value.args)
+    )
+
+
+def _activates(call: ast.Call, layers: frozenset[str]) -> bool:
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name in layers
+        case ast.Attribute(value=owner, attr=name):
+            is_torch = unparse(owner) in {"F", "torch", "nn.functional", "torch.nn.functional"}
+            return is_torch and name in ACTIVATIONS and "inplace" not in unparse(call)
+        case _:
+            return False
+
+
+def _is_loaded(function: ast.FunctionDef, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Store)
+        for node in walk(function)
+    )
+
+
 def _is_read(source: Source, name: str) -> bool:
     return any(node.id == name and isinstance(node.ctx, ast.Load) for node in source.nodes_of(ast.Name))
 

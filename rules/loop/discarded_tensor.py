@@ -2,7 +2,7 @@
 
 Methods of a module such as `to` change the module, those of a tensor return another tensor. A tensor that is moved,
 converted or reshaped in a statement of its own stays as it was: on its old device, with its old type and shape. A
-layer that is called as a statement in `forward` has no effect either.
+layer that is called as a statement in `forward` has no effect either, nor has one whose result nothing reads.
 
 ## Bad
 
@@ -115,6 +115,7 @@ class Claim:
 class DiscardedTensor(Rule[Claim]):
     level = Level.ERROR
     keywords = "torch"
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         lost = [each for each in pipeline.lost_tensors if not each.is_displayed and not _is_shown(pipeline, each)]
@@ -125,6 +126,17 @@ class DiscardedTensor(Rule[Claim]):
         )
         unread = loop_names.unread_results(pipeline.source)
         yield from one_per_location(self._report_unread(each) for each in unread if each.method in CHANGING)
+        yield from one_per_location(map(self._report_activation, loop_names.unread_activations(pipeline.source)))
+
+    def _report_activation(self, lost: loop_names.UnreadResult) -> Finding[Claim]:
+        is_short = len(lost.name) + len(lost.batch) + len(lost.method) < 40
+        return self.finding(
+            lost.location,
+            f"nothing reads `{lost.name}`: what follows reads `{lost.batch}`, without `{lost.method}`"
+            if is_short
+            else "nothing reads this activation: what follows reads its input",
+            help=f"read `{lost.name}` in what follows",
+        )
 
     def _report_unread(self, lost: loop_names.UnreadResult) -> Finding[Claim]:
         return self.finding(
