@@ -336,3 +336,29 @@ def only_loop(pipeline: Pipeline, stream: Instance) -> tuple[Location, Location]
             return pipeline.source.location(method), pipeline.source.location(rows)
         case _:
             return None
+
+
+def cycled(pipeline: Pipeline) -> Iterator[tuple[Loader, Loop]]:
+    """The loaders that a generator starts again and again, `while True: yield from loader`, each with that loop."""
+    source = pipeline.source
+    for function in source.nodes_of(ast.FunctionDef):
+        endless = next((node for node in function.body if _starts_again(node)), None)
+        if endless is None:
+            continue
+        calls = [call for call in source.nodes_of(ast.Call) if getattr(call.func, "id", "") == function.name]
+        given = {ast.unparse(call.args[0]) for call in calls if call.args}
+        for loader in pipeline.loaders if given else ():
+            if len(pipeline.loaders) == 1 or not given.isdisjoint(each.name for each in pipeline.names_of(loader)):
+                yield loader, Loop(source.location(endless), header="while True")
+
+
+def _starts_again(node: ast.stmt) -> bool:
+    """Whether a statement yields the items of a loop without an end."""
+    match node:
+        case ast.While(test=ast.Constant(value=True | 1), body=body):
+            loops = [each for each in body if isinstance(each, ast.For) and isinstance(each.iter, ast.Name)]
+            return any(isinstance(inner, ast.Yield) for each in loops for inner in ast.walk(each)) or any(
+                isinstance(each, ast.Expr) and isinstance(each.value, ast.YieldFrom) for each in body
+            )
+        case _:
+            return False
