@@ -96,7 +96,7 @@ def _methods(cls: ast.ClassDef) -> list[ast.FunctionDef]:
 def _is_nearly(method: ast.FunctionDef, meant: str) -> bool:
     name, bare = method.name, meant.strip("_")
     if name.startswith("_") and name.endswith("_"):
-        return name.strip("_") == bare or (name == "__int__" and meant == "__init__" and _sets_up(method))
+        return name.strip("_").lower() == bare or (name == "__int__" and meant == "__init__" and _sets_up(method))
     return meant == "forward" and name != "forwards" and _is_one_slip(name, meant)
 
 

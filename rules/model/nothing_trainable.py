@@ -214,7 +214,7 @@ class NothingTrainable(Rule[Claim]):
 
 
 def _last_freeze(pipeline: Pipeline, training: tuning.Training) -> Event | None:
-    """The last event that certainly freezes all of a model, with no later one that unfreezes or adds weights."""
+    """The last event that certainly freezes a model, or all of what it is a part of, and nothing unfreezes it later."""
     changes = tuning.changes_before(pipeline, training, Act.FREEZE, Act.ADAPT, Act.REPLACE)
     last: Event | None = None
     for event in changes:
@@ -226,10 +226,10 @@ def _last_freeze(pipeline: Pipeline, training: tuning.Training) -> Event | None:
 
 
 def _freezes_all(event: Event, model: python.Value) -> bool:
-    if event.conditions or event.subject is not model:
+    if event.conditions or not training_loops.covers(event, model):
         return False
     if event.act is Act.ADAPT:
-        return _comes_frozen(event)
+        return event.subject is model and _comes_frozen(event)
     details = event.details
     return (
         event.act is Act.FREEZE

@@ -121,9 +121,11 @@ class ClassAxisLayout(Rule):
         found: dict[Location, Finding] = {}
         for loss in loop_verdicts.losses_called(pipeline, "cross_entropy"):
             predictions, targets = loop_verdicts.tensors_given(loss), loop_verdicts.tensors_given(loss, "target")
-            if not predictions:
+            if targets and all(_is_one_hot(each) for each in targets):
+                found.setdefault(loss.location, self._report_one_hot(loss, targets[0]))
+            elif not predictions:
                 continue
-            if all(_has_classes_last(each, targets) for each in predictions):
+            elif all(_has_classes_last(each, targets) for each in predictions):
                 found.setdefault(loss.location, self._report_classes_last(loss, predictions[0]))
             elif targets and all(_has_flat_channel(each, predictions[0]) for each in targets):
                 found.setdefault(loss.location, self._report_channel(loss, targets[0]))
@@ -144,6 +146,15 @@ class ClassAxisLayout(Rule):
             f"`{loop_verdicts.callee_of(loss)}` expects classes in dimension 1 of logits {logits.shape}",
             related=related,
             help="move the classes to dimension 1 (`.transpose(1, 2)`), or flatten rows and tokens",
+        )
+
+    def _report_one_hot(self, loss: LossCall, target: Tensor) -> Finding:
+        made = target.made.location if target.made else None
+        return self.finding(
+            loss.location,
+            f"`{loop_verdicts.callee_of(loss)}`: one-hot targets are whole numbers, and no class numbers",
+            related=[Related(made, "targets are created here", "target")] if made else [],
+            help="pass the class numbers themselves, or the rows as floats: `.float()`",
         )
 
     def _report_channel(self, loss: LossCall, target: Tensor) -> Finding:
@@ -230,3 +241,8 @@ def _has_flat_channel(target: Tensor, logits: Tensor) -> bool:
     rank, classes = logits.shape.rank or 0, logits.shape.sizes[1:2]
     is_mask = rank > 2 and target.shape.rank == rank and target.shape.sizes[1] == 1
     return is_mask and target.kind == "int" and classes[0] not in {None, 1}
+
+
+def _is_one_hot(target: Tensor) -> bool:
+    """Whether targets are rows of zeros and a one, still as whole numbers."""
+    return target.made is not None and target.made.name == "one_hot" and target.kind == "int"
