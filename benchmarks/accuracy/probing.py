@@ -79,7 +79,7 @@ class Prober:
     def __enter__(self) -> Prober:
         for _ in range(self._jobs):
             folder = self._open.enter_context(TemporaryDirectory(prefix="lintrain-warm-"))
-            warm = WarmPython(Path(folder), **offline_environment(), **QUIET, OMP_NUM_THREADS="1")
+            warm = WarmPython(Path(folder), "libraries", **offline_environment(), **QUIET, OMP_NUM_THREADS="1")
             self._open.callback(warm.stop)
             self._free.put(warm)
         return self

@@ -231,7 +231,7 @@ def _misnamed(value: object, source: Source, method: ast.AST) -> Iterator[Unconf
         schedule = given.entries.get("scheduler") if isinstance(given, Mapping) else given
         keys = [each for node in ast.walk(method) if isinstance(node, ast.Dict) for each in node.keys]
         written = next((each for each in keys if isinstance(each, ast.Constant) and each.value == key), None)
-        if isinstance(schedule, Scheduler) and written is not None and key not in READ_KEYS:
+        if isinstance(schedule, Scheduler) and written is not None and isinstance(key, str) and key not in READ_KEYS:
             yield Unconfigured(
                 source.location(written),
                 f"Lightning reads no key `{key}`, so it never steps this schedule",
