@@ -22,10 +22,11 @@ import lintrain
 from lintrain.callbacks import LightningWatch, TrainerWatch
 from lintrain.callbacks.history import History
 from lintrain.callbacks.own_loop import LOOPS
-from lintrain.callbacks.reporting import MistakeWarning
+from lintrain.callbacks.reporting import MistakeWarning, Reporting
 from lintrain.callbacks.signs import signs
+from lintrain.callbacks.whole_run import WholeRun
 from lintrain.runtime.child.saved_batch import MOST_BYTES, GivenBatch, SavedBatch, load_batch, save_batch
-from lintrain.runtime.in_process.loss_graph import GROUP, LateReader, heads_of
+from lintrain.runtime.in_process.loss_graph import GROUP, LateReader, heads_of, leaves_of
 from lintrain.runtime.parent.pass_request import is_kept_batch
 from tests.test_in_process_lightning import Classifier, made
 from tests.test_in_process_trainer import same, state_of, trainer_of
@@ -177,6 +178,17 @@ def test_a_new_model_at_the_same_line_begins_anew() -> None:
         warnings.simplefilter("error")
         for _ in range(3):
             loop(120)
+
+
+def test_a_weight_at_the_address_of_one_that_is_gone_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lintrain.callbacks.whole_run.id", lambda _: 7, raising=False)
+    run = WholeRun(Reporting("warn"), None)
+    for is_new in (False, True):
+        net = nn.Linear(6, 1, bias=False)
+        loss = net(torch.ones(4, 6)).mean()
+        assert run._is_new_run(leaves_of(loss)) is is_new
+        run.on_loss(loss)
+        del net, loss
 
 
 def test_what_is_on_its_way_is_read_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ class WholeRun:
     def _start_over(self) -> None:
         self.history = History()
         self.calls = self.steps = self._longest_wait = self._stepped_at = 0
-        self._leaves: set[int] = set()
+        self._leaves = dict[int, weakref.ref[Any]]()
         self._prints: Fingerprint | None = None
         self._sum: tuple[float, ...] | None = None
         self._ours: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
@@ -180,13 +180,18 @@ class WholeRun:
 
     def _is_new_run(self, leaves: list[Any]) -> bool:
         """Whether these are other weights than before: a next fold, or another model at the same line."""
-        return bool(leaves and self._leaves) and not self._leaves & {id(leaf) for leaf in leaves}
+        return bool(leaves and self._leaves) and not any(map(self._is_known, leaves))
+
+    def _is_known(self, weight: Any) -> bool:
+        """Whether a weight was seen before: a new one may have the address of one that is gone."""
+        known = self._leaves.get(id(weight))
+        return known is not None and known() is weight
 
     def _compare(self, leaves: list[Any], step: int) -> None:
         if self._is_new_run(leaves):
             self._restarts += 1
             self._start_over()
-        self._leaves |= {id(leaf) for leaf in leaves}
+        self._leaves |= {id(leaf): weakref.ref(leaf) for leaf in leaves}
         for optimizer in [each for each, is_ours in self._ours.items() if not is_ours]:
             del self._ours[optimizer]
         if self._prints is None:
@@ -226,7 +231,7 @@ class WholeRun:
         known = self._ours.get(optimizer)
         if known is None:
             weights = (each for group in optimizer.param_groups for each in group["params"])
-            known = self._ours[optimizer] = not self._leaves or any(id(each) in self._leaves for each in weights)
+            known = self._ours[optimizer] = not self._leaves or any(map(self._is_known, weights))
         return known
 
     def _hold(self, call: int, batch: Any, rows: Any) -> None:
