@@ -84,7 +84,7 @@ def carried_out(commands: Iterable[Sequence[str]], folder: Path, **variables: st
         input=asked,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines()]

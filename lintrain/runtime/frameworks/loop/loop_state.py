@@ -9,6 +9,7 @@ Forward passes of a loop: which of them were for training, and in which modes th
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -142,6 +143,12 @@ LEAST_SECONDS_ON, SHARE_ON = 1.0, 0.3
 """It goes on for this share of the time until then, or so long at least: a probe takes little more than one step."""
 
 
+def _queue() -> float:
+    """How many times as long as alone a process takes on this machine now: the load of each core, up to `SHARE`."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return min(float(SHARE), max(1.0, load / (os.cpu_count() or 1)))
+
+
 class Bounds:
     """Asked by the watch; `counts` are those of the loop's effects."""
 
@@ -170,7 +177,7 @@ class Bounds:
         So many seconds have `elapsed` since the script began.
         """
         self._followed_on = time.perf_counter()
-        self._seconds_on = min(SECONDS_ON, max(LEAST_SECONDS_ON, SHARE_ON * elapsed))
+        self._seconds_on = _queue() * min(SECONDS_ON, max(LEAST_SECONDS_ON, SHARE_ON * elapsed))
         timer = threading.Timer(2 * self._seconds_on, on_end)
         timer.daemon = True
         timer.start()
