@@ -143,6 +143,35 @@ def test_a_script_may_make_the_tensors_of_a_module_on_a_device(runner: str, said
     assert found(CheckRun(request_of("net.py", select="mixed-devices")).check()) == said
 
 
+SCALED = """import torch
+from torch import nn
+
+class Scaled(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1)).to(device)
+
+    def forward(self, x):
+        return x * self.scale
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ('Scaled("cpu")', []),
+        ('Scaled(device=torch.device("cpu"))', []),
+        ('Scaled("cuda")', ["net.py:7:9 unregistered-tensor"]),
+        ('Scaled("cuda" if torch.cuda.is_available() else "cpu")', ["net.py:7:9 unregistered-tensor"]),
+        ('Other("cpu")', ["net.py:7:9 unregistered-tensor"]),
+    ],
+)
+def test_a_parameter_that_a_script_leaves_on_the_cpu_is_registered(call: str, said: list[str]) -> None:
+    Path("net.py").write_text(SCALED, encoding="utf-8")
+    Path("runs.py").write_text(f"import torch\nfrom net import *\nnet = {call}\n", encoding="utf-8")
+    assert found(CheckRun(request_of("net.py", select="unregistered-tensor")).check()) == said
+
+
 def test_comments_in_the_module_silence_it() -> None:
     Path("tools.py").write_text(FIT.replace("backward()", "backward()  # lintrain: ignore"), encoding="utf-8")
     outcome = CheckRun(request_of("main.py")).check()

@@ -182,6 +182,14 @@ def test_a_saved_model_is_read_from_its_json_files(tmp_path: Path) -> None:
     assert facts.source == "config.json in model"
 
 
+def test_a_saved_tokenizer_that_names_no_token_has_those_of_its_class(tmp_path: Path) -> None:
+    write(tmp_path / "model" / "config.json", {"model_type": "bert"})
+    write(tmp_path / "model" / "tokenizer_config.json", {"do_lower_case": False, "model_max_length": 512})
+    facts = checkpoint_facts("model", tmp_path)
+    assert facts is not None
+    assert (facts.has_pad_token, facts.has_eos_token) == (None, None)
+
+
 def test_a_saved_classifier_without_label_names_has_two_outputs(tmp_path: Path) -> None:
     write(tmp_path / "model" / "config.json", {"architectures": ["BertForSequenceClassification"]})
     facts = checkpoint_facts("model", tmp_path)

@@ -135,8 +135,22 @@ def repeated(pipeline: Pipeline) -> Iterator[Repeated]:
     """The containers of torch whose items are the same module several times."""
     for call, node in own_calls(pipeline, "torch.nn."):
         found = _repeated_in(pipeline.source, node) if call.path.rpartition(".")[2] in CONTAINERS else None
-        if found is not None:
+        if found is not None and not _is_chosen(pipeline.source, found.location):
             yield found
+
+
+def _is_chosen(source: Source, location: Location) -> bool:
+    """Whether the other branch of an `if` around a container builds one with a layer of its own for each item."""
+    around = [node for node in source.nodes_of(ast.If) if node.orelse and source.location(node).holds(location)]
+    blocks = [block for node in around for block in (node.body, node.orelse)]
+    others = [block for block in blocks if not any(source.location(each).holds(location) for each in block)]
+    nodes = (part for block in others for statement in block for part in walk(statement))
+    return any(
+        isinstance(part, ast.Call)
+        and last_name(part.func) in CONTAINERS
+        and any(isinstance(inner, ast.ListComp | ast.GeneratorExp) for inner in walk(part))
+        for part in nodes
+    )
 
 
 def may_discard(source: Source) -> bool:

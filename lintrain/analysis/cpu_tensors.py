@@ -28,6 +28,12 @@ ON_DEVICE = lazy_pattern(r"cuda|device|gpu|rank", re.IGNORECASE)
 
 MAY_MOVE = lazy_pattern(r"cuda|\.to\(|device|accelerat|lightning|Trainer\b|\bmps\b", re.IGNORECASE)
 MOVES_ALL = lazy_pattern(r"set_default_(tensor_type|device)|with torch\.device|hpu|xla_device|torch\.onnx\.op")
+MOVES_NOTHING = lazy_pattern(
+    r"(?:\bdevice\s*=\s*)?\b(?!(?:self|args|opts?|config|cfg|hparams|params|torch)\.)[a-z]\w*\.device\b"
+    r"|\.to\(\s*(?:dtype\s*=\s*)?torch\.(?:b?float|double|half|u?int|long|bool)\w*\s*\)"
+)
+"""The device of a tensor, as in `torch.arange(4, device=x.device)`, and another number format."""
+
 TRAINS = lazy_pattern(r"\.backward\(|\.fit\(|\.train\(\)")
 
 WITH_WEIGHTS = lazy_pattern(
@@ -57,7 +63,9 @@ def local_tensors(source: Source) -> list[LocalTensor]:
 
 
 def _local_tensors(source: Source) -> list[LocalTensor]:
-    if source.contains(MOVES_ALL) or (source.contains(TRAINS) and not source.contains(MAY_MOVE)):
+    if source.contains(MOVES_ALL) or (
+        source.contains(TRAINS) and not MAY_MOVE.search(MOVES_NOTHING.sub("", source.text))
+    ):
         return []
     layers = {node: _layers_with_weights(node) for node in networks_of(source) if not _is_transform(source, node)}
     owners = {method: node for node in layers for method in node.body}

@@ -18,6 +18,7 @@ from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.model import Module
 from lintrain.pipeline.values.python import Absent, Instance, Value
 from lintrain.source.nodes import walk
+from lintrain.source.project import scripts_build_on_cpu
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -349,3 +350,14 @@ def _meetings(nodes: list[ast.AST], on_gpu: set[str], left: set[str]) -> Iterato
         for output, target in (sides, sides[::-1]):
             if isinstance(target, ast.Name) and target.id in left and _is_on_gpu(output, on_gpu):
                 yield node, target.id
+
+
+MOVED_TO = lazy_pattern(r"\.to\((?:device\s*=\s*)?(\w+)\)\s*$")
+
+
+def may_stay(source: Source, owner: str, made: Location) -> bool:
+    """Whether a constructor moves what it makes to a device that it is given, and a script gives it the CPU."""
+    moved = MOVED_TO.search(source.code(made))
+    cls = next((node for node in source.nodes_of(ast.ClassDef) if node.name == owner), None)
+    given = {part.arg for part in walk(cls) if isinstance(part, ast.arg)} if cls is not None else set[str]()
+    return moved is not None and moved[1] in given and scripts_build_on_cpu(source.path, owner)

@@ -105,8 +105,8 @@ def _positions(config: Json, model_type: str | None) -> int | None:
 
 
 def _has(tokens: Mapping[str, object], name: str) -> bool | None:
-    """Whether a tokenizer's files define a token; None without files."""
-    return bool(tokens.get(name)) if tokens else None
+    """Whether a tokenizer's files define a token; None if they define none at all, so that the class decides."""
+    return bool(tokens.get(name)) if any(key.endswith("_token") for key in tokens) else None
 
 
 def _signed(tokens: str, name: str) -> bool | None:

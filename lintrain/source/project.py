@@ -291,6 +291,12 @@ def scripts_make_on_device(path: str) -> bool:
     return _any_script(path, rf"(?s)\A(?=.*{imported}).*(?:{made})", if_unread=False)
 
 
+def scripts_build_on_cpu(path: str, name: str) -> bool:
+    """Whether a script of the project builds something and gives it the CPU as a device: `Network("cpu")`."""
+    before = rf"\b{re.escape(name)}\((?:(?:[^()]|\([^()]*\))*?[,=])?"
+    return _any_script(path, rf"{before}\s*(?:torch\.device\(\s*)?\\?[\"']cpu\\?[\"']", if_unread=False)
+
+
 def _any_script(path: str, pattern: str, *, if_unread: bool = True) -> bool:
     """`if_unread` is the answer for a file that cannot be read, or if there are too many."""
     folder = os.path.dirname(os.path.abspath(path))

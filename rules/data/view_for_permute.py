@@ -91,7 +91,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import swaps
+from lintrain.analysis import squeezes, swaps
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -134,6 +134,8 @@ class ViewForPermute(OddCallRule):
         for swap in swaps.swapping_views(pipeline.source):
             if not swap.moved:
                 yield self._report_mixed(swap)
+                continue
+            if squeezes.moves_one_entry(pipeline.source, swap.location, swap.name, swap.axes):
                 continue
             yield self.finding(
                 swap.location,

@@ -132,7 +132,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import plain_tensors
+from lintrain.analysis import device_moves, plain_tensors
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Targets, Verdict
 
 RAISED = "to be on the same device"
@@ -149,7 +149,8 @@ class UnregisteredTensor(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for found in plain_tensors.plain_tensors(pipeline.source):
-            yield self._report(found)
+            if found.code or not device_moves.may_stay(pipeline.source, found.owner, found.location):
+                yield self._report(found)
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
         reached = evidence.loop.reached if evidence.loop is not None else None
