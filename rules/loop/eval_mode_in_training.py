@@ -273,7 +273,8 @@ def _is_made_in(pipeline: Pipeline, loop: Loop, forward: Event) -> bool:
     name = re.escape(training_loops.callee_text(pipeline, forward))
     code = pipeline.code(loop.location)
     # `net = net.to(device)` goes on with the same model.
-    return bool(name) and re.search(rf"(?m)^\s+{name}\s*=\s*(?!.*\b{name}\b)", code) is not None
+    bound = rf"(?m)^\s+\(?(?:[\w.]+,\s*)*{name}(?:,\s*[\w.]+)*\)?\s*=\s*(?!.*\b{name}\b)"
+    return bool(name) and re.search(bound, code) is not None
 
 
 def _is_of_copy(pipeline: Pipeline, switch: Event, inside: Sequence[Event]) -> bool:

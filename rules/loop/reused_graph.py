@@ -325,7 +325,7 @@ def _summed_losses(pipeline: Pipeline) -> Iterator[tuple[str, Event, Location]]:
         here = source.cached(_sums).get(name, ())
         inside = [at for at in here if loop.location.holds(at) and at < backward.location]
         resets = rf"\b{name}\s*=(?!=|\s*{name}\s*\+)|\b{name}\.detach_|del {name}\b"
-        if inside and not re.search(resets, pipeline.code(loop.location)):
+        if inside and name not in loop.rebound and not re.search(resets, pipeline.code(loop.location)):
             yield name, backward, inside[0]
 
 
