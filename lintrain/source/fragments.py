@@ -128,8 +128,7 @@ NAMES = {
     "peft": "AutoPeftModel AutoPeftModelForCausalLM AutoPeftModelForSeq2SeqLM AutoPeftModelForSequenceClassification "
     "AutoPeftModelForTokenClassification LoraConfig PeftConfig PeftModel PeftModelForCausalLM PeftModelForSeq2SeqLM "
     "PeftModelForSequenceClassification PeftModelForTokenClassification PrefixTuningConfig PromptTuningConfig TaskType "
-    "get_peft_config "
-    "get_peft_model prepare_model_for_int8_training prepare_model_for_kbit_training",
+    "get_peft_config get_peft_model prepare_model_for_int8_training prepare_model_for_kbit_training",
     "PIL": "Image",
     "sentence_transformers": "InputExample SentenceTransformer SentenceTransformerTrainer",
     "setfit": "SetFitModel SetFitTrainer",
@@ -180,10 +179,10 @@ KERAS_NAMES = {
     "keras.layers": "Activation AveragePooling1D AveragePooling2D BatchNormalization Bidirectional Concatenate Conv1D "
     "Conv2D Conv2DTranspose Conv3D ConvLSTM2D Convolution1D Convolution2D Convolution3D Cropping2D Dense "
     "DepthwiseConv2D Dropout Embedding Flatten GRU GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D "
-    "GlobalMaxPool2D GlobalMaxPooling1D GlobalMaxPooling2D InputLayer LSTM Lambda LayerNormalization "
-    "LeakyReLU Masking MaxPool1D MaxPool2D MaxPooling1D MaxPooling2D MaxPooling3D Multiply PReLU Permute ReLU "
-    "RepeatVector Rescaling Reshape SeparableConv1D SeparableConv2D SimpleRNN Softmax SpatialDropout1D "
-    "SpatialDropout2D TextVectorization TimeDistributed UpSampling1D UpSampling2D ZeroPadding1D ZeroPadding2D",
+    "GlobalMaxPool2D GlobalMaxPooling1D GlobalMaxPooling2D InputLayer LSTM Lambda LayerNormalization LeakyReLU Masking "
+    "MaxPool1D MaxPool2D MaxPooling1D MaxPooling2D MaxPooling3D Multiply PReLU Permute ReLU RepeatVector Rescaling "
+    "Reshape SeparableConv1D SeparableConv2D SimpleRNN Softmax SpatialDropout1D SpatialDropout2D TextVectorization "
+    "TimeDistributed UpSampling1D UpSampling2D ZeroPadding1D ZeroPadding2D",
     "keras.losses": "BinaryCrossentropy CategoricalCrossentropy MeanSquaredError SparseCategoricalCrossentropy",
     "keras.optimizers": "Adadelta Adagrad Adam Adamax Nadam RMSprop SGD",
     "keras.regularizers": "l1 l2",

@@ -159,7 +159,7 @@ def _add(call: Call) -> Value:
         is_certain = is_one_run and not call.reader.conditions
         network.is_complete = network.is_complete and is_certain
         network.settled = network.settled if is_certain else len(network.layers)
-        # A network that two readings add layers to has no certain end any more.
+        # A network that two readings add layers to has no certain end.
         network.reading = call.reader.reading if is_one_run else SHARED
     return Constant(None)
 
