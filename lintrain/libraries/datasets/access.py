@@ -147,7 +147,8 @@ def _some_values(reader: Reader, value: Value, key: Value, location: Location) -
         # `ids[:512]` may cut the padding off, or the text: neither remains certain.
         column = replace(value.column, padding=Padding.UNKNOWN, truncated=None)
         return ColumnValues(column, value.dataset, stretch)
-    return replace(value, stretch=stretch, column=replace(value.column, written=None))
+    axes = None if isinstance(key, Sequence) else value.axes  # `[np.newaxis, :56]` adds one
+    return replace(value, stretch=stretch, axes=axes, column=replace(value.column, written=None))
 
 
 def _has_slice(key: Value) -> bool:
