@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.values.data import Dataset, DatasetDict, Rows
+from lintrain.pipeline.values.python import Either
 from tests.support.columns import column, columns, dataset, literal_of, read, value_of
 
 
@@ -56,15 +57,34 @@ def test_a_split_can_be_replaced_in_its_dictionary() -> None:
     assert columns(code) == {"stars": "integer"}
 
 
-def test_a_split_that_may_be_replaced_is_not_known() -> None:
+def test_of_a_split_that_may_be_replaced_the_common_columns_are_known() -> None:
     code = """
     splits = DatasetDict({"train": films})
     if unknown:
         splits["train"] = splits["train"].remove_columns(["text", "score"])
     x = splits["train"]
-    y = films
     """
-    assert not [binding for binding in read(code).bindings if binding.name == "x"]
+    assert columns(code) == {"stars": "integer", "...": ""}
+    assert dataset(code).may_differ
+
+
+def test_two_ways_to_load_the_data_give_the_columns_of_the_mapped_function() -> None:
+    code = """
+    if name is not None:
+        data = load_dataset(name, config)
+        if "validation" not in data.keys():
+            data["validation"] = load_dataset(name, config, split="train[:5%]")
+            data["train"] = load_dataset(name, config, split="train[5%:]")
+    else:
+        data = load_dataset(extension, data_files=files)
+    names = data["train"].column_names if training else data["validation"].column_names
+    mapped = data.map(lambda rows: {"n": [1]}, batched=True, remove_columns=names)
+    x = mapped["train"].map(lambda rows: {"m": [1]}, batched=True)
+    """
+    value = value_of(code)
+    assert isinstance(value, Either)
+    made = [option for option in value.options if isinstance(option, Dataset)]
+    assert [([*(each.columns or {})], each.is_complete) for each in made] == [(["n", "m"], True)] * 2
 
 
 def test_every_split_can_be_replaced_in_a_loop() -> None:

@@ -67,7 +67,7 @@ def read_change(call: Call, dataset: Dataset) -> Change:
     certain = isinstance(batched, Absent | Constant) and literal(batched) in {None, True, False}
     change = _change_of(result, rows, is_batch=is_batch)
     change.is_known = change.is_known and certain and not rows.is_open and len(call.positional) < 2
-    _add_removals(call.value("remove_columns"), change)
+    _add_removals(call.value("remove_columns"), change, dataset)
     change.needs = tuple(rows.needs)
     declared = call.value("features")
     change.declared = declared if isinstance(declared, Features) else None
@@ -198,12 +198,16 @@ def _shared(known: Column | None, column: Column) -> Column:
     return column if known == column else Column(column.name, column.kind)
 
 
-def _add_removals(argument: Value, change: Change) -> None:
+def _add_removals(argument: Value, change: Change, dataset: Dataset) -> None:
     """`remove_columns=`: what the function returns stays, whatever it is called."""
     listed = [option.dataset if isinstance(option, ColumnNames) else None for option in options_of(argument)]
     if any(each is not None for each in listed):
         # `names = part.column_names` where `part` is the whole or some rows of it: the same names either way.
         sets = [each for each in listed if isinstance(each, Dataset)]
+        own = [each for each in sets if each.read_as_text is dataset.read_as_text]
+        if own and len(sets) == len(listed):
+            # Of two ways to load the data, names were listed each time on what was loaded.
+            sets = listed = own
         is_one = len(sets) == len(listed) and all(each.read_as_text is sets[0].read_as_text for each in sets)
         change.removes_all_of = sets[0] if is_one else None
         change.is_known = change.is_known and is_one

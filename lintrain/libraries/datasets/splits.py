@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from lintrain.interpreter.core import operations
 from lintrain.interpreter.core.call import Call
@@ -20,7 +21,8 @@ from lintrain.interpreter.core.registry import (
 from lintrain.libraries.datasets.deriving import dictionary
 from lintrain.libraries.datasets.map import Change, changed, read_change
 from lintrain.model.location import Location
-from lintrain.pipeline.values.data import ColumnNames, Dataset, DatasetDict
+from lintrain.pipeline.values.certainty import UNCERTAIN
+from lintrain.pipeline.values.data import ColumnNames, Cut, Dataset, DatasetDict
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -74,8 +76,8 @@ def _store_split(reader: Reader, owner: Value, key: Value, value: Value, locatio
         return
     name = text_of(key)
     is_certain = len(reader.conditions) <= owner.depth
-    if name is not None and is_certain and isinstance(value, Dataset):
-        owner.splits[name] = value
+    if name is not None and isinstance(value, Dataset):
+        owner.splits[name] = value if is_certain else _one_of(owner.split(name), value)
         return
     # `for name in data: data[name] = f(data[name])`: each option came out of one split and knows where it
     # goes.
@@ -88,6 +90,17 @@ def _store_split(reader: Reader, owner: Value, key: Value, value: Value, locatio
         owner.template, owner.is_complete = value, False
         return
     _forget(owner, name)
+
+
+def _one_of(before: Dataset | None, value: Dataset) -> Dataset:
+    """A split that code may have replaced: `if "validation" not in data: data["validation"] = load_dataset(…)`."""
+    if before is None:
+        return replace(value, default=UNCERTAIN)
+    if before.columns == value.columns and before.is_complete is value.is_complete:
+        # The splits of a dictionary have the same columns, so they stay alike, whichever rows these are.
+        return replace(before, default=UNCERTAIN, rows=None, cut=Cut())
+    merged = before.merged([value])
+    return merged if isinstance(merged, Dataset) else replace(value, columns=None, is_complete=False)
 
 
 def _forget(owner: DatasetDict, name: str | None) -> None:
