@@ -269,7 +269,6 @@ class TestWholeScripts:
     def test_rules_that_judge_the_whole_script(self) -> None:
         assert {rule.name for rule in find_rules() if rule.judges_whole_script} == {
             "missing-seed",
-            "missing-set-epoch",
             "two-models-on-device",
             "uncompiled-model",
             "unsaved-model",

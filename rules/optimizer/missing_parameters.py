@@ -194,6 +194,7 @@ class MissingParameters(Rule):
         yield from self._data_given(pipeline)
         if not training_loops.trains_by_hand(pipeline):
             return
+        yield from one_per_location(self._report_other(*each) for each in _of_another(pipeline))
         trained = expressions.parts_shared(pipeline, _trained(pipeline))
         found: dict[Location, Finding] = {}
         for training in iterations.loops_and_steps(pipeline) if trained else ():
@@ -231,6 +232,15 @@ class MissingParameters(Rule):
                 related=[Related(location, "built here, never trained", "origin")],
                 help=f"pass `{name}.parameters()` to the optimizer",
             )
+
+    def _report_other(self, optimizer: Location, given: str, forward: events.Event, trained: str) -> Finding:
+        is_short = len(given) + len(trained) < 30
+        return self.finding(
+            optimizer,
+            f"gets the parameters of `{given}`, and not those of `{trained}`" if is_short else "gets other parameters",
+            related=[Related(forward.location, "the loss comes from this network", "forward")],
+            help=f"pass `{trained}.parameters()` to the optimizer",
+        )
 
     def _data_given(self, pipeline: Pipeline) -> Iterator[Finding]:
         """An optimizer over tensors of data, which have no gradient, so that no step changes anything."""
@@ -324,6 +334,38 @@ def _trained(pipeline: Pipeline) -> list[python.Value]:
     if len(known) != len(pipeline.optimizers) or not are_all_known:
         return []
     return [module for optimizer in known for module in optimizer.trains]
+
+
+def _of_another(pipeline: Pipeline) -> Iterator[tuple[Location, str, events.Event, str]]:
+    """The optimizers of a network that is not understood, in loops that train another one which the file makes."""
+    for training in training_loops.training_loops(pipeline):
+        optimizer = training.steps[0].subject
+        if any(step.subject is not optimizer for step in training.steps) or not isinstance(optimizer, model.Optimizer):
+            continue
+        forwards = list(_forwards(training))
+        if optimizer.origin is None or len(optimizer.trains) != 1 or len({id(each.subject) for each in forwards}) != 1:
+            continue
+        given, ran = (
+            value.name if isinstance(value, python.Unknown) else ""
+            for value in (optimizer.trains[0], forwards[0].subject)
+        )
+        are_named = given.isidentifier() and ran.isidentifier() and given != ran
+        if are_named and _is_elsewhere(pipeline, given, ran, training):
+            yield optimizer.origin, given, forwards[0], ran
+
+
+def _is_elsewhere(pipeline: Pipeline, given: str, ran: str, training: training_loops.TrainingLoop) -> bool:
+    """Whether the file makes both networks by calls of their own, and the loop uses only the second one."""
+    code = pipeline.code(training.loop.location)
+    named = frozenset(re.findall(r"\w+", code))
+    reached = [code, *script_text.code_of_functions(pipeline, named)]
+    uses = re.compile(rf"\b{given}\b(?!\.({MODES})\()")
+    made = [re.compile(rf"(?m)^\s*{name} *= *\w[\w.]*\(([^\n]*)\n") for name in (given, ran)]
+    calls = [
+        [match[1] for source in pipeline.sources.values() for match in each.finditer(source.text)] for each in made
+    ]
+    are_made = all(len(each) == 1 for each in calls) and not re.search(rf"\b{given}\b", calls[1][0])
+    return are_made and not any(uses.search(each) for each in reached)
 
 
 def _forwards(training: training_loops.TrainingLoop) -> Iterator[events.Event]:

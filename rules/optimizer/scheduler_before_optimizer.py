@@ -121,6 +121,8 @@ class SchedulerBeforeOptimizer(Rule[Claim]):
             if steps[0].location not in found:
                 found.add(steps[0].location)
                 yield self._report(pipeline, steps[0], later)
+        for step, later in _in_a_piece(pipeline):
+            yield self._report(pipeline, step, later)
 
     def _report(self, pipeline: Pipeline, step: Event, later: Event) -> Finding[Claim]:
         code, optimizer = pipeline.code(step.location), pipeline.code(later.location)
@@ -161,6 +163,19 @@ class SchedulerBeforeOptimizer(Rule[Claim]):
         (later,) = finding.with_role("step")
         edits = fixes.Replace(finding.location, later.text), fixes.Replace(later.location, code)
         return fixes.Fix.of("step the optimizer first", *edits, safe=True)
+
+
+def _in_a_piece(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
+    """In a piece of a script, the one step of a schedule that is made elsewhere, before each of the optimizer's."""
+    scheduled = pipeline.acts(Act.SCHEDULER_STEP) if pipeline.source.is_partial and not pipeline.schedulers else ()
+    steps = pipeline.acts(Act.STEP)
+    if len(scheduled) != 1 or not steps or not scheduled[0].loops or scheduled[0].conditions:
+        return
+    around = scheduled[0].loops[-1]
+    are_after = all(each.is_inside(around) and each.order > scheduled[0].order for each in steps)
+    is_certain = all(training_loops.is_certain_step(each) for each in steps) and not steps[0].conditions
+    if are_after and is_certain and lr_schedules.takes_no_argument(scheduled[0]):
+        yield scheduled[0], steps[0]
 
 
 def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> Event | None:
