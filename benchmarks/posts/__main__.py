@@ -2,8 +2,8 @@
 
 FOLDER holds the texts, which are not part of the project: each is the code of one post, in a file named after its
 address (`stackoverflow-com-questions-123.py`). Each is checked as a file of its own and compared with the judgement
-in `posts.csv`, or with `--draw 2` in `posts-2.csv`. Of the half `measure` only sums are printed. The exit code is 1
-when less than 75 % of the mistakes are found.
+in `posts.csv`, or with `--draw 2` in `posts-2.csv`, and so on. Of the half `measure` only sums are printed.
+The exit code is 1 when less than 75 % of the mistakes are found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The posts as they were judged, by reading them, before lintrain ran on them: `posts.csv`, `posts-2.csv`.
+"""The posts as they were judged, by reading them, before lintrain ran on them: `posts.csv`, `posts-2.csv` …
 
 A text is one post's code as it was posted. The texts are not part of the project: a folder holds each in a file named
 after its address.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 JUDGEMENTS = Path(__file__).with_name("posts.csv")
-DRAWS = {1: JUDGEMENTS, **{number: JUDGEMENTS.with_name(f"posts-{number}.csv") for number in (2, 5)}}
+DRAWS = {1: JUDGEMENTS, **{number: JUDGEMENTS.with_name(f"posts-{number}.csv") for number in (2, 3, 5)}}
 """The table of each draw."""
 TOLERANCE = 2
 """How many lines a finding may be away from the words of the mistake: a call goes over several lines."""

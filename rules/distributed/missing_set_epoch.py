@@ -122,10 +122,10 @@ class MissingSetEpoch(Rule[Claim]):
             sampler = _shuffling_sampler(use.loader)
             if epochs is not None and sampler is not None and sampler.origin is not None:
                 found.setdefault(sampler.origin, self._report(pipeline, use.loader, sampler, sampler.origin, epochs))
-        for loader, again in loaders.cycled(pipeline):
+        for loader, restart in loaders.cycled(pipeline):
             sampler = _shuffling_sampler(loader)
             if sampler is not None and sampler.origin is not None:
-                found.setdefault(sampler.origin, self._report(pipeline, loader, sampler, sampler.origin, again))
+                found.setdefault(sampler.origin, self._report(pipeline, loader, sampler, sampler.origin, restart))
         yield from found.values()
 
     def _report(
