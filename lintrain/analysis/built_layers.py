@@ -258,7 +258,8 @@ def own_calls(pipeline: Pipeline, prefix: str) -> Iterator[tuple[LibraryCall, as
             continue
         name, own = last_name(nodes[location].func), call.path.rpartition(".")[2]
         # `criterion = nn.CrossEntropyLoss` leaves out the brackets, and its calls build losses.
-        if name == own or (own.endswith("Loss") and name.islower()):
+        # A loss that derives from one of torch sets that up itself: `super().__init__(ignore_index=0)`.
+        if name == own or (own.endswith("Loss") and name.islower() and name != "__init__"):
             yield call, nodes[location]
 
 

@@ -329,7 +329,15 @@ def _loaded_again(source: Source, scope: ast.AST, node: ast.Assign, name: str, o
     reads = {each for each in walk(scope) if _reads(each, name)}
     if reads - known or _is_bound_again(scope, owner):
         return None
-    return next((load for load in loads if _trains_between(source, scope, node, load)), None)
+    kept = [load for load in loads if not _is_replaced(scope, node, name, load)]
+    return next((load for load in kept if _trains_between(source, scope, node, load)), None)
+
+
+def _is_replaced(scope: ast.AST, node: ast.Assign, name: str, load: ast.Call) -> bool:
+    """Whether the name gets weights of another origin before they are loaded: `weights = mean(states)`."""
+    inside = range(node.lineno + 1, load.lineno)
+    nodes = (each for each in walk(scope) if isinstance(each, ast.Assign) and each.lineno in inside)
+    return any(ast.unparse(each.targets[0]) == name and not _owner_of_weights(each.value) for each in nodes)
 
 
 def _reads(node: ast.AST, name: str) -> bool:

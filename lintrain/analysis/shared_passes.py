@@ -112,7 +112,18 @@ def passes_behind(pipeline: Pipeline, backward: Event, forwards: Mapping[Locatio
 
 def stays_on_graph(expression: ast.expr) -> bool:
     """Whether what an expression is computed from may get gradients through it."""
-    return LEAVES_GRAPH.search(unparse(expression)) is None
+    return LEAVES_GRAPH.search(unparse(expression)) is None and not _only_takes_shape(expression)
+
+
+def _only_takes_shape(expression: ast.expr) -> bool:
+    """Whether another tensor gives a new one no more than its shape: `torch.ones(out.shape).to(device)`."""
+    while isinstance(expression, ast.Call):
+        if NEW.fullmatch(unparse(expression.func).rpartition(".")[2]):
+            return True
+        if not isinstance(expression.func, ast.Attribute):
+            return False
+        expression = expression.func.value
+    return False
 
 
 LEAVES_GRAPH = lazy_pattern(
@@ -120,6 +131,9 @@ LEAVES_GRAPH = lazy_pattern(
     r"\b(?:tune|update|adjust|anneal|track|record|observe|measure|accuracy|metrics?|stats|statistics)\("
 )
 """Code after which nothing flows back, and functions that keep count of what they get."""
+
+NEW = lazy_pattern(r"(?:new_)?(?:zeros|ones|full|empty|rand|randn)(?:_like)?|randint(?:_like)?")
+"""Functions that make tensors of a shape."""
 
 
 @dataclass(frozen=True, slots=True)

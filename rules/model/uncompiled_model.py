@@ -69,12 +69,20 @@ def _is_new(pipeline: Pipeline, run: KerasRun) -> bool:
     """Whether the script builds the model, hands it to nothing unknown, and compiles no model that may be this one."""
     if not isinstance(run.model, Network) or not run.model.layers:
         return False  # a model that is loaded has its loss with it
-    others = {each.compiled for each in pipeline.keras_runs if each.model is not run.model}
+    runs = [each for each in pipeline.keras_runs if each.model is not run.model]
+    others = {each.compiled for each in runs if not _may_replace(pipeline, each, run)}
     calls = (call for source in pipeline.sources.values() for call in expressions.calls_of_method(source, "compile"))
     compiling = [
         call for call in calls if call.called_on is None or call.called_on.name not in {"re", "regex", "torch"}
     ]
     return not _is_handed_on(pipeline, run.model) and all(call.location in others for call in compiling)
+
+
+def _may_replace(pipeline: Pipeline, other: KerasRun, run: KerasRun) -> bool:
+    """Whether `fit` may get a model that the script gives the same name to and compiles later, as under an `if`."""
+    names = {binding.name for binding in pipeline.names_of(run.model)}
+    shared = any(binding.name in names for binding in pipeline.names_of(other.model)) if other.compiled else False
+    return shared and bool(other.compiled and run.model.origin and other.compiled.line > run.model.origin.line)
 
 
 def _is_handed_on(pipeline: Pipeline, model: Network) -> bool:
