@@ -269,7 +269,7 @@ def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str)
     for each in walk(scope):
         if not _reads(each, name) or not isinstance(each, ast.Name) or each.lineno <= node.lineno:
             continue
-        if each in handed_on:
+        if each in handed_on or _is_replaced(scope, node, name, each):
             continue
         lines = source.lines[(node.end_lineno or node.lineno) : each.lineno - 1]
         around = [loop for loop in walk(scope) if isinstance(loop, Loop) and loop.lineno <= each.lineno]
@@ -333,9 +333,9 @@ def _loaded_again(source: Source, scope: ast.AST, node: ast.Assign, name: str, o
     return next((load for load in kept if _trains_between(source, scope, node, load)), None)
 
 
-def _is_replaced(scope: ast.AST, node: ast.Assign, name: str, load: ast.Call) -> bool:
-    """Whether the name gets weights of another origin before they are loaded: `weights = mean(states)`."""
-    inside = range(node.lineno + 1, load.lineno)
+def _is_replaced(scope: ast.AST, node: ast.Assign, name: str, use: ast.expr) -> bool:
+    """Whether the name gets weights of another origin before they are used: `weights = mean(states)`."""
+    inside = range(node.lineno + 1, use.lineno)
     nodes = (each for each in walk(scope) if isinstance(each, ast.Assign) and each.lineno in inside)
     return any(ast.unparse(each.targets[0]) == name and not _owner_of_weights(each.value) for each in nodes)
 
