@@ -204,11 +204,11 @@ def _add_removals(argument: Value, change: Change, dataset: Dataset) -> None:
     if any(each is not None for each in listed):
         # `names = part.column_names` where `part` is the whole or some rows of it: the same names either way.
         sets = [each for each in listed if isinstance(each, Dataset)]
+        are_all = len(sets) == len(listed)
+        # Of two ways to load the data, names were listed each time on what was loaded.
         own = [each for each in sets if each.read_as_text is dataset.read_as_text]
-        if own and len(sets) == len(listed):
-            # Of two ways to load the data, names were listed each time on what was loaded.
-            sets = listed = own
-        is_one = len(sets) == len(listed) and all(each.read_as_text is sets[0].read_as_text for each in sets)
+        sets = own or sets
+        is_one = are_all and all(each.read_as_text is sets[0].read_as_text for each in sets)
         change.removes_all_of = sets[0] if is_one else None
         change.is_known = change.is_known and is_one
         return
