@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lintrain.analysis.averages import additions_in, counts_rows, has_single_rows
 from lintrain.analysis.script_text import mentions
@@ -72,7 +72,7 @@ def of_last_batch(pipeline: Pipeline) -> Iterator[Hits]:
                 case _:
                     continue
             reads = [each for each in walk(loop) if isinstance(each, ast.Name) and each.id == name]
-            if len(reads) > 1 or _leaves(loop):
+            if len(reads) > 1 or leaves(loop):
                 continue
             for division, total, divisor in source.once(_plain_divisions, scope):
                 is_after = source.location(division).line > (loop.end_lineno or 0)
@@ -109,16 +109,17 @@ def overwritten(pipeline: Pipeline) -> Iterator[Overwritten]:
     if mentions(pipeline, WHOLE):
         return
     for loop, _ in source.cached(loops_over_loaders):
-        if any(_trains(node) for node in walk(loop)):
+        if any(trains(node) for node in walk(loop)):
             continue
         yield from _returned_early(source, loop)
-        if not _leaves(loop):
+        if not leaves(loop):
             # Hits and rows that start from 0 with each batch make one wrong share.
             repeated = _set_again(source, blocks.scope_of(pipeline, source.location(loop)), loop)
             yield from {each.location.line: each for each in reversed(list(repeated))}.values()
 
 
-def _trains(node: ast.AST) -> bool:
+def trains(node: ast.AST) -> bool:
+    """Whether this is a part of a training step."""
     return isinstance(node, ast.Attribute) and node.attr in {"backward", "step", "zero_grad"}
 
 
@@ -127,7 +128,7 @@ def _returned_early(source: Source, loop: ast.For) -> Iterator[Overwritten]:
     *_, last = _plain_statements(loop)
     if isinstance(last, ast.Return) and last.value is not None:
         sums = {total: each for each, total in source.once(additions_in, loop)}
-        read = [total for total in sums if total in _names(last.value)]
+        read = [total for total in sums if total in names_in(last.value)]
         if read:
             yield Overwritten(source.location(last), read[0], source.location(sums[read[0]]), is_left=True)
 
@@ -173,9 +174,9 @@ def _is_score(node: ast.expr, loop: ast.For) -> bool:
     """Whether an expression is a score or a loss of one batch: a mean of comparisons, hits, or a loss."""
     match same_number(node):
         case ast.Call(func=ast.Attribute(value=inner, attr="mean"), args=[]):
-            return _is_comparison(inner)
+            return is_comparison(inner)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "np"), attr="mean"), args=[inner]):
-            return _is_comparison(inner)
+            return is_comparison(inner)
         case ast.Call(func=ast.Name() | ast.Attribute() as callee, args=[_, _, *_]):
             return LOSS_NAME.search(ast.unparse(callee)) is not None
         case inner:
@@ -186,92 +187,17 @@ LOSS_NAME = lazy_pattern(r"(^|[._])(crit\w*|loss\w*|\w*_loss|cross_entropy|loss_
 """Names of what computes a loss from outputs and targets."""
 
 
-@dataclass(frozen=True, slots=True)
-class LastBatch:
-    """A metric that is computed after a loop from what the last batch left: where, its name, and the loop's names."""
-
-    location: Location
-    metric: str
-    names: tuple[str, ...]
-    loop: Location
-
-
-METRICS = frozenset(
-    {
-        *("accuracy_score", "balanced_accuracy_score", "f1_score", "precision_score", "recall_score", "roc_auc_score"),
-        *("classification_report", "confusion_matrix", "mean_squared_error", "mean_absolute_error", "r2_score"),
-    }
-)
-"""Functions of scikit-learn that compare targets with predictions."""
-
-
-def metrics_of_last_batch(pipeline: Pipeline) -> Iterator[LastBatch]:
-    """The metrics after a loop over batches whose targets and predictions are those of its last iteration."""
-    source = pipeline.source
-    if mentions(pipeline, WHOLE):
-        return
-    for call in source.nodes_of(ast.Call):
-        names = [each.id for each in call.args[:2] if isinstance(each, ast.Name)]
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if name not in METRICS or len(names) < 2:
-            continue
-        here = source.location(call)
-        scope = blocks.scope_of(pipeline, here)
-        for loop, _ in source.cached(loops_over_loaders):
-            at = source.location(loop)
-            is_before = blocks.scope_of(pipeline, at) is scope and (loop.end_lineno or 0) < here.line
-            if is_before and not _leaves(loop) and _bound_by_each_batch(source, scope, loop, names):
-                yield LastBatch(here, name, tuple(names), at)
-                break
-
-
-def _bound_by_each_batch(source: Source, scope: ast.AST, loop: ast.For, names: Sequence[str]) -> bool:
-    """Whether only a loop binds names, in each iteration to something else."""
-    inside = {id(node) for node in walk(loop)}
-    for name in names:
-        stored = [
-            node
-            for node in walk(scope)
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-        ]
-        if not stored or any(id(node) not in inside for node in stored):
-            return False
-        values = [node.value for node in walk(loop) if isinstance(node, ast.Assign) and _binds(node, name)]
-        is_sum = any(isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name for node in walk(loop))
-        if is_sum or any(_keeps(value, name) for value in values):
-            return False
-    return True
-
-
-def _keeps(value: ast.expr, name: str) -> bool:
-    """Whether a value may hold more than one batch; `y = y.cpu()` takes the same one to another place."""
-    is_more = name in _names(value) and not _is_same(value, name)
-    return is_more or isinstance(value, ast.List | ast.Dict | ast.ListComp)
-
-
-def _is_same(value: ast.expr, name: str) -> bool:
-    """Whether a value is what a name held, in another place or of another type."""
-    while True:
-        match value:
-            case ast.Call(func=ast.Attribute(value=owner)):
-                value = owner
-            case ast.Attribute(value=owner) | ast.Subscript(value=owner):
-                value = owner
-            case ast.Name(id=found):
-                return found == name
-            case _:
-                return False
-
-
-def _binds(statement: ast.Assign, name: str) -> bool:
+def binds(statement: ast.Assign, name: str) -> bool:
+    """Whether an assignment binds a name."""
     return any(isinstance(node, ast.Name) and node.id == name for target in statement.targets for node in walk(target))
 
 
-def _names(expression: ast.expr) -> set[str]:
+def names_in(expression: ast.expr) -> set[str]:
+    """The names that an expression reads."""
     return {node.id for node in walk(expression) if isinstance(node, ast.Name)}
 
 
-def _leaves(loop: ast.For) -> bool:
+def leaves(loop: ast.For) -> bool:
     """Whether a loop may end after a batch, on purpose."""
     return any(isinstance(node, ast.Break | ast.Return | ast.Yield) for node in walk(loop))
 
@@ -313,14 +239,14 @@ def _is_hits(node: ast.expr, loop: ast.For, depth: int = 0) -> bool:
     """Whether an expression is the number of rows of a batch whose prediction is right."""
     match same_number(node):
         case ast.Name(id=name) if depth == 0:
-            given = [each.value for each in walk(loop) if isinstance(each, ast.Assign) and _binds(each, name)]
+            given = [each.value for each in walk(loop) if isinstance(each, ast.Assign) and binds(each, name)]
             return len(given) == 1 and _is_hits(given[0], loop, 1)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "np"), attr="sum"), args=[inner], keywords=[]):
-            return _is_comparison(inner)
+            return is_comparison(inner)
         case ast.Call(func=ast.Name(id="sum"), args=[inner], keywords=[]):
-            return _is_comparison(inner)
+            return is_comparison(inner)
         case ast.Call(func=ast.Attribute(value=inner, attr="sum"), args=[], keywords=[]):
-            return _is_comparison(inner)
+            return is_comparison(inner)
         case _:
             return False
 
@@ -338,7 +264,8 @@ def same_number(node: ast.expr) -> ast.expr:
             return node
 
 
-def _is_comparison(node: ast.expr) -> bool:
+def is_comparison(node: ast.expr) -> bool:
+    """Whether values are compared for being equal."""
     match same_number(node):
         case ast.Compare(ops=[ast.Eq()]):
             return True

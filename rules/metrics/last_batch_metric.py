@@ -10,6 +10,13 @@ about the rows before, and hits that were not added up are divided by the rows o
             predicted = net(x).argmax(dim=1)
     accuracy = accuracy_score(y, predicted)  # <- last-batch-metric
 
+The same with a comparison:
+
+    with torch.no_grad():
+        for x, y in eval_loader:
+            predicted = net(x).argmax(dim=1)
+    accuracy = (predicted == y).float().mean()  # <- last-batch-metric
+
 Hits that are not added up:
 
     with torch.no_grad():
@@ -61,7 +68,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from lintrain.analysis import hits
+from lintrain.analysis import hits, last_batch
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 
@@ -75,7 +82,7 @@ class LastBatchMetric(Rule):
         return hits.may_evaluate(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        metrics = (self._report_metric(found) for found in hits.metrics_of_last_batch(pipeline))
+        metrics = (self._report_metric(found) for found in last_batch.metrics_of_last_batch(pipeline))
         counts = map(self._report, hits.of_last_batch(pipeline))
         others = map(self._report_overwritten, hits.overwritten(pipeline))
         lines: dict[int, Finding] = {}
@@ -109,10 +116,11 @@ class LastBatchMetric(Rule):
             help="add the hits of all batches up: `+=`",
         )
 
-    def _report_metric(self, found: hits.LastBatch) -> Finding:
+    def _report_metric(self, found: last_batch.LastBatch) -> Finding:
+        metric = f"`{found.metric}`" if len(found.metric) <= 40 else "this"
         return self.finding(
             found.location,
-            f"`{found.metric}` gets the last batch only",
+            f"{metric} {'compares' if found.is_comparison else 'gets'} the last batch only",
             related=[Related(found.loop, "binds what the metric gets, again in each iteration", "loop")],
             help="collect the predictions and labels of all batches in lists",
         )
