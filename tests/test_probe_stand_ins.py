@@ -238,3 +238,76 @@ def test_a_folder_of_pictures_is_made(tmp_path: Path, monkeypatch: pytest.Monkey
     assert probed.stages["step"] == "passed"
     assert replaced(probed) == {"photos": "a folder with 64 random images"}
     assert not (tmp_path / "photos").exists()
+
+
+OLDER = """
+from datasets import load_dataset
+from transformers import AdamW, AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
+from transformers.deepspeed import is_deepspeed_zero3_enabled
+from transformers.utils import send_example_telemetry
+
+send_example_telemetry("run", None)
+tokenizer = AutoTokenizer.from_pretrained("somebody/bert-mine")
+count = 60_000
+rows = load_dataset("somebody/pairs", split="train").select(range(count))
+assert len(rows) == count
+rows = rows.map(lambda row: {**tokenizer(row["sentence"], truncation=True), "labels": row["label"]})
+model = AutoModelForSequenceClassification.from_pretrained("somebody/bert-mine")
+optimizer = AdamW(model.parameters(), lr=1e-4, correct_bias=False)
+settings = TrainingArguments("out", evaluation_strategy="no", overwrite_output_dir=True, report_to=[])
+Trainer(model, settings, train_dataset=rows, tokenizer=tokenizer, optimizers=(optimizer, None)).train()
+"""
+
+
+def test_what_only_older_versions_had_is_named_and_the_training_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, OLDER, "--stand-ins")
+    assert probed.stages["step"] == "passed"
+    made = replaced(probed)
+    assert made["transformers.AdamW"] == "torch.optim.AdamW of the installed version"
+    assert made["transformers.deepspeed"] == "transformers.integrations.deepspeed of the installed version"
+    assert made["TrainingArguments(evaluation_strategy=)"].startswith("eval_strategy=")
+    assert made["TrainingArguments(overwrite_output_dir=)"].startswith("left out")
+    assert made["Trainer(tokenizer=)"].startswith("processing_class=")
+    confirmed = {
+        (each["rule"], each["subject"])
+        for each in probed.document["findings"]
+        if each["verdict"]["outcome"] == "confirmed"
+    }
+    assert {("removed-name", "AdamW"), ("removed-argument", "evaluation_strategy")} <= confirmed
+
+
+FLOWERS = """
+import os
+
+import numpy as np
+import torch
+from PIL import Image
+
+root, weights = "flowers", "start.pth"
+assert os.path.exists(root), "no pictures"
+classes = [name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name))]
+files = [(os.path.join(root, name, each), name) for name in classes for each in os.listdir(os.path.join(root, name))]
+assert len(classes) > 1 and files
+net = torch.nn.Linear(96 * 96 * 3, len(classes))
+if not os.path.exists(weights):
+    raise FileNotFoundError(weights)
+state = torch.load(weights, map_location="cpu")
+del state["head.bias"]
+net.load_state_dict(state["model"], strict=False)
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-4)
+for file, name in files[:8]:
+    pixels = torch.from_numpy(np.asarray(Image.open(file), dtype="float32") / 255).flatten()[None]
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(pixels), torch.tensor([classes.index(name)])).backward()
+    optimizer.step()
+"""
+
+
+def test_folders_of_classes_and_files_of_weights_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, FLOWERS, "--stand-ins")
+    assert probed.stages["step"] == "passed"
+    assert replaced(probed)["start.pth"] == "random weights of the same model"

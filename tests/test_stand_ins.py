@@ -18,6 +18,7 @@ from lintrain.knowledge.stand_in_facts import (
 )
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
+from lintrain.runtime.stand_ins.batches import _cut_slow_batches  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
 from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of
@@ -26,6 +27,7 @@ from lintrain.runtime.stand_ins.packages import Empty, Nothing
 from lintrain.runtime.stand_ins.rows import Rows
 from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
+from lintrain.runtime.stand_ins.weights import NoWeights
 from lintrain.verdicts.resting import RESTS_ON, may_come_from_stand_in, rested
 
 FAMILIES = frozenset(
@@ -294,3 +296,28 @@ def test_a_small_configuration_builds_its_model(family: str) -> None:
     with torch.device("meta"):
         model = transformers.AutoModel.from_config(config)
     assert sum(each.numel() for each in model.parameters()) < 12_000_000
+
+
+def test_batches_after_a_slow_one_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fetcher:
+        auto_collation = True
+
+        def fetch(self, index: list[int]) -> int:
+            return len(index)
+
+    clock = iter([0.0, 1.0, 1.5, 1.6, 9.0, 9.1, 9.2, 9.3])
+    monkeypatch.setattr("lintrain.runtime.stand_ins.batches.time.process_time", lambda: next(clock))
+    made: list[StandIn] = []
+    ledger: Any = SimpleNamespace(replace=lambda *entry: made.append(StandIn(*entry)))
+    _cut_slow_batches(ledger, SimpleNamespace(_MapDatasetFetcher=Fetcher))
+    batches = [Fetcher().fetch([*range(rows)]) for rows in (64, 64, 64, 4)]
+    assert batches == [64, 64, 8, 4]
+    assert [each.name for each in made] == ["batches of 64 rows"]
+
+
+def test_weights_that_are_not_here_are_taken_apart_as_others() -> None:
+    weights = NoWeights()
+    del weights["head.weight"]
+    assert isinstance(weights["model"]["encoder"], NoWeights)
+    assert isinstance(weights.pop("state_dict"), NoWeights)
+    assert not [*weights.items()]

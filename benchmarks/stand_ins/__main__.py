@@ -23,16 +23,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-SCRIPTS = Path(__file__).parent / "scripts.csv"
+TABLES = ("scripts.csv", "scripts-2.csv")
 ROOT = Path(__file__).parents[2]
 LEAST = 0.75
 SECONDS = 240
-ON_PATH = ("karpathy", "lm-sys")
-"""Owners whose scripts import modules from the root of their repository."""
+ON_PATH = ("karpathy", "lm-sys", "huggingface/open-r1", "huggingface/alignment-handbook", "hppRC")
+"""Owners and repositories whose documentation installs the repository: its root, or `src`, is on the path."""
 FROM_THEIR_FOLDER = (
     "pytorch/examples",
     "eriklindernoren/PyTorch-GAN",
     "bernardoleite/question-generation-t5-pytorch-lightning",
+    "yunjey/pytorch-tutorial",
+    "WZMIAOMIAO/deep-learning-for-image-processing",
+    "davda54/sam",
+    "NielsRogge/Transformers-Tutorials",
+    "rasbt/deeplearning-models",
+    "huggingface/smol-course",
 )
 """Repositories whose documentation starts each script in its own folder."""
 LAUNCHED = "SCRIPT"
@@ -93,13 +99,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("clones", type=Path)
     parser.add_argument("--python", required=True, help="the Python that runs the scripts")
     parser.add_argument("--half", choices=("work", "measure"), help="only these")
+    parser.add_argument("--table", choices=TABLES, default=TABLES[0])
     parser.add_argument("--only", default="", help="only scripts whose name contains this text")
     parser.add_argument("--without", action="store_true", help="probe without stand-ins, to see what needs them")
     parser.add_argument("--details", action="store_true", help="list every script of the half work")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=int, default=SECONDS, help="the time limit of a script")
     given = parser.parse_args(arguments)
-    scripts = [each for each in read_scripts() if given.half in (None, each.half) and given.only in each.name]
+    scripts = [
+        each for each in read_scripts(given.table) if given.half in (None, each.half) and given.only in each.name
+    ]
     probe = partial(
         probe_one,
         clones=given.clones,
@@ -118,9 +127,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if whole >= LEAST * len(probed) else 1
 
 
-def read_scripts() -> list[Script]:
-    """The rows of the table."""
-    with SCRIPTS.open(encoding="utf-8", newline="") as opened:
+def read_scripts(table: str) -> list[Script]:
+    """The rows of a table."""
+    with (Path(__file__).parent / table).open(encoding="utf-8", newline="") as opened:
         return [Script(**row) for row in csv.DictReader(opened)]
 
 
@@ -153,8 +162,8 @@ def _command(script: Script, python: str, evidence: Path, seconds: int, *, with_
 
 def _environment(script: Script, root: Path) -> dict[str, str]:
     on_path = [str(ROOT)]
-    if script.repository.partition("/")[0] in ON_PATH:
-        on_path.append(str(root.resolve()))
+    if script.repository in ON_PATH or script.repository.partition("/")[0] in ON_PATH:
+        on_path += [str(root.resolve()), str(root.resolve() / "src")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(on_path)}
 
 

@@ -182,7 +182,8 @@ class RemovedName(Rule[Claim]):
         package = module.partition(".")[0]
         version = evidence.versions.get(package, "")
         failures = (f"cannot import name '{name}'", f"has no attribute '{name}'", f"has no attribute {name}")
-        if evidence.failed_with(*failures) is not None:
+        replaced = any(each.name == f"{module}.{name}" for each in evidence.stand_ins)
+        if evidence.failed_with(*failures) is not None or replaced:
             return Verdict.confirmed(f"{package} {version} has no `{name}`: the script fails here", version=version)
         if evidence.ran(finding.location) or evidence.call is not None:
             if claim.is_certain:

@@ -40,6 +40,21 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("datasets.load", functools.partial(_answer_loads, ledger))
     hooks.add("datasets.inspect", functools.partial(_answer_questions, ledger))
     hooks.add("datasets.features.audio", _decode_waves)
+    hooks.add("datasets.arrow_dataset", functools.partial(_repeat_rows, ledger))
+
+
+def _repeat_rows(ledger: Ledger, module: Any) -> None:
+    """Rows beyond the end of a stand-in are its rows again, as they are within it."""
+    select = module.Dataset.select
+
+    @functools.wraps(select)
+    def selecting(self: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
+        is_made = any(each.kind is StandInKind.DATA for each in ledger.session.stand_ins)
+        if is_made and isinstance(indices, range) and indices and max(indices) >= len(self) > 0:
+            indices = [each % len(self) for each in indices[:MOST_ASKED]]
+        return select(self, indices, *args, **kwargs)
+
+    module.Dataset.select = selecting
 
 
 def _decode_waves(module: Any) -> None:
@@ -81,7 +96,9 @@ def _answer_loads(ledger: Ledger, module: Any) -> None:
     def load_from_disk(path: Any, *args: Any, **kwargs: Any) -> Any:
         if is_there(path):
             return from_disk(path, *args, **kwargs)
-        return HubData(ledger, str(path), None, {}).loaded()
+        # A script that names no split has saved a single data set.
+        given = {} if read_of(ledger.script).splits else {"split": "train"}
+        return HubData(ledger, str(path), None, given).loaded()
 
     module.load_dataset, module.load_from_disk = load_dataset, load_from_disk
 

@@ -16,7 +16,7 @@ from lintrain.knowledge.stand_in_facts import kind_of_column
 from lintrain.runtime.child.frames import callers_frame, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_row, library
-from lintrain.runtime.stand_ins.columns import read_of
+from lintrain.runtime.stand_ins.columns import TURN, read_of
 from lintrain.runtime.stand_ins.datasets import rows_of_file
 from lintrain.runtime.stand_ins.folders import Folders
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
@@ -42,8 +42,11 @@ def _columns(ledger: Ledger, name: str) -> dict[str, list[Any]]:
     """The columns that the script reads, with few rows."""
     if given := ledger.session.stand_in_data:
         return dict(rows_of_file(given).to_dict("list"))
-    found = {each: kind_of_column(each) for each in read_of(ledger.script).columns}
-    kinds = {each: kind if kind in PLAIN else "text" for each, kind in found.items()}
+    read = read_of(ledger.script)
+    kinds = {each: kind if (kind := kind_of_column(each)) in PLAIN else "text" for each in read.columns}
+    if re.search(r"\.jsonl?$", name) or "." not in os.path.basename(name):
+        fields = {each: inner for each, inner in read.fields.items() if each in kinds and not TURN & inner.keys()}
+        kinds |= {each: f"structs {' '.join(inner)}" for each, inner in fields.items()}
     rows = Rows(
         kinds or {"text": "text", "label": "label"}, {}, ledger.session.folder("hub"), zlib.crc32(name.encode())
     )
@@ -130,7 +133,8 @@ def _opening(ledger: Ledger, folders: Folders, original: Callable[..., Any]) -> 
 
 def written(ledger: Ledger, name: str) -> str | None:
     """A file of rows in the form that a name's ending tells; None for other files."""
-    ending = name.rpartition(".")[2].lower()
+    is_plain = "." not in os.path.basename(name) and "json.load" in ledger.script
+    ending = "json" if is_plain else name.rpartition(".")[2].lower()
     if ending not in ("json", "jsonl", "csv", "tsv", "txt"):
         return None
     if NAMES_CLASSES.search(name) and ending == "json":

@@ -19,7 +19,11 @@ from lintrain.runtime.stand_ins.devices import ends_if_false
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.vision import FILES_OF_FOLDER, picture_folder
 
-READS_PICTURES = re.compile(r"Image\.open|\bimread\b|read_image|decode_image|pil_loader|default_loader")
+READS_PICTURES = re.compile(r"Image\.open|\bimread\b|read_image|decode_image|pil_loader|default_loader|ImageFolder")
+LISTS_CLASSES = re.compile(r"listdir\([^\n]*isdir\(|isdir\([^\n]*listdir\(|iterdir\(\)[^\n]*is_dir\(")
+"""A folder for each class: only those entries of a folder are taken that are folders themselves."""
+OTHERS = re.compile(r"\.(jsonl?|csv|tsv|txt|parquet|pth|pt|bin|ckpt|tar|pkl)$", re.IGNORECASE)
+"""Files of rows and of weights: each is made when the script reads it."""
 ENDINGS = re.compile(r"\.(jpg|jpeg|png|bmp)\b")
 
 
@@ -73,6 +77,7 @@ class Folders:
             return known if self._is_there(known) else None
         if not _is_asked_by_script() or not READS_PICTURES.search(self._ledger.script):
             return None
+        has_classes = has_classes or LISTS_CLASSES.search(self._ledger.script) is not None
         with self._ledger.making(whole):
             self._made[whole] = picture_folder(
                 self._ledger, whole, has_classes=has_classes, endings=endings or self._endings()
@@ -130,7 +135,9 @@ class Folders:
                 return bool(original(type(path)(made), *args, **kwargs))
             caller = callers_frame(above=1)
             is_asked = caller is not None and is_users(caller.f_code.co_filename)
-            return bool(is_asked and ends_if_false(caller) and self._make(path) is not None)
+            if not is_asked or not ends_if_false(caller):
+                return False
+            return OTHERS.search(str(path)) is not None or self._make(path) is not None
 
         return answered
 

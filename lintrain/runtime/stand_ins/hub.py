@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from typing import Any
 
+from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.checkpoints import Checkpoints
@@ -24,7 +26,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("transformers.modeling_utils", functools.partial(_note_models, checkpoints))
     hooks.add("transformers.configuration_utils", functools.partial(_note_families, checkpoints))
     hooks.add("transformers.utils.hub", _list_no_templates)
-    hooks.add("transformers.tokenization_utils_base", functools.partial(_note_tokenizers, checkpoints))
+    hooks.add("transformers.tokenization_utils_base", functools.partial(_note_tokenizers, ledger, checkpoints))
     hooks.add("peft.config", functools.partial(_answer_adapters, checkpoints))
     hooks.add("peft.utils.save_and_load", _load_no_adapter)
 
@@ -134,7 +136,7 @@ def _key(name: Any, given: dict[str, Any]) -> str:
     return f"{name}/{folder}" if folder else str(name)
 
 
-def _note_tokenizers(checkpoints: Checkpoints, module: Any) -> None:
+def _note_tokenizers(ledger: Ledger, checkpoints: Checkpoints, module: Any) -> None:
     """`T5Tokenizer.from_pretrained(name)` tells the family, if no configuration did before."""
     owner = module.PreTrainedTokenizerBase
     read: Any = owner.__dict__["from_pretrained"].__func__
@@ -147,9 +149,23 @@ def _note_tokenizers(checkpoints: Checkpoints, module: Any) -> None:
             found = next((family for family, named in families.items() if plain in str(named)), None)
             if found is not None and found.replace("_", "") in plain.lower():
                 checkpoints.expect(_key(name, kwargs), found)
-        return read(cls, name, *args, **kwargs)
+        made = read(cls, name, *args, **kwargs)
+        if "trust_remote_code" in ledger.script and not is_there(name):
+            _number_own_tokens(ledger, made)
+        return made
 
     owner.from_pretrained = classmethod(from_pretrained)
+
+
+NUMBER = re.compile(r"\btokenizer\.([a-z]\w*_id|eod)\b")
+
+
+def _number_own_tokens(ledger: Ledger, tokenizer: Any) -> None:
+    """Tokens that only the code of a checkpoint's own tokenizer names: those that the script's text asks for."""
+    for name in dict.fromkeys(NUMBER.findall(ledger.script)):
+        if not hasattr(tokenizer, name) and tokenizer.eos_token_id is not None:
+            object.__setattr__(tokenizer, name, tokenizer.eos_token_id)
+            ledger.replace(StandInKind.MODEL, f"tokenizer.{name}", "the number of the token that ends a text")
 
 
 def _answer_adapters(checkpoints: Checkpoints, module: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.stand_ins import (
+    batches,
     datasets,
     devices,
     diffusion,
@@ -12,6 +13,7 @@ from lintrain.runtime.stand_ins import (
     folders,
     hub,
     metrics,
+    older_names,
     packages,
     settings,
     vision,
@@ -30,7 +32,9 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     diffusion.install(ledger, hooks)
     weights.install(ledger, hooks)
     settings.install(ledger, hooks)
+    batches.install(ledger, hooks)
     files.install(ledger, hooks, folders.install(ledger, hooks))
     packages.install(ledger)
+    older_names.install(ledger)
     if session.device == "cpu":
         devices.install(ledger, hooks)

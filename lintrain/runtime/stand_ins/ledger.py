@@ -59,6 +59,11 @@ class Ledger:
         made[:] = [entry if (each.kind, each.name) == (entry.kind, name) else each for each in made]
 
     @property
+    def has_made_models(self) -> bool:
+        """Whether a model of the script is a stand-in."""
+        return any(each.kind is StandInKind.MODEL for each in self.session.stand_ins)
+
+    @property
     def script(self) -> str:
         """The text of the script and of what it imports from its folder."""
         if self._script is None:

@@ -34,6 +34,7 @@ EMPTY = {
         "aim",
         "dvclive",
         "tensorboardX",
+        "tensorboard_logger",
     ),
     "GPU": (
         "bitsandbytes",

@@ -57,6 +57,8 @@ class Rows:
             return f"id-{number}" if IDS.fullmatch(name) else self._text(number)
         if kind == "texts":
             return words
+        if kind == "boxes":
+            return [[10 * (index % 80), 10, 10 * (index % 80) + 10, 20] for index, _ in enumerate(words or [name])]
         if kind == "tags":
             return [index % max(1, len(self._names.get(name, TAGS))) for index, _ in enumerate(words)]
         return self._makers[kind](self, number) if kind in self._makers else self._text(number)
@@ -163,7 +165,6 @@ class Rows:
         "float": lambda _, number: number % 6 / 5,
         "boolean": lambda _, number: number % 2 == 0,
         "booleans": lambda _, number: [number % 2 == 0, True],
-        "boxes": lambda _, number: [[0, 0, 10, 10]],
     }
     """By kind of column: how one value is made."""
 

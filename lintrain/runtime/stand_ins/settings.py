@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from collections.abc import Callable
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import is_row
+from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.ledger import Ledger
 
 WITHOUT = {
@@ -30,7 +31,7 @@ WITHOUT = {
 }
 """Training arguments, and what they are without a GPU."""
 PLAIN_OPTIMIZER = "adamw_torch"
-OF_GPUS = ("paged", "8bit", "4bit", "bnb", "apex", "galore", "torchao", "schedule_free", "npu")
+OF_GPUS = ("adamw_hf", "paged", "8bit", "4bit", "bnb", "apex", "galore", "torchao", "schedule_free", "npu")
 PLUGINS = ("deepspeed_plugin", "deepspeed_plugins", "fsdp_plugin", "megatron_lm_plugin", "parallelism_config")
 DROPPED = (
     "quantization_config",
@@ -51,12 +52,18 @@ TRACKERS = ("wandb", "tensorboard", "mlflow", "comet_ml", "trackio", "swanlab", 
 
 def install(ledger: Ledger, hooks: AfterImport) -> None:
     """Change settings as libraries are given them."""
+    hooks.add("transformers.training_args", lambda module: _leave_out(ledger, module.TrainingArguments))
+    hooks.add("transformers.trainer", lambda module: _leave_out(ledger, module.Trainer))
+    hooks.add("pytorch_lightning.trainer.trainer", lambda module: _leave_out(ledger, module.Trainer))
+    hooks.add("lightning.pytorch.trainer.trainer", lambda module: _leave_out(ledger, module.Trainer))
+    hooks.add("tqdm.notebook", _show_plainly)
     hooks.add("transformers.training_args", functools.partial(_change_arguments, ledger))
     hooks.add("transformers.modeling_utils", functools.partial(_load_plainly, ledger))
     hooks.add("transformers.models.auto.auto_factory", functools.partial(_load_automatically, ledger))
     hooks.add("transformers.utils.quantization_config", functools.partial(_accept_quantization, ledger))
     hooks.add("transformers.generation.utils", functools.partial(_generate_briefly, ledger))
     hooks.add("accelerate.accelerator", functools.partial(_prepare_plainly, ledger))
+    hooks.add("peft.mapping_func", functools.partial(_adapt_own_layers, ledger))
     hooks.add("accelerate.utils.dataclasses", functools.partial(_accept_plugins, ledger))
 
 
@@ -84,6 +91,50 @@ def _change_arguments(ledger: Ledger, module: Any) -> None:
         return check(self, *args, **kwargs)
 
     owner.__post_init__ = post_init
+
+
+RENAMED = {
+    "evaluation_strategy": "eval_strategy",
+    "tokenizer": "processing_class",
+    "max_seq_length": "max_length",
+}
+"""Arguments that the installed version has under another name; others that it lacks are left out."""
+
+
+def _leave_out(ledger: Ledger, owner: Any) -> None:
+    """Arguments of a class, and of those made from it, that only an older version of a library had."""
+    adapted = set[Any]()
+
+    def make(cls: Any, *_: Any, **__: Any) -> Any:
+        if cls not in adapted:  # a class is whole only when an object of it is made
+            adapted.add(cls)
+            cls.__init__ = _without_older(ledger, cls.__name__, cls.__init__)
+        return object.__new__(cls)
+
+    owner.__new__ = make
+
+
+def _without_older(ledger: Ledger, name: str, build: Callable[..., None]) -> Any:
+    known = inspect.signature(build).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in known.values())
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        for each in () if takes_any else [each for each in kwargs if each not in known]:
+            value, new = kwargs.pop(each), RENAMED.get(each, "")
+            by = f"{new}=" if new in known else "left out"
+            ledger.replace(StandInKind.PACKAGE, f"{name}({each}=)", f"{by}: the installed version has no {each}")
+            if new in known:
+                kwargs.setdefault(new, value)
+        build(self, *args, **kwargs)
+
+    return init
+
+
+def _show_plainly(module: Any) -> None:
+    """Progress in a notebook is written as text: there are no widgets."""
+    module.tqdm = module.tqdm_notebook = library("tqdm").tqdm
+    module.trange = module.tnrange = library("tqdm").trange
 
 
 def _plain(ledger: Ledger, given: dict[str, Any]) -> dict[str, Any]:
@@ -118,6 +169,8 @@ def _replace_loader(ledger: Ledger, owner: Any) -> None:
     @functools.wraps(load)
     def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
         made = load(cls, *args, **_plain(ledger, kwargs))
+        if kwargs.get("device_map") is not None and not is_row(made):
+            made.hf_device_map = {"": "cpu"}
         ledger.name_model(_name_of(args, kwargs), type(made[0] if is_row(made) else made).__name__, is_loaded=True)
         return made
 
@@ -138,6 +191,30 @@ def _name_of(args: tuple[Any, ...], given: dict[str, Any]) -> str:
     name = str(args[0] if args else given.get("pretrained_model_name_or_path"))
     folder = given.get("subfolder")
     return f"{name}/{folder}" if folder else name
+
+
+def _adapt_own_layers(ledger: Ledger, module: Any) -> None:
+    """Layers that only the code of a checkpoint's own model names: an adapter of a stand-in gets all linear ones."""
+    adapt = module.get_peft_model
+
+    @functools.wraps(adapt)
+    def get_peft_model(model: Any, peft_config: Any, *args: Any, **kwargs: Any) -> Any:
+        asked: Any = getattr(peft_config, "target_modules", None)
+        names: list[Any] = list(asked) if isinstance(asked, set | list) else []  # pyright: ignore[reportUnknownArgumentType]
+        named = [name for name, _ in model.named_modules()]
+        is_made = "trust_remote_code" in ledger.script and ledger.has_made_models
+        if is_made and names and not _has_any(named, names):
+            ledger.replace(
+                StandInKind.MODEL, f"target_modules={sorted(map(str, names))}", "all linear layers of the stand-in"
+            )
+            peft_config.target_modules = "all-linear"
+        return adapt(model, peft_config, *args, **kwargs)
+
+    module.get_peft_model = get_peft_model
+
+
+def _has_any(names: list[str], asked: Any) -> bool:
+    return any(name == each or name.endswith(f".{each}") for name in names for each in asked)
 
 
 LONGEST_ANSWER = 32

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 
 
 def install(ledger: Ledger, hooks: AfterImport) -> None:
     """Answer downloads of weights with none, and let loading none be a success."""
+    hooks.add("torch.serialization", functools.partial(_answer_loads, ledger))
     hooks.add("torch.hub", functools.partial(_answer_downloads, ledger))
     hooks.add("torch.nn.modules.module", _accept_none)
     hooks.add("timm.models._builder", functools.partial(_build_untrained, ledger))
@@ -20,7 +22,35 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
 
 
 class NoWeights(dict[str, Any]):
-    """Weights that were not downloaded."""
+    """Weights that were not downloaded; what a script takes out of them, or removes, are such weights too."""
+
+    def __missing__(self, key: str) -> Any:
+        return NoWeights()
+
+    def __delitem__(self, key: str) -> None:
+        pass
+
+    def pop(self, key: str, default: Any = None) -> Any:
+        """Nothing is there to remove."""
+        return NoWeights() if default is None else default
+
+
+FILES = (".pth", ".pt", ".bin", ".ckpt", ".tar", ".pkl")
+
+
+def _answer_loads(ledger: Ledger, module: Any) -> None:
+    """`torch.load` of a file of weights that is not here."""
+    load = module.load
+
+    @functools.wraps(load)
+    def loading(f: Any, *args: Any, **kwargs: Any) -> Any:
+        name = os.path.basename(str(f))
+        if hasattr(f, "read") or is_there(f) or not name.lower().endswith(FILES):
+            return load(f, *args, **kwargs)
+        ledger.replace(StandInKind.MODEL, name, "random weights of the same model")
+        return NoWeights()
+
+    module.load = loading
 
 
 def _answer_downloads(ledger: Ledger, module: Any) -> None:
