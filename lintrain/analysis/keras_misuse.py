@@ -197,8 +197,9 @@ def late_changes(source: Source) -> Iterator[LateChange]:
         for each in source.nodes_of(ast.FunctionDef)
         if any(isinstance(node, ast.Attribute) and node.attr == "compile" for node in walk(each))
     }
-    for block in (source.tree, *source.nodes_of(ast.FunctionDef)):
-        yield from _Order(source, parts, compiling).read(block.body)
+    bodies = [source.tree.body, *(each.body for each in source.nodes_of(ast.FunctionDef))]
+    for body in bodies:
+        yield from _Order(source, parts, compiling).read(body)
 
 
 def _names_in_values(source: Source) -> dict[str, set[str]]:
