@@ -247,8 +247,7 @@ class _Order:
     def fit(self, model: str, call: ast.Call) -> Iterator[LateChange]:
         change, first = self.changed.pop(model, None), self.fitted.get(model)
         if change is not None and first is not None:
-            places = (self.source.location(each) for each in (change, first, call))
-            at, before, after = places
+            at, before, after = (self.source.location(each) for each in (change, first, call))
             yield LateChange(at, unparse(change), before, after)
         self.fitted[model] = call
 
