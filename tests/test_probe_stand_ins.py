@@ -292,6 +292,7 @@ classes = [name for name in os.listdir(root) if os.path.isdir(os.path.join(root,
 files = [(os.path.join(root, name, each), name) for name in classes for each in os.listdir(os.path.join(root, name))]
 assert len(classes) > 1 and files
 net = torch.nn.Linear(96 * 96 * 3, len(classes))
+assert torch.cuda.FloatTensor(2, 3).device.type == torch.cuda.LongTensor([1]).device.type == "cpu"
 if not os.path.exists(weights):
     raise FileNotFoundError(weights)
 state = torch.load(weights, map_location="cpu")

@@ -45,6 +45,8 @@ LAUNCHED = "SCRIPT"
 """In the arguments: between the command of a launcher and what the script is given."""
 EVALUATES = re.compile(r"\.eval\(|no_grad|evaluat|inference_mode|(test|val|valid|dev)_?(loader|dl|set|data)")
 """What a script with a loop of its own has somewhere if it evaluates."""
+LACKS = re.compile(r"^script: (ModuleNotFoundError|ImportError|AttributeError: module )")
+"""How the reason begins where a package is not installed, or has another version than the script was written for."""
 NO_EVALUATION = ("no evaluation", "has no", "evaluates nothing", "no eval", "eval_dataset", "is not passed")
 
 
@@ -85,6 +87,11 @@ class Probed:
     def is_whole(self) -> bool:
         """Whether a step ran, and an evaluation where the script has one."""
         return self.has_stepped and (self.stages.get("evaluation") == "passed" or self.has_no_evaluation)
+
+    @property
+    def lacks_package(self) -> bool:
+        """Whether the script ends because a package, or a version of one, is not here."""
+        return not self.has_stepped and LACKS.match(self.reason) is not None
 
     @property
     def has_no_evaluation(self) -> bool:
@@ -200,7 +207,9 @@ def _print_sum(half: str, probed: Sequence[Probed]) -> None:
         steps, whole = sum(each.has_stepped for each in probed), sum(each.is_whole for each in probed)
         seconds = sorted(each.seconds for each in probed)[len(probed) // 2]
         reached = f"a step in {steps}, and the evaluation that they have in {whole} ({whole / len(probed):.0%})"
-        print(f"{half or 'both':8} {len(probed)} scripts: {reached}; {seconds:.0f} s of CPU time in the median")
+        lacking = sum(each.lacks_package for each in probed)
+        able = f"{lacking} lack a package or its version, {whole / max(1, len(probed) - lacking):.0%} of the others"
+        print(f"{half or 'both':8} {len(probed)} scripts: {reached}; {able}; {seconds:.0f} s of CPU time in the median")
 
 
 if __name__ == "__main__":

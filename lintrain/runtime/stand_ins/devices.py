@@ -72,6 +72,8 @@ class Devices:
         torch.jit.script = _scripting(torch.jit.script)
         torch.Tensor.pin_memory = _itself
         _share_on_cpu(torch.nn.parallel.DistributedDataParallel)
+        for name in [each for each in dir(torch.cuda) if each.endswith("Tensor") and hasattr(torch, each)]:
+            setattr(torch.cuda, name, getattr(torch, name))
         self._answer_questions(torch.cuda)
         if hasattr(torch, "accelerator"):
             self._answer(torch.accelerator, "current_accelerator", lambda *_, **__: torch.device("cuda"))
