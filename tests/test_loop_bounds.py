@@ -38,6 +38,7 @@ def test_training_goes_on_for_a_share_of_the_time_before(
 ) -> None:
     now = SimpleNamespace(perf_counter=lambda: 100.0, process_time=lambda: 5.0)
     monkeypatch.setattr(loop_state, "time", now)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
     timers = list[float]()
     timer = SimpleNamespace(start=lambda: None)
 

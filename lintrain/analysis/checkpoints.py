@@ -310,20 +310,26 @@ def discarded_loads(pipeline: Pipeline) -> Iterator[DiscardedLoad]:
     values = dict[str, list[Value]]()
     for binding in pipeline.bindings:
         values.setdefault(binding.name, []).append(binding.value)
+    for call, name, method in loads_as_statements(source):
+        location = source.location(call)
+        known = values.get(name, [])
+        is_known = known and all(_is_loaded_by(each, method) for each in known)
+        # In a piece of a script the class may come after its use.
+        later = _made_of_later(source) if source.is_partial and method == "load_from_checkpoint" else {}
+        if (is_known or name in later) and not source.is_displayed(location):
+            classes = {each.cls.node.name for each in known if isinstance(each, Instance)}
+            cls = classes.pop() if len(classes) == 1 else later.get(name, name)
+            code = source.code(location).removeprefix(f"{name}.")
+            is_object = not any(isinstance(each, Class) for each in known)
+            yield DiscardedLoad(location, method, f"{name} = {cls}.{code}" if is_object else None)
+
+
+def loads_as_statements(source: Source) -> Iterator[tuple[ast.Call, str, str]]:
+    """The statements that only call a method that loads, with the name of its owner and its own."""
     for statement in source.nodes_of(ast.Expr):
         match statement.value:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in LOADING:
-                location = source.location(statement.value)
-                known = values.get(name, [])
-                is_known = known and all(_is_loaded_by(each, method) for each in known)
-                # In a piece of a script the class may come after its use.
-                later = _made_of_later(source) if source.is_partial and method == "load_from_checkpoint" else {}
-                if (is_known or name in later) and not source.is_displayed(location):
-                    classes = {each.cls.node.name for each in known if isinstance(each, Instance)}
-                    cls = classes.pop() if len(classes) == 1 else later.get(name, name)
-                    code = source.code(location).removeprefix(f"{name}.")
-                    is_object = not any(isinstance(each, Class) for each in known)
-                    yield DiscardedLoad(location, method, f"{name} = {cls}.{code}" if is_object else None)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) as call if method in LOADING:
+                yield call, name, method
             case _:
                 pass
 

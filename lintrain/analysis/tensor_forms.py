@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.swaps import whole_number
 from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, walk
@@ -336,3 +337,44 @@ def _exponent_of_two(node: ast.AST) -> ast.expr | None:
             return exponent if digits in ([2], [2.0]) else None
         case _:
             return None
+
+
+MAKES_ROWS = lazy_pattern(
+    r"\bFlatten\(\)|\bBatchNorm\dd\(|\.view\(-1, |\.(?:view|reshape)\(\w+\.(?:size\(0\)|shape\[0\]), -1\)|"
+    r"flatten\((?:\w+, )?(?:start_dim=)?1\)"
+)
+"""Code after which the first axis is that of the rows."""
+
+
+def softmaxes_over_rows(source: Source) -> Iterator[ast.Call]:
+    """The softmaxes over axis 0 that end a network whose first axis is certainly that of the rows."""
+    for call in source.nodes_of(ast.Call):
+        layers = call.args if last_name(call.func) == "Sequential" else []
+        last = layers[-1] if layers else None
+        if isinstance(last, ast.Call) and _is_over_rows(last) and MAKES_ROWS.search(" ".join(map(ast.unparse, layers))):
+            yield last
+    for owner in source.nodes_of(ast.ClassDef):
+        last = next(
+            (_last_call(each) for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "forward"),
+            None,
+        )
+        if last is not None and _is_over_rows(last) and MAKES_ROWS.search(ast.unparse(owner)):
+            yield last
+
+
+def _last_call(forward: ast.FunctionDef) -> ast.Call | None:
+    """The call whose result a forward pass returns, perhaps under the name that the statement before gives it."""
+    match forward.body[-2:]:
+        case [*_, ast.Return(value=ast.Call() as call)]:
+            return call
+        case [ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call), ast.Return(value=ast.Name(id=given))]:
+            return call if name == given else None
+        case _:
+            return None
+
+
+def _is_over_rows(call: ast.Call) -> bool:
+    name = last_name(call.func)
+    given = [*call.args[name[:1].islower() :], *(each.value for each in call.keywords if each.arg == "dim")]
+    is_softmax = name in {"Softmax", "LogSoftmax", "softmax", "log_softmax"}
+    return is_softmax and any(isinstance(each, ast.Constant) and each.value == 0 for each in given)

@@ -47,9 +47,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import checkpoints
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, dataclass, fixes, lazy_pattern
-
-LOADS = lazy_pattern(r"\.(?:load_from_checkpoint|from_pretrained)\(")
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, dataclass, fixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class DiscardedLoad(Rule[Claim]):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(LOADS)
+        return any(True for _ in checkpoints.loads_as_statements(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for found in checkpoints.discarded_loads(pipeline):

@@ -160,10 +160,7 @@ WHAT = {
 
 class GuardedCollective(Rule):
     level = Level.ERROR
-    keywords = (
-        "reduce|broadcast|gather|barrier|scatter|wait_for|save_checkpoint|state_dict|save_model|sync_dist "
-        "& rank|main|zero|sync_dist"
-    )
+    keywords = "reduce|broadcast|gather|barrier|scatter|wait_for|save_|state_dict|sync_dist & rank|main|zero|sync_dist"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for source in pipeline.sources.values():

@@ -83,7 +83,7 @@ from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.model import Module, Tensor
 from lintrain.pipeline.values.python import Instance, options_of
 from lintrain.pipeline.values.tensors import root_of
-from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes, one_per_location
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, dataclass, fixes, one_per_location
 
 MOVING = {"to": "moved", "cuda": "moved"}
 CONVERTING = dict.fromkeys(("float", "double", "half", "bfloat16", "long", "int", "bool", "type"), "converted")
@@ -115,7 +115,11 @@ class Claim:
 class DiscardedTensor(Rule[Claim]):
     level = Level.ERROR
     keywords = "torch"
+    needs_training = False
     judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(True for _ in loop_names.unread_activations(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         lost = [each for each in pipeline.lost_tensors if not each.is_displayed and not _is_shown(pipeline, each)]

@@ -93,7 +93,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lintrain.analysis import built_layers, loop_verdicts
+from lintrain.analysis import built_layers, loop_verdicts, tensor_forms
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import Unknown, text_of
 from lintrain.pipeline.values.tensors import Derived, Operation
@@ -143,7 +143,7 @@ class SoftmaxOverBatch(Rule[Claim]):
                 for made in loop_verdicts.operations_before(side, *names) if side.prediction else ():
                     if made.location is not None:
                         found.setdefault(made.location, self._report(pipeline, made, made.location, loss))
-        for call in built_layers.softmaxes_over_rows(pipeline.source):
+        for call in tensor_forms.softmaxes_over_rows(pipeline.source):
             location = pipeline.source.location(call)
             found.setdefault(location, self._report_end(pipeline, location, built_layers.last_name(call.func)))
         yield from found.values()
