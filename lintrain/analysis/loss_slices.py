@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lintrain.analysis.bindings import bindings
+from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.script_text import imported_names
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
@@ -118,7 +120,7 @@ def _built_itself(source: Source, loss: ast.expr) -> ast.Call | None:
     if not isinstance(call, ast.Call) or not call.args or isinstance(call.args[0], ast.Constant | ast.List):
         return None
     name, _ = _callee(call)
-    learns = any(each.arg == "requires_grad" and _is_true(each.value) for each in call.keywords)
+    learns = _learns(call)
     return call if learns and name in BUILDS else None
 
 
@@ -230,7 +232,7 @@ class _Follower:
     def _called(self, call: ast.Call) -> State:
         name, owner = _callee(call)
         given = [self.state_of(each) for each in (*call.args, *(each.value for each in call.keywords))]
-        learns = any(each.arg == "requires_grad" and _is_true(each.value) for each in call.keywords)
+        learns = _learns(call)
         if name in BUILDS or name == "Variable":
             return self._built(call, _together(given[:1]), learns=learns, is_copy=name != "Variable")
         if owner is not None and name in CUTS:
@@ -241,7 +243,8 @@ class _Follower:
             return DATA
         if module in {"np", "numpy"}:
             return self._cut_off(call, _together(given))
-        if module in {"torch", "F"} or LOSSES.search(name) or _builds_a_loss(call) or self._is_a_loss(call.func):
+        is_loss = LOSSES.search(name) and not self._is_of_object(owner)
+        if module in {"torch", "F"} or is_loss or _builds_a_loss(call) or self._is_a_loss(call.func):
             own = self._own_function(call)
             return own if own is not None else _together(given)
         if owner is not None and module not in {"self", "nn"} and name in KEEPING:
@@ -262,6 +265,12 @@ class _Follower:
 
     def _cut_off(self, node: ast.expr, given: State) -> State:
         return State(cut=given.cut or node, is_computed=given.is_computed) if given.is_live or given.cut else DATA
+
+    def _is_of_object(self, owner: ast.expr | None) -> bool:
+        """Whether a method is one of an object that may have weights: `discriminator.compute_loss(…)`."""
+        root = ast.unparse(owner).partition(".")[0] if owner is not None else ""
+        is_module = root in {"nn", "F", "torch"} | self.source.cached(imported_names)
+        return owner is not None and not is_module and not (isinstance(owner, ast.Name) and owner.id == "self")
 
     def _is_a_loss(self, callee: ast.expr) -> bool:
         """Whether the file makes a loss of torch under this name: `bce = nn.BCELoss()`."""
@@ -363,17 +372,11 @@ def _made_by(call: ast.Call) -> str:
 
 
 def _callee(call: ast.Call) -> tuple[str, ast.expr | None]:
-    match call.func:
-        case ast.Attribute(value=owner, attr=name):
-            return name, owner
-        case ast.Name(id=name):
-            return name, None
-        case _:
-            return "", None
+    return last_name(call.func), call.func.value if isinstance(call.func, ast.Attribute) else None
 
 
-def _is_true(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
+def _learns(call: ast.Call) -> bool:
+    return any(each.arg == "requires_grad" and ast.unparse(each.value) == "True" for each in call.keywords)
 
 
 def _is_maximum(call: ast.Call) -> bool:
@@ -389,11 +392,9 @@ def _builds_a_loss(call: ast.Call) -> bool:
 
 
 KEEPING = frozenset(
-    {
-        *("abs", "clamp", "contiguous", "cpu", "cuda", "div", "double", "exp", "expand", "flatten", "float", "half"),
-        *("log", "log_softmax", "long", "matmul", "max", "mean", "min", "mul", "permute", "pow", "relu", "reshape"),
-        *("sigmoid", "softmax", "sqrt", "squeeze", "sub", "sum", "t", "tanh", "to", "transpose", "type", "unsqueeze"),
-        *("view", "add", "norm", "square", "int", "bool", "size", "dim", "eq", "astype"),
-    }
+    {"abs", "clamp", "contiguous", "cpu", "cuda", "div", "double", "exp", "expand", "flatten", "float", "half"}
+    | {"log", "log_softmax", "long", "matmul", "max", "mean", "min", "mul", "permute", "pow", "relu", "reshape"}
+    | {"sigmoid", "softmax", "sqrt", "squeeze", "sub", "sum", "t", "tanh", "to", "transpose", "type", "unsqueeze"}
+    | {"view", "add", "norm", "square", "int", "bool", "size", "dim", "eq", "astype"}
 )
 """Methods of tensors that keep the graph."""

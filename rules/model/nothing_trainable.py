@@ -134,6 +134,7 @@ from collections.abc import Iterator
 from lintrain.analysis import training_loops, tuning
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values import python
+from lintrain.pipeline.values.model import Module
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -226,7 +227,9 @@ def _last_freeze(pipeline: Pipeline, training: tuning.Training) -> Event | None:
 
 
 def _freezes_all(event: Event, model: python.Value) -> bool:
-    if event.conditions or not training_loops.covers(event, model):
+    # A layer of a model that is not read, `model.features`, counts as made of it, and is a part of it only.
+    is_layer = isinstance(event.subject, Module) and not event.subject.path
+    if event.conditions or is_layer or not training_loops.covers(event, model):
         return False
     if event.act is Act.ADAPT:
         return event.subject is model and _comes_frozen(event)
