@@ -310,8 +310,11 @@ def discarded_loads(pipeline: Pipeline) -> Iterator[DiscardedLoad]:
     values = dict[str, list[Value]]()
     for binding in pipeline.bindings:
         values.setdefault(binding.name, []).append(binding.value)
+    saved = {_given(call) for call in source.nodes_of(ast.Call) if _is_save(call)}
     for call, name, method in loads_as_statements(source):
         location = source.location(call)
+        if _given(call) in saved:
+            continue  # what was saved is loaded again, to see that it can be
         known = values.get(name, [])
         is_known = known and all(_is_loaded_by(each, method) for each in known)
         # In a piece of a script the class may come after its use.
@@ -322,6 +325,15 @@ def discarded_loads(pipeline: Pipeline) -> Iterator[DiscardedLoad]:
             code = source.code(location).removeprefix(f"{name}.")
             is_object = not any(isinstance(each, Class) for each in known)
             yield DiscardedLoad(location, method, f"{name} = {cls}.{code}" if is_object else None)
+
+
+def _is_save(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in {"save_pretrained", "save_checkpoint"}
+
+
+def _given(call: ast.Call) -> str:
+    """The code of the file or folder that a call gets first."""
+    return ast.unparse(call.args[0]) if call.args else ""
 
 
 def loads_as_statements(source: Source) -> Iterator[tuple[ast.Call, str, str]]:
