@@ -53,7 +53,7 @@ def means_over_rows(pipeline: Pipeline, loss: LossCall) -> Iterator[RowAverage]:
             for division, rows in source.once(_divisions, scope).get(total, ()):
                 is_of_rows = not _holds(division, addition) and counts_rows(source, scope, loop, rows)
                 if is_of_rows and not has_single_rows(pipeline, source.location(loop)):
-                    yield RowAverage(source.location(division), source.location(addition), total, ast.unparse(rows))
+                    yield RowAverage(source.location(division), source.location(addition), total, unparse(rows))
 
 
 def is_mean(loss: LossCall) -> bool:
@@ -151,9 +151,9 @@ def _divisions(scope: ast.AST) -> dict[str, list[tuple[ast.BinOp | ast.AugAssign
     for node in walk(scope):
         match node:
             case ast.BinOp(left=ast.Name() | ast.Attribute() as left, op=ast.Div(), right=right):
-                found.setdefault(ast.unparse(left), []).append((node, right))
+                found.setdefault(unparse(left), []).append((node, right))
             case ast.AugAssign(target=target, op=ast.Div(), value=value):
-                found.setdefault(ast.unparse(target), []).append((node, value))
+                found.setdefault(unparse(target), []).append((node, value))
             case _:
                 pass
     return found
@@ -299,7 +299,7 @@ def _base(node: ast.expr) -> str:
         case ast.Subscript(value=owner, slice=ast.Tuple(elts=keys)) if all(map(_adds_axis, keys)):
             return _base(owner)
         case _:
-            return ast.unparse(node)
+            return unparse(node)
 
 
 def _adds_axis(key: ast.expr) -> bool:

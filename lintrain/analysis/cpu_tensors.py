@@ -63,9 +63,7 @@ def local_tensors(source: Source) -> list[LocalTensor]:
 
 
 def _local_tensors(source: Source) -> list[LocalTensor]:
-    if source.contains(MOVES_ALL) or (
-        source.contains(TRAINS) and not MAY_MOVE.search(MOVES_NOTHING.sub("", source.text))
-    ):
+    if source.contains(MOVES_ALL) or (source.contains(TRAINS) and not _may_move(source.text)):
         return []
     layers = {node: _layers_with_weights(node) for node in networks_of(source) if not _is_transform(source, node)}
     owners = {method: node for node in layers for method in node.body}
@@ -80,6 +78,15 @@ def _local_tensors(source: Source) -> list[LocalTensor]:
         ):
             found.extend(_of_function(source, function, layers.get(owner) if owner else None))
     return found
+
+
+def _may_move(text: str) -> bool:
+    """Whether any line of a file may move something to another device."""
+    for found in MAY_MOVE.finditer(text):
+        begin, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+        if MAY_MOVE.search(MOVES_NOTHING.sub("", text[begin : end if end >= 0 else len(text)])):
+            return True
+    return False
 
 
 def _reached_while_made(owner: ast.ClassDef) -> frozenset[str]:

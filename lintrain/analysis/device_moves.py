@@ -17,7 +17,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.model import Module
 from lintrain.pipeline.values.python import Absent, Instance, Value
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.project import scripts_build_on_cpu
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -85,7 +85,7 @@ def _network_moved(pipeline: Pipeline, module: Value, names: list[str]) -> bool 
     for each in pipeline.sources.values():
         for call in each.nodes_of(ast.Call):
             if isinstance(call.func, ast.Attribute) and call.func.attr in MOVES:
-                owner = ast.unparse(call.func.value)
+                owner = unparse(call.func.value)
                 if owner in names:
                     return True if _goes_to_gpu(each, call) else None
                 if not _is_tensor(each, call.func.value):
@@ -96,7 +96,7 @@ def _network_moved(pipeline: Pipeline, module: Value, names: list[str]) -> bool 
 def _is_tensor(source: Source, owner: ast.expr) -> bool:
     """Whether what is moved is certainly a tensor: made by torch, or part of what a loop gets from a loader."""
     while isinstance(owner, ast.Subscript) or (isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute)):
-        if isinstance(owner, ast.Call) and MADE_BY_TORCH.search(ast.unparse(owner.func)):
+        if isinstance(owner, ast.Call) and MADE_BY_TORCH.search(unparse(owner.func)):
             return True
         owner = owner.value if isinstance(owner, ast.Subscript) else owner.func.value  # type: ignore[attr-defined]
     return isinstance(owner, ast.Name) and owner.id in source.cached(_batch_names)
@@ -108,10 +108,10 @@ def _batch_names(source: Source) -> frozenset[str]:
     for node in source.nodes_of(ast.For, ast.comprehension, ast.Assign):
         match node:
             case ast.For(target=target, iter=over) | ast.comprehension(target=target, iter=over):
-                if LOADER.search(ast.unparse(over)):
+                if LOADER.search(unparse(over)):
                     found |= {each.id for each in walk(target) if isinstance(each, ast.Name)}
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=callee)):
-                found |= {name} if MADE_BY_TORCH.search(ast.unparse(callee)) else set()
+                found |= {name} if MADE_BY_TORCH.search(unparse(callee)) else set()
             case _:
                 pass
     return frozenset(found)
@@ -122,7 +122,7 @@ def _goes_to_gpu(source: Source, call: ast.Call) -> bool:
     if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
         return True
     given = [*call.args, *(each.value for each in call.keywords if each.arg == "device")]
-    return bool(given) and ON_GPU.search(_devices_in(source, ast.unparse(given[0]))) is not None
+    return bool(given) and ON_GPU.search(_devices_in(source, unparse(given[0]))) is not None
 
 
 def _devices_in(source: Source, code: str) -> str:
@@ -133,10 +133,10 @@ def _devices_in(source: Source, code: str) -> str:
 
 def _device_values(source: Source) -> dict[str, str]:
     return {
-        ast.unparse(target): ast.unparse(node.value)
+        unparse(target): unparse(node.value)
         for node in source.nodes_of(ast.Assign)
         for target in node.targets
-        if "device" in ast.unparse(target)
+        if "device" in unparse(target)
     }
 
 
@@ -275,7 +275,7 @@ def _item_of(value: ast.expr) -> str:
 def _is_counted(loop: ast.For) -> bool:
     """Whether the second name of `for i, batch in enumerate(loader)` is the whole batch."""
     is_flat = isinstance(loop.target, ast.Tuple) and all(isinstance(each, ast.Name) for each in loop.target.elts)
-    return is_flat and "enumerate(" in ast.unparse(loop.iter)
+    return is_flat and "enumerate(" in unparse(loop.iter)
 
 
 def _moved_part(source: Source, node: ast.AST) -> str:
@@ -294,9 +294,7 @@ def _moved_items(source: Source, nodes: list[ast.AST]) -> Iterator[tuple[str, as
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value) if _item_of(value):
                 calls = [each for each in walk(value) if isinstance(each, ast.Call)]
-                if any(
-                    ast.unparse(call.func).endswith((".to", ".cuda")) and _goes_to_gpu(source, call) for call in calls
-                ):
+                if any(unparse(call.func).endswith((".to", ".cuda")) and _goes_to_gpu(source, call) for call in calls):
                     yield name, value
             case _:
                 pass
@@ -315,7 +313,7 @@ def _on_gpu(nodes: list[ast.AST], moved: set[str]) -> set[str]:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_on_gpu(value, found):
                 found.add(name)
             case ast.Assign(targets=[ast.Tuple(elts=[_, ast.Name(id=name)])], value=ast.Call() as value):
-                found |= {name} if _is_on_gpu(value, found) and "max(" in ast.unparse(value.func) + "(" else set()
+                found |= {name} if _is_on_gpu(value, found) and "max(" in unparse(value.func) + "(" else set()
             case _:
                 pass
     return found
@@ -341,7 +339,7 @@ def _meetings(nodes: list[ast.AST], on_gpu: set[str], left: set[str]) -> Iterato
     """The losses and comparisons that get both an output on the GPU and a part that stays on the CPU."""
     for node in nodes:
         match node:
-            case ast.Call(func=called, args=[one, other, *_]) if LOSS.search(ast.unparse(called)):
+            case ast.Call(func=called, args=[one, other, *_]) if LOSS.search(unparse(called)):
                 sides = one, other
             case ast.Compare(left=one, ops=[ast.Eq()], comparators=[other]):
                 sides = one, other

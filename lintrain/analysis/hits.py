@@ -178,7 +178,7 @@ def _is_score(node: ast.expr, loop: ast.For) -> bool:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "np"), attr="mean"), args=[inner]):
             return is_comparison(inner)
         case ast.Call(func=ast.Name() | ast.Attribute() as callee, args=[_, _, *_]):
-            return LOSS_NAME.search(ast.unparse(callee)) is not None
+            return LOSS_NAME.search(unparse(callee)) is not None
         case inner:
             return _is_hits(inner, loop)
 
@@ -214,8 +214,8 @@ def _loaders_made(source: Source) -> set[str]:
     made, others = set[str](), set[str]()
     for node in source.nodes_of(ast.Assign):
         called = node.value.func if isinstance(node.value, ast.Call) else None
-        is_loader = called is not None and ast.unparse(called).rpartition(".")[2] == "DataLoader"
-        (made if is_loader else others).update(ast.unparse(target) for target in node.targets)
+        is_loader = called is not None and unparse(called).rpartition(".")[2] == "DataLoader"
+        (made if is_loader else others).update(unparse(target) for target in node.targets)
     return made - others
 
 
@@ -224,7 +224,7 @@ def _loader_in(over: ast.expr, made: set[str]) -> str:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[inner, *_]) if name in WRAPS:
             return _loader_in(inner, made)
         case ast.Name() | ast.Attribute() | ast.Subscript():
-            code = ast.unparse(over)
+            code = unparse(over)
             return code if code in made or LOADER.search(code) else ""
         case _:
             return ""
@@ -315,7 +315,7 @@ def _only_name(node: ast.expr) -> str:
         case ast.BinOp(left=inner, op=ast.Mult(), right=ast.Constant()):
             return _only_name(inner)
         case ast.Name() | ast.Attribute() as name:
-            return ast.unparse(name)
+            return unparse(name)
         case _:
             return ""
 

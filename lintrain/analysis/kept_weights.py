@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -123,14 +123,14 @@ def kept_by_name(pipeline: Pipeline) -> Iterator[Alias]:
     """The weights that a loop puts into a dictionary without a copy, and that are compared after training."""
     source = pipeline.source
     for loop in source.nodes_of(ast.For):
-        if not ast.unparse(loop.iter).endswith((".named_parameters()", ".state_dict().items()")):
+        if not unparse(loop.iter).endswith((".named_parameters()", ".state_dict().items()")):
             continue
         for node in loop.body:
             match node, loop.target:
                 case (
                     ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))], value=value),
                     ast.Tuple(elts=[_, ast.Name(id=weight)]),
-                ) if ast.unparse(value) in {weight, f"{weight}.data", f"{weight}.detach()"}:
+                ) if unparse(value) in {weight, f"{weight}.data", f"{weight}.detach()"}:
                     scope = blocks.scope_of(pipeline, source.location(node))
                     used = _compared_later(source, scope, node, name)
                     if used is not None:
@@ -149,12 +149,12 @@ def _in_mappings(pipeline: Pipeline) -> Iterator[Alias]:
                 node.value
             ):
                 scope = blocks.scope_of(pipeline, source.location(node))
-                used = _used_outside(scope, node, name, ast.unparse(target))
+                used = _used_outside(scope, node, name, unparse(target))
             case _:
                 continue
         if used is not None:
             location = source.location(node.value)
-            yield Alias(location, source.code(location), ast.unparse(target), source.location(used), False)
+            yield Alias(location, source.code(location), unparse(target), source.location(used), False)
 
 
 def _used_outside(scope: ast.AST, node: ast.Assign, name: str, entry: str) -> ast.Call | None:
@@ -176,7 +176,7 @@ def _compares(test: ast.expr) -> bool:
     """Whether a test asks which of two numbers is larger, rather than for every tenth epoch."""
     orders = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)
     compared = [each for each in walk(test) if isinstance(each, ast.Compare)]
-    return any(isinstance(each.ops[0], orders) and "%" not in ast.unparse(each) for each in compared)
+    return any(isinstance(each.ops[0], orders) and "%" not in unparse(each) for each in compared)
 
 
 def _saves(call: ast.Call, name: str) -> bool:
@@ -186,7 +186,7 @@ def _saves(call: ast.Call, name: str) -> bool:
 
 def _loads(call: ast.Call, entry: str) -> bool:
     is_load = isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict"
-    return is_load and ast.unparse(call.args[0]) == entry
+    return is_load and unparse(call.args[0]) == entry
 
 
 def _owner_of_weights(node: ast.expr) -> str:
@@ -197,7 +197,7 @@ def _owner_of_weights(node: ast.expr) -> str:
         case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="copy"), args=[], keywords=[]):
             return _owner_of_weights(inner)
         case ast.Call(func=ast.Attribute(value=owner, attr="state_dict"), args=[], keywords=[]):
-            code = ast.unparse(owner)
+            code = unparse(owner)
             return "" if OTHER_STATES.search(code) else code.removesuffix(".module")
         case _:
             return ""
@@ -213,12 +213,12 @@ def _weights_in(node: ast.expr) -> str:
             ):
                 node = inner
             case ast.Attribute(attr="weight" | "bias"):
-                return ast.unparse(node)
+                return unparse(node)
             case ast.Subscript(
                 value=ast.Call(func=ast.Name(id="list"), args=[ast.Call(func=ast.Attribute(attr="parameters"))]),
                 slice=ast.Constant() | ast.UnaryOp(),
             ):
-                return ast.unparse(node)
+                return unparse(node)
             case _:
                 return ""
 
@@ -236,7 +236,7 @@ def _compared_again(source: Source, scope: ast.AST, node: ast.Assign, name: str,
                 sides = (others[0] if others else owner, first)
             case _:
                 continue
-        code = {_weights_in(side) or ast.unparse(side).removesuffix(".data") for side in sides}
+        code = {_weights_in(side) or unparse(side).removesuffix(".data") for side in sides}
         code = {_kept_as(scope, side, name) or side for side in code}
         if code == {name, weights} and _steps_between(source, node, each):
             return each
@@ -247,7 +247,7 @@ def _kept_as(scope: ast.AST, side: str, name: str) -> str:
     """The code of the weights that another name was given, `after = net.fc.weight`."""
     if not side.isidentifier() or side == name:
         return ""
-    assigned = [each for each in walk(scope) if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == side]
+    assigned = [each for each in walk(scope) if isinstance(each, ast.Assign) and unparse(each.targets[0]) == side]
     return _weights_in(assigned[-1].value) if assigned else ""
 
 
@@ -258,7 +258,7 @@ def _is_list_of_weights(node: ast.expr) -> bool:
             return True
         case ast.ListComp(elt=item, generators=[ast.comprehension(target=ast.Name(id=name), iter=weights, ifs=[])]):
             kept = {name, f"{name}.data", f"{name}.detach()"}
-            return ast.unparse(item) in kept and ast.unparse(weights).endswith(".parameters()")
+            return unparse(item) in kept and unparse(weights).endswith(".parameters()")
         case _:
             return False
 
@@ -273,7 +273,7 @@ def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str)
             continue
         lines = source.lines[(node.end_lineno or node.lineno) : each.lineno - 1]
         around = [loop for loop in walk(scope) if isinstance(loop, Loop) and loop.lineno <= each.lineno]
-        code = "\n".join(ast.unparse(loop) for loop in around if each.lineno <= (loop.end_lineno or 0))
+        code = "\n".join(unparse(loop) for loop in around if each.lineno <= (loop.end_lineno or 0))
         is_used = (
             COMPARED.search(code)
             if code
@@ -291,7 +291,7 @@ USES_WEIGHTS = re.compile(r"optim|adam|sgd|clip_grad|accelerator|adagrad|rmsprop
 def _uses_them(call: ast.Call) -> list[ast.expr]:
     """The arguments of a call that trains weights: what they are is no matter there."""
     named = [each.value for each in call.keywords if each.arg in {"parameters", "params"}]
-    if USES_WEIGHTS.search(ast.unparse(call.func)) is None:
+    if USES_WEIGHTS.search(unparse(call.func)) is None:
         return named
     return [*call.args, *named]
 
@@ -318,7 +318,7 @@ def _loaded_again(source: Source, scope: ast.AST, node: ast.Assign, name: str, o
                 given == name
             ):
                 known.add(each.args[0])
-                if ast.unparse(loaded).removesuffix(".module") == owner:
+                if unparse(loaded).removesuffix(".module") == owner:
                     loads.append(each)
             case ast.Call(func=ast.Attribute(attr="save"), args=[ast.Name(id=given), *_]) if given == name:
                 known.add(each.args[0])
@@ -337,7 +337,7 @@ def _is_replaced(scope: ast.AST, node: ast.Assign, name: str, use: ast.expr) -> 
     """Whether the name gets weights of another origin before they are used: `weights = mean(states)`."""
     inside = range(node.lineno + 1, use.lineno)
     nodes = (each for each in walk(scope) if isinstance(each, ast.Assign) and each.lineno in inside)
-    return any(ast.unparse(each.targets[0]) == name and not _owner_of_weights(each.value) for each in nodes)
+    return any(unparse(each.targets[0]) == name and not _owner_of_weights(each.value) for each in nodes)
 
 
 def _reads(node: ast.AST, name: str) -> bool:
@@ -349,7 +349,7 @@ def _is_bound_again(scope: ast.AST, owner: str) -> bool:
     bound = [
         each
         for each in walk(scope)
-        if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Store) and ast.unparse(each) == owner
+        if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Store) and unparse(each) == owner
     ]
     return len(bound) > 1
 
@@ -369,7 +369,7 @@ def _loop_around(scope: ast.AST, node: ast.stmt, trains: re.Pattern[str]) -> Loo
     """The innermost loop of a scope around a statement, if it trains."""
     loops = [each for each in walk(scope) if isinstance(each, Loop) and any(part is node for part in walk(each))]
     loop = min(loops, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
-    return loop if loop is not None and trains.search(ast.unparse(loop)) else None
+    return loop if loop is not None and trains.search(unparse(loop)) else None
 
 
 MODELS = frozenset({"model", "net", "network"})

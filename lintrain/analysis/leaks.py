@@ -11,7 +11,7 @@ from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.pipeline.blocks import PlainFunction, given_back, given_names, plain_functions
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -201,7 +201,7 @@ def _rows_behind(pipeline: Pipeline, value: ast.expr, names: _Names) -> _Learned
     """The fitted rows that an expression has in another form: an array of them, one more axis, windows of them."""
     match value:
         case ast.Call(func=called, args=args):
-            name = called.attr if isinstance(called, ast.Attribute) else ast.unparse(called)
+            name = called.attr if isinstance(called, ast.Attribute) else unparse(called)
             given = [*args[:1], *([called.value] if isinstance(called, ast.Attribute) else [])]
             parts = given if name in WRAPS or name in _windowing(pipeline) else []
         case ast.ListComp(elt=ast.Subscript(value=rows, slice=ast.Slice())):
@@ -270,7 +270,7 @@ def _leaks_by_slices(pipeline: Pipeline, target: str, cut: ast.Subscript, names:
     learned = names.learned.get(rows)
     if learned is None or not isinstance(bounds, ast.Slice):
         return
-    lower, upper = (ast.unparse(each) if each is not None else "" for each in (bounds.lower, bounds.upper))
+    lower, upper = (unparse(each) if each is not None else "" for each in (bounds.lower, bounds.upper))
     if lower in {"", "0"} and upper:
         names.heads[rows, upper] = cut
         return
@@ -285,7 +285,7 @@ def _code(node: ast.expr) -> str:
         case ast.Name(id=name):
             return name
         case ast.Attribute(value=ast.Name()) | ast.Subscript(value=ast.Name(), slice=ast.Constant()):
-            return ast.unparse(node)
+            return unparse(node)
         case _:
             return ""
 

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
-from lintrain.source.nodes import own_nodes, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -47,7 +47,7 @@ def _optimizers_over_lists(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call,
     """The calls that make an optimizer from a list with a name."""
     for node in nodes:
         match node:
-            case ast.Call(func=made, args=[ast.Name(id=listed), *_]) if OPTIMIZERS.search(ast.unparse(made)):
+            case ast.Call(func=made, args=[ast.Name(id=listed), *_]) if OPTIMIZERS.search(unparse(made)):
                 yield node, listed
             case _:
                 pass
@@ -57,7 +57,7 @@ def _appended_to(listed: str, nodes: Sequence[ast.AST]) -> list[ast.Call]:
     return [
         node
         for node in nodes
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{listed}.append" and len(node.args) == 1
+        if isinstance(node, ast.Call) and unparse(node.func) == f"{listed}.append" and len(node.args) == 1
     ]
 
 
@@ -74,7 +74,7 @@ def _groups(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.Assign]]:
 
 
 def _sets_params(name: str, nodes: Sequence[ast.AST]) -> bool:
-    return any(isinstance(node, ast.Subscript) and ast.unparse(node) == f"{name}['params']" for node in nodes)
+    return any(isinstance(node, ast.Subscript) and unparse(node) == f"{name}['params']" for node in nodes)
 
 
 def _reads(name: str, nodes: Sequence[ast.AST]) -> list[ast.Name]:
@@ -125,7 +125,7 @@ def blocks_without_backward(source: Source) -> Iterator[LossBlock]:
         if not after:
             target = losses[-1].targets[0]
             name = target.id if isinstance(target, ast.Name) else ""
-            yield LossBlock(source.location(losses[-1]), name, ast.unparse(owner), source.location(node))
+            yield LossBlock(source.location(losses[-1]), name, unparse(owner), source.location(node))
 
 
 MAY_COMPUTE = lazy_pattern(r"backward|step|train|update|optimi[sz]e|manual|fit|run")
@@ -133,7 +133,7 @@ MAY_COMPUTE = lazy_pattern(r"backward|step|train|update|optimi[sz]e|manual|fit|r
 
 def _may_compute(call: ast.Call) -> bool:
     """Whether a call may compute gradients: by its name, or because it gets the loss and is no method of it."""
-    called = ast.unparse(call.func)
+    called = unparse(call.func)
     name = called.rpartition(".")[2]
     return MAY_COMPUTE.search(name) is not None
 
@@ -145,7 +145,7 @@ def _is_used_later(source: Source, block: ast.With, loss: ast.Assign) -> bool:
     end = block.end_lineno or block.lineno
     return any(
         call.lineno > end
-        and "backward" in ast.unparse(call.func)
+        and "backward" in unparse(call.func)
         and any(isinstance(part, ast.Name) and part.id == name for part in walk(call))
         for call in source.nodes_of(ast.Call)
     )
@@ -169,7 +169,7 @@ def thrown_graphs(source: Source) -> Iterator[ThrownGraph]:
         return
     for function in source.nodes_of(ast.FunctionDef):
         nodes = own_nodes(function)
-        if any(SWITCHES_GRAD.search(ast.unparse(each)) for each in function.decorator_list):
+        if any(SWITCHES_GRAD.search(unparse(each)) for each in function.decorator_list):
             continue
         detached = [node for node in nodes if isinstance(node, ast.Call) and _is_detach(node)]
         without = [node for node in nodes if isinstance(node, ast.With) and SWITCHES_GRAD.search(_head(node))]
@@ -186,14 +186,14 @@ def thrown_graphs(source: Source) -> Iterator[ThrownGraph]:
             is_off = any(node in walk(each) for each in without)
             is_once = len(stores) - len(reads) == 1
             if reads and is_once and not is_off and all(id(each) in covered for each in reads):
-                yield ThrownGraph(source.location(node.value), ast.unparse(called), source.location(behind[0]))
+                yield ThrownGraph(source.location(node.value), unparse(called), source.location(behind[0]))
 
 
 SWITCHES_GRAD = lazy_pattern(r"no_grad|inference_mode|set_grad_enabled|eval_decorator")
 
 
 def _head(node: ast.With) -> str:
-    return " ".join(ast.unparse(item.context_expr) for item in node.items)
+    return " ".join(unparse(item.context_expr) for item in node.items)
 
 
 def _is_detach(call: ast.Call) -> bool:
@@ -201,4 +201,4 @@ def _is_detach(call: ast.Call) -> bool:
 
 
 def _is_teacher(called: ast.expr) -> bool:
-    return NETWORK.search(ast.unparse(called)) is not None
+    return NETWORK.search(unparse(called)) is not None
