@@ -82,7 +82,7 @@ class Step:
 def steps_of(run: KerasRun) -> list[Step]:
     """The layers of a network, the first one first; empty if they are not known or form no chain.
 
-    A network that is told no shape takes that of what it is fitted on.
+    A network without an input shape takes the shape of the data that it is fitted on.
     """
     steps: list[Step] = []
     shape = ANY
