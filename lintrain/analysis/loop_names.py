@@ -57,17 +57,38 @@ def _lasting_in(
     over, set_again = _items_of(batches.iter), _set_in(epochs)
     if over is None or set_again & {*_names_in(over), unparse(over)}:
         return
-    length = f"len({unparse(over)})"
+    lengths = {
+        f"len({each})" for each in (unparse(over), f"{unparse(over)}.dataset", *_rows_of(over, epochs, assigned))
+    }
     sums = {unparse(node.target): node for node in own_nodes(batches) if _is_addition(node)}
     for division in (node for node in walk(epochs) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)):
-        total, count = unparse(division.left), unparse(division.right)
+        total, count = unparse(_without_factor(division.left)), unparse(division.right)
         started = _last_before(epochs, assigned.get(total, []))
         counted = _last_before(epochs, assigned.get(count, []))
-        is_length = count == length or (counted is not None and unparse(counted.value) == length)
+        is_length = count in lengths or (counted is not None and unparse(counted.value) in lengths)
         is_zero = started is not None and isinstance(started.value, ast.Constant) and started.value.value == 0
         if total in sums and total not in set_again and is_length and started is not None and is_zero:
             added = source.location(sums[total])
             yield LastingSum(source.location(division), source.location(started), added, total)
+
+
+def _rows_of(over: ast.expr, loop: ast.For, assigned: Mapping[str, list[ast.Assign]]) -> Iterator[str]:
+    """The data set whose rows a loader gives, by the name that the loader was made with."""
+    made = _last_before(loop, assigned.get(unparse(over), []))
+    loader = made.value if made is not None else None
+    if isinstance(loader, ast.Call) and loader.args and _called(loader) == "DataLoader":
+        yield unparse(loader.args[0])
+
+
+def _without_factor(node: ast.expr) -> ast.expr:
+    """The sum in `100 * hits`."""
+    match node:
+        case ast.BinOp(left=ast.Constant(), op=ast.Mult(), right=total):
+            return total
+        case ast.BinOp(left=total, op=ast.Mult(), right=ast.Constant()):
+            return total
+        case _:
+            return node
 
 
 def _items_of(node: ast.expr) -> ast.expr | None:

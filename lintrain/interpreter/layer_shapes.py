@@ -53,7 +53,8 @@ def output_of(module: Module, shape: Shape) -> Shape:
         return _windowed(module, shape)
     if ADAPTIVE.fullmatch(name):
         return _adapted(module, shape)
-    return Shape((None,) * len(shape.sizes), shape.is_open) if name.endswith(tuple("123")) or "Pool" in name else ANY
+    keeps_axes = name.endswith(tuple("123")) or "Pool" in name
+    return Shape((None,) * len(shape.sizes), shape.is_open, shape.rows_first) if keeps_axes else ANY
 
 
 def argument_of(module: Module, name: str, position: int) -> Value:
@@ -157,7 +158,9 @@ def _windowed(module: Module, shape: Shape) -> Shape:
     before = shape.sizes[-axes - 1 :] if len(shape.sizes) > axes else (None,) * (axes + 1)
     channels = integer(argument_of(module, "out_channels", 0 if window and window[1] else 1))
     sizes = _window_sizes(module, before[1:])
-    return Shape((*shape.sizes[: -axes - 1], channels if is_convolution else before[0], *sizes), shape.is_open)
+    front = shape.sizes[: -axes - 1]
+    channels = channels if is_convolution else before[0]
+    return Shape((*front, channels, *sizes), shape.is_open, shape.rows_first and bool(front))
 
 
 def _window_sizes(module: Module, sizes: tuple[int | None, ...]) -> tuple[int | None, ...]:
@@ -238,4 +241,5 @@ def _adapted(module: Module, shape: Shape) -> Shape:
         return ANY
     size = argument_of(module, "output_size", 0)
     front = shape.sizes[:-axes] if len(shape.sizes) >= axes else ()
-    return Shape((*front, *(_at(size, index) for index in range(axes))), shape.is_open)
+    sizes = (_at(size, index) for index in range(axes))
+    return Shape((*front, *sizes), shape.is_open, shape.rows_first and len(front) > 1)

@@ -42,11 +42,13 @@ def _without(sizes: tuple[int | None, ...], axis: int) -> tuple[int | None, ...]
 def squeezed(shape: Shape, arguments: Sequence[Value]) -> Shape:
     """`squeeze()` drops every axis of size 1; sizes that are not known are taken to be larger."""
     if not arguments:
-        return Shape(tuple(size for size in shape.sizes if size != 1), shape.is_open)
+        has_rows = shape.rows_first and shape.sizes[:1] != (1,)
+        return Shape(tuple(size for size in shape.sizes if size != 1), shape.is_open, has_rows)
     axis = _axis(shape, arguments[0])
     if axis is None or shape.sizes[axis] is None:
         return ANY
-    return shape if shape.sizes[axis] != 1 else Shape(_without(shape.sizes, axis), shape.is_open)
+    has_rows = shape.rows_first and axis != -len(shape.sizes)
+    return shape if shape.sizes[axis] != 1 else Shape(_without(shape.sizes, axis), shape.is_open, has_rows)
 
 
 def unsqueezed(shape: Shape, arguments: Sequence[Value]) -> Shape:
@@ -58,7 +60,8 @@ def unsqueezed(shape: Shape, arguments: Sequence[Value]) -> Shape:
     position = len(shape.sizes) + axis + 1 if axis < 0 else known_from_front
     if not 0 <= position <= len(shape.sizes):
         return ANY
-    return Shape((*shape.sizes[:position], 1, *shape.sizes[position:]), shape.is_open)
+    has_rows = shape.rows_first and position > 0
+    return Shape((*shape.sizes[:position], 1, *shape.sizes[position:]), shape.is_open, has_rows)
 
 
 def viewed(shape: Shape, arguments: Sequence[Value]) -> Shape:
@@ -70,7 +73,14 @@ def viewed(shape: Shape, arguments: Sequence[Value]) -> Shape:
     rest = [index for index, size in enumerate(sizes) if integer(size) == -1]
     if len(rest) == 1:
         known[rest[0]] = _inferred(shape, sizes, known)
-    return Shape(tuple(known), False) if known else ANY
+    return Shape(tuple(known), False, _keeps_rows(shape, sizes, known)) if known else ANY
+
+
+def _keeps_rows(shape: Shape, sizes: Sequence[Value], known: Sequence[int | None]) -> bool:
+    """Whether a view certainly leaves the rows of a batch on the first axis: `view(-1, 28, 28)` of (N, 1, 28, 28)."""
+    row, new = row_size(shape), product(known[1:])
+    is_for_batch = isinstance(sizes[0], AxisSize) and sizes[0].axis == 0
+    return shape.rows_first and (is_for_batch or (row is not None and row == new))
 
 
 def sizes_given(arguments: Sequence[Value]) -> list[Value] | None:
@@ -130,12 +140,16 @@ def flattened(shape: Shape, arguments: Sequence[Value]) -> Shape:
         return ANY
     if shape.is_open:
         # Whatever the axes are, those before the first that is merged stay.
-        return Shape((None,) * (start + 1), False) if start >= 0 and end == -1 else ANY
+        is_known = start >= 0 and end == -1
+        return Shape((None,) * (start + 1), False, shape.rows_first and start > 0) if is_known else ANY
     rank = len(shape.sizes)
     start, end = start % rank if rank else 0, end % rank if rank else 0
     if not rank or start > end:
         return ANY
-    return Shape((*shape.sizes[:start], product(shape.sizes[start : end + 1]), *shape.sizes[end + 1 :]), False)
+    together = product(shape.sizes[start : end + 1])
+    return Shape(
+        (*shape.sizes[:start], together, *shape.sizes[end + 1 :]), False, shape.rows_first and (start > 0 or end == 0)
+    )
 
 
 def transposed(shape: Shape, arguments: Sequence[Value]) -> Shape:
@@ -146,7 +160,7 @@ def transposed(shape: Shape, arguments: Sequence[Value]) -> Shape:
         return ANY if shape.is_open else Shape((None,) * len(shape.sizes), False)
     sizes = list(shape.sizes)
     sizes[known[0]], sizes[known[1]] = sizes[known[1]], sizes[known[0]]
-    return Shape(tuple(sizes), shape.is_open)
+    return Shape(tuple(sizes), shape.is_open, shape.rows_first and -len(sizes) not in known)
 
 
 def permuted(shape: Shape, arguments: Sequence[Value]) -> Shape:
@@ -159,7 +173,9 @@ def permuted(shape: Shape, arguments: Sequence[Value]) -> Shape:
     if shape.is_open or len(order) != len(shape.sizes) or len(order) != len(numbers):
         return Shape((None,) * len(axes), False) if axes else ANY
     inside = all(-len(order) <= axis < len(order) for axis in order)
-    return Shape(tuple(shape.sizes[axis] for axis in order), False) if inside else ANY
+    return (
+        Shape(tuple(shape.sizes[axis] for axis in order), False, shape.rows_first and order[0] == 0) if inside else ANY
+    )
 
 
 def reduced(shape: Shape, arguments: Sequence[Value]) -> Shape:
@@ -171,7 +187,8 @@ def reduced(shape: Shape, arguments: Sequence[Value]) -> Shape:
     if len(arguments) != 1 or len(axes) != len(given):
         return ANY
     for axis in sorted(axes):
-        shape = Shape(_without(shape.sizes, axis), shape.is_open)
+        has_rows = shape.rows_first and axis != -len(shape.sizes)
+        shape = Shape(_without(shape.sizes, axis), shape.is_open, has_rows)
     return shape
 
 
@@ -185,7 +202,7 @@ def without_axes(shape: Shape, axis: Value | None, *, keeps: bool = False) -> Sh
         return ANY
     gone = {len(shape.sizes) + each for each in axes if each is not None} if axes else set(range(len(shape.sizes)))
     sizes = ((1 if index in gone else size) for index, size in enumerate(shape.sizes) if keeps or index not in gone)
-    return Shape(tuple(sizes), False)
+    return Shape(tuple(sizes), False, shape.rows_first and 0 not in gone)
 
 
 Key = str | Shape
@@ -217,7 +234,7 @@ def subscripted(shape: Shape, keys: Sequence[Key]) -> Shape:
             sizes.extend(kind.sizes)
         elif kind != "axis":
             sizes.append(taken_from if kind == "all" else None)
-    return Shape((*sizes, *left), False)
+    return Shape((*sizes, *left), False, shape.rows_first and keys[:1] == ["all"])
 
 
 def columns_taken(columns: Slice, count: int | None) -> int | None:
@@ -240,14 +257,15 @@ def repeated(shape: Shape, arguments: Sequence[Value]) -> Shape:
 def broadcast(one: Shape, other: Shape) -> Shape:
     """The shape of two tensors put together item by item."""
     if one == other or other.rank == 0:
-        return one
+        return other if one == other and other.rows_first else one
     if one.rank == 0:
         return other
     if one.is_open or other.is_open:
         return ANY
     longer, shorter = sorted((one.sizes, other.sizes), key=len, reverse=True)
     padded = (*(1,) * (len(longer) - len(shorter)), *shorter)
-    return Shape(tuple(_together(*pair) for pair in zip(longer, padded, strict=True)), False)
+    has_rows = any(each.rows_first and len(each.sizes) == len(longer) for each in (one, other))
+    return Shape(tuple(_together(*pair) for pair in zip(longer, padded, strict=True)), False, has_rows)
 
 
 def _together(one: int | None, other: int | None) -> int | None:
@@ -276,7 +294,7 @@ def resized_last(shape: Shape, size: int | None) -> Shape:
     """The same axes with another size of the last one."""
     if not shape.sizes:
         return Shape((size,), True) if shape.is_open else ANY
-    return Shape((*shape.sizes[:-1], size), shape.is_open)
+    return Shape((*shape.sizes[:-1], size), shape.is_open, shape.rows_first and len(shape.sizes) > 1)
 
 
 Reshape = Callable[[Shape, Sequence[Value]], Shape]

@@ -100,7 +100,7 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
         shape = reshaped(call, name, shape, arguments)
     elif name in {"cat", "concat", "vstack", "concatenate", "T", "transpose"}:
         shape = ANY
-    if name in ACTIVATIONS or name in {"mean", "sum", "max", "min", "argmax"}:
+    if name in ACTIVATIONS or name in {"mean", "sum", "max", "min", "argmax", "round"}:
         made = here
     if name == "exp" and before.made is not None and before.made.name.startswith("log_softmax"):
         made = replace(here, name=before.made.name.removeprefix("log_"))
@@ -294,6 +294,24 @@ def combined(left: Value, operator: str, right: Value, text: str, location: Loca
     passes = frozenset[int]().union(*(tensor.graph for tensor in tensors))
     cut = cuts[0] if is_cut else None
     return Tensor(text=text, made=made, shape=shape, kind=kind, cut=cut, origin=location, passes=passes)
+
+
+SCORES_COMPARED = "scores compared"
+"""The use of what a network gives where only class numbers can be equal to class numbers."""
+
+SCORES = frozenset({"linear", "softmax", "log_softmax", "sigmoid", "max", "amax"})
+"""Operations that give one number for each class, or the largest of these."""
+
+
+def note_compared(reader: Reader, left: Value, right: Value, location: Location) -> None:
+    """Record `outputs == labels`: scores of a network, which no class number equals but by chance."""
+    for scores, classes in ((left, right), (right, left)):
+        if not isinstance(scores, Tensor) or not isinstance(classes, Tensor) or isinstance(scores.model, Unknown):
+            continue
+        is_score = scores.kind == "float" and scores.made is not None and scores.made.name in SCORES
+        if is_score and classes.kind == "int" and classes.made is not None and classes.made.name == DATA:
+            reader.record.misuses.append(Misuse(location, scores, SCORES_COMPARED, reader.code(location)))
+            return
 
 
 def _kind_after(operator: str, left: Value, right: Value) -> str:

@@ -1,4 +1,4 @@
-"""A sum over the batches of all epochs is divided by the number of batches in one.
+"""A sum over the batches of all epochs is divided by the number of batches or rows in one.
 
 The sum starts before the loop over epochs and is never reset. What is printed as the mean loss of an epoch is the sum
 of the means of all epochs so far, so it grows while the model learns; a sum of hits gives an accuracy above 1.
@@ -14,6 +14,16 @@ of the means of all epochs so far, so it grows while the model learns; a sum of 
             optimizer.step()
             running_loss += loss.item()
         print(running_loss / len(loader))  # <- lasting-sum
+
+    hits = 0
+    for epoch in range(3):
+        for x, y in loader:
+            optimizer.zero_grad()
+            outputs = net(x)
+            criterion(outputs, y).backward()
+            optimizer.step()
+            hits += (outputs.argmax(1) == y).sum().item()
+        print(100 * hits / len(loader.dataset))  # <- lasting-sum
 
 ## Good
 
@@ -72,7 +82,7 @@ class LastingSum(Rule):
         shown = f"`{found.total}`" if len(found.total) <= 24 else "this sum"
         return self.finding(
             found.location,
-            f"{shown} is the sum of all epochs, divided by the batches of one",
+            f"{shown} is the sum of all epochs, divided by the batches or rows of one",
             related=[
                 Related(found.started, "starts here, before all epochs", "start"),
                 Related(found.added, "grows in every batch", "sum"),

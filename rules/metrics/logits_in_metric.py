@@ -86,10 +86,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import metric_verdicts
+from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.python import Constant, options_of
 from lintrain.pipeline.values.training import Metric, MetricCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    one_per_location,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +115,7 @@ class Claim:
 
 class LogitsInMetric(Rule[Claim]):
     level = Level.ERROR
-    keywords = "metric|evaluate"
+    keywords = "metric|evaluate|==|eq("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[object]()
@@ -111,6 +124,23 @@ class LogitsInMetric(Rule[Claim]):
             if scores is not None and call.predictions is not None and call.predictions.location not in seen:
                 seen.add(call.predictions.location)
                 yield self._report(pipeline, call, call.predictions.text or "the predictions", scores)
+        compared = (each for each in pipeline.misuses if each.use == "scores compared")
+        yield from one_per_location(map(self._report_comparison, compared))
+
+    def _report_comparison(self, misuse: Misuse) -> Finding[Claim]:
+        scores = misuse.value
+        made = scores.made if isinstance(scores, Tensor) else None
+        is_binary = isinstance(scores, Tensor) and (scores.shape.last == 1 or (made and made.name == "sigmoid"))
+        return self.finding(
+            misuse.location,
+            "scores are compared with class numbers, which they never equal",
+            related=[Related(made.location, "the scores are computed here", "origin")]
+            if made and made.location
+            else [],
+            help="choose the class with a threshold first"
+            if is_binary
+            else "compare the class with the highest score: `argmax`",
+        )
 
     def _report(self, pipeline: Pipeline, call: MetricCall, text: str, scores: Tensor) -> Finding[Claim]:
         location = call.predictions.location if call.predictions else call.location
@@ -125,6 +155,8 @@ class LogitsInMetric(Rule[Claim]):
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if finding.claim is None:
+            return Verdict.inconclusive("what this comparison gives is not measured")
         followed = metric_verdicts.metric_at(
             evidence, finding.location.path, _lines(finding), metric_verdicts.on_scores
         )

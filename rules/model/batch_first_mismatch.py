@@ -86,24 +86,29 @@ SAME = 1e-3
 
 class BatchFirstMismatch(Rule):
     level = Level.ERROR
-    keywords = "LSTM|GRU|RNN"
+    keywords = "LSTM|GRU|RNN|Transformer|MultiheadAttention"
     needs_training = False
     judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        for misuse in pipeline.misuses:
-            if misuse.use == "last row of a sequence":
-                found.setdefault(misuse.location, self._report(misuse))
+        last_rows = [misuse for misuse in pipeline.misuses if misuse.use == "last row of a sequence"]
+        layers = {_layer(misuse) for misuse in last_rows}
+        # What a layer reads and what is taken of its states are one mistake.
+        read = [each for each in pipeline.misuses if each.use == "rows as time" and _layer(each) not in layers]
+        for misuse in (*last_rows, *read):
+            found.setdefault(misuse.location, self._report(misuse))
         yield from found.values()
 
     def _report(self, misuse: Misuse) -> Finding:
-        layer = misuse.value.model.origin if isinstance(misuse.value, Tensor) else None
+        layer, is_read = _layer(misuse), misuse.use == "rows as time"
+        taken = "but this batch has its rows there" if is_read else "so this is the last row of the batch"
+        swap = "swap the first two axes before" if is_read else "swap the axes and take `[-1]`"
         return self.finding(
             misuse.location,
-            f"`{misuse.text}` has time on its first axis, so this is the last row of the batch",
+            f"`{misuse.text}` has time on its first axis, {taken}",
             related=[Related(layer, "made without `batch_first=True`", "origin")] if layer else [],
-            help="make the layer with `batch_first=True`, or swap the axes and take `[-1]`",
+            help=f"make the layer with `batch_first=True`, or {swap}",
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
@@ -124,3 +129,8 @@ class BatchFirstMismatch(Rule):
         if mixed.change <= SAME:
             return Verdict.refuted(text, change=mixed.change)
         return (Verdict.confirmed if mixed.layer else Verdict.inconclusive)(text, change=mixed.change)
+
+
+def _layer(misuse: Misuse) -> Location | None:
+    """Where the layer was made that reads the batch, or whose states are read."""
+    return misuse.value.model.origin if isinstance(misuse.value, Tensor) else None

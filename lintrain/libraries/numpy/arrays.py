@@ -22,6 +22,7 @@ from lintrain.interpreter.tracing import (
     MOVES,
     combined,
     normalised,
+    note_compared,
     note_last_row,
     rest,
     subscripted,
@@ -337,7 +338,9 @@ def _is_whole_axis(key: Value) -> bool:
 
 @element_of(Tensor)
 def _row(reader: Reader, value: Value) -> Value:
-    return value
+    if not isinstance(value, Tensor) or not value.shape.rows_first:
+        return value
+    return replace(value, shape=value.shape.with_rows(first=False))
 
 
 @unpacked(Tensor)
@@ -365,6 +368,8 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, location:
     tensors = [operand for operand in (left, right) if isinstance(operand, Tensor)]
     text = reader.code(location)
     if operator in COMPARISONS:
+        if operator in {"Eq", "NotEq"}:
+            note_compared(reader, left, right, location)
         role = CHOSEN.get(tensors[0].role, Role.UNKNOWN)
         compared = combined(left, operator, right, text, location)
         are_data = all(tensor.made and tensor.made.name == DATA for tensor in tensors)

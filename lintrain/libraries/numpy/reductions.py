@@ -12,7 +12,7 @@ from lintrain.libraries.numpy.arrays import as_tensor, in_role, mapped, subject_
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Fields, Value
-from lintrain.pipeline.values.tensors import Shape
+from lintrain.pipeline.values.tensors import Operation, Shape
 
 
 @function("numpy.mean", "numpy.max", "numpy.amax", "numpy.sum", "numpy.min", "torch.mean", "torch.sum", "numpy.median")
@@ -47,6 +47,7 @@ def _values_and_indices(call: Call) -> Value:
     if isinstance(subject, Tensor) and not call.is_open:
         values.shape = indices.shape = _shape_along(call, subject.shape, asked)
         values.kind, values.passes = subject.kind, subject.passes
+        values.made = Operation(call.path.rpartition(".")[2], call.location, call.text)
     indices.kind = "int"
     return Fields([values, indices], "tuple", names=("values", "indices"), origin=call.location)
 

@@ -26,7 +26,7 @@ from lintrain.pipeline.values.tensors import Operation, Real, Shape, Whole
 NUMBERS = {Kind.INTEGER: "int", Kind.CLASS: "int", Kind.FLOAT: "float"}
 """The kinds of tensors that columns of plain numbers become."""
 
-ROWS = Shape((None,), False)
+ROWS = Shape((None,), False, rows_first=True)
 
 
 def batch_of(row: Value) -> Value | None:
@@ -51,7 +51,7 @@ def _batched(part: Value, key: str) -> Value:
         return Tensor(made=Operation(DATA, part.origin), shape=ROWS, kind=kind, origin=part.origin)
     match part:
         case Tensor(shape=shape):
-            return replace(part, shape=ANY if shape.is_open else Shape((None, *shape.sizes), False))
+            return replace(part, shape=ANY if shape.is_open else Shape((None, *shape.sizes), False, rows_first=True))
         case ColumnValues():
             return part
         case Either(options=options) if all(isinstance(option, Tensor) for option in options):

@@ -10,7 +10,7 @@ from functools import reduce
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import METHODS, Transfer, family, function, method
 from lintrain.interpreter.shapes import ANY, broadcast, integer, multiplied, repeated, viewed, without_axes
-from lintrain.interpreter.tracing import is_data, kind_asked_for
+from lintrain.interpreter.tracing import is_data, kind_asked_for, note_compared
 from lintrain.libraries.torch.literals import data
 from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import Tensor
@@ -145,6 +145,8 @@ def _compute(call: Call) -> Value:
     name = call.path.rpartition(".")[2]
     given = operands_of(call)
     shape = ANY if call.is_open else _other_shape(call, name) if name in OTHERS else shape_after(name, given)
+    if name in {"eq", "ne"} and len(given) == 2:
+        note_compared(call.reader, given[0], given[1], call.location)
     if name in LIKE:
         return data(call, shape, KINDS_MADE.get(name, ""))
     return computed(call, name, given, shape)

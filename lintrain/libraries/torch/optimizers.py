@@ -22,6 +22,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import ModelPart, Optimizer, Parameter, Parameters, Scheduler
 from lintrain.pipeline.values.python import (
@@ -195,9 +196,15 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
     return Bound(value, name) if method_of(value, name) or not name.startswith("state") else UNKNOWN
 
 
+SETTINGS = frozenset({"lr", "learning_rate", "weight_decay", "momentum", "betas", "eps"})
+"""Settings that a group of parameters has under these names, but for `learning_rate`."""
+
+
 @stored_attribute_of(Optimizer)
 def _store(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
-    """Attributes of an optimizer that a script sets are its own affair."""
+    """An optimizer reads its settings from its groups; other attributes that a script sets are its own affair."""
+    if name in SETTINGS and isinstance(owner, Optimizer) and owner.path.startswith("torch.optim."):
+        reader.record.misuses.append(Misuse(location, owner, "setting of an optimizer", reader.code(location)))
 
 
 @method(Optimizer, "step")

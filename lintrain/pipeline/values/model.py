@@ -253,7 +253,9 @@ class Tensor(Value):
             self.role if same_role else Role.UNKNOWN,
             self.model if same_model else UNKNOWN,
             made=self.made if all(each.made == self.made for each in tensors) else None,
-            shape=self.shape if all(each.shape == self.shape for each in tensors) else Shape(),
+            shape=self.shape.with_rows(first=all(each.shape.rows_first for each in tensors))
+            if all(each.shape == self.shape for each in tensors)
+            else Shape(),
             kind=self.kind if all(each.kind == self.kind for each in tensors) else "",
             is_sliced=any(each.is_sliced for each in tensors),
             is_reshaped=any(each.is_reshaped for each in tensors),

@@ -26,11 +26,13 @@ CLASSES = -1
 class Shape:
     """The sizes of a tensor's axes, None for one that is not known; `is_open` if other axes may come before them.
 
-    A shape that is open and has no sizes is one of which nothing is known.
+    A shape that is open and has no sizes is one of which nothing is known. `rows_first` if the first axis certainly
+    counts the rows of a batch; what changes the axes has to say so again.
     """
 
     sizes: tuple[int | None, ...] = ()
     is_open: bool = True
+    rows_first: bool = field(default=False, compare=False)
 
     @property
     def rank(self) -> int | None:
@@ -41,6 +43,10 @@ class Shape:
     def last(self) -> int | None:
         """The size of the last axis, None if it is not known."""
         return self.sizes[-1] if self.sizes else None
+
+    def with_rows(self, *, first: bool) -> Shape:
+        """The same sizes, with the rows of a batch on the first axis, or somewhere else."""
+        return self if self.rows_first is first else Shape(self.sizes, self.is_open, first)
 
     def __str__(self) -> str:
         """The shape as documentation writes it: `(N, 1)`, `(…, 1)` if other axes may come before."""
