@@ -130,6 +130,9 @@ class ArgmaxWithoutAxis(Rule[Claim]):
             if found is None or found.location in seen:
                 continue
             seen.add(found.location)
+            if found.keywords.keys() & AXES or len(found.arguments) > _is_function(found):
+                yield self._over_rows(chosen_rows.ChosenRows(found.location, call.location, True))
+                continue
             owner = found.called_on.code if found.called_on else ""
             yield self.finding(
                 found.location,
@@ -184,12 +187,17 @@ class ArgmaxWithoutAxis(Rule[Claim]):
 
 
 def _argmax_of(pipeline: Pipeline, call: MetricCall) -> expressions.Expression | None:
-    """The `argmax` over a whole array that gave a metric its predictions."""
+    """The `argmax` over a whole array, or over its rows, that gave a metric its predictions."""
     value = call.predictions.value if call.predictions else None
     if not isinstance(value, Tensor) or value.origin is None:
         return None
     found = expressions.call_at(pipeline, value.origin)
-    if found is None or found.called_name != "argmax" or found.called_on is None or found.keywords.keys() & AXES:
+    if found is None or found.called_name != "argmax" or found.called_on is None:
         return None
-    is_function = found.called_on.code in MODULES
-    return found if len(found.arguments) == is_function else None
+    along = [*found.arguments[_is_function(found) :], *(found.keywords[each] for each in AXES & found.keywords.keys())]
+    # Along axis 0 an array of one axis gives one number, and an array of scores a row for each class.
+    return found if not along or [each.code for each in along] == ["0"] else None
+
+
+def _is_function(call: expressions.Expression) -> bool:
+    return call.called_on is not None and call.called_on.code in MODULES

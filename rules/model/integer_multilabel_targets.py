@@ -151,8 +151,16 @@ class IntegerMultilabelTargets(Rule[Claim]):
             if given.parameter != "train_dataset" or model is None or not _has_stock_loss(run, model):
                 continue
             integral = [dataset for dataset in given.datasets if _has_integers(dataset.label)]
+            is_set = literal(model.arguments.get("problem_type", model)) == "multi_label_classification"
+            if is_set and all(_has_one_class(dataset.label) for dataset in given.datasets):
+                yield self.finding(
+                    given.argument.location,
+                    f"the labels of {given.text} are one class per row, but the model expects a list of floats",
+                    related=[Related(model.origin, "made for several classes per row")] if model.origin else [],
+                    help="leave out `problem_type`, or make the labels lists with a float for each class",
+                    subject="labels",
+                )
             if integral:
-                is_set = literal(model.arguments.get("problem_type", model)) == "multi_label_classification"
                 expected = "floats" if is_set else "one class per row, or floats and a `problem_type`"
                 origins = integral[0].origins("the labels are lists of integers")
                 yield self.finding(
@@ -187,6 +195,8 @@ class IntegerMultilabelTargets(Rule[Claim]):
         if labels is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
         text = f"the labels of one batch are {labels.dtype} of shape {list(labels.shape)}"
+        if len(labels.shape) == 1 and finding.claim is None and evidence.failed_with("Target size", "size") is not None:
+            return Verdict.confirmed(text, dimensions=1)
         if len(labels.shape) == 2 and labels.dtype.removeprefix("torch.").startswith(INTEGERS):
             return Verdict.confirmed(text, dimensions=len(labels.shape))
         return Verdict.refuted(text, dimensions=len(labels.shape))
@@ -206,6 +216,10 @@ class IntegerMultilabelTargets(Rule[Claim]):
 
 def _has_integers(label: Column | None) -> bool:
     return label is not None and label.kind is Kind.LIST and label.item is Kind.INTEGER
+
+
+def _has_one_class(label: Column | None) -> bool:
+    return label is not None and label.kind in {Kind.CLASS, Kind.INTEGER}
 
 
 def _has_stock_loss(run: TrainerRun, model: Model) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.certainty import is_certain
 from lintrain.interpreter.core.registry import method
 from lintrain.libraries.datasets.columns import column_of, types_of
 from lintrain.libraries.datasets.deriving import (
@@ -15,6 +18,7 @@ from lintrain.libraries.datasets.deriving import (
     parts_of,
     recolumned,
 )
+from lintrain.libraries.datasets.rows import note_missing
 from lintrain.pipeline.dataset_rows import rows_of
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Column, Cut, Dataset, DatasetDict, Features, Kind, Rows
@@ -103,6 +107,7 @@ def _renamed(call: Call, names: dict[str, str] | None) -> Value:
     made = derived(call, dataset, operation(call))
     if names is None:
         return recolumned(made, {}, is_complete=False, opens=True)
+    _note_missing_of(call, dataset, names)
     columns = dataset.columns or {}
     kept = {names.get(name, name): column.named(names.get(name, name)) for name, column in columns.items()}
     # A column that is not known may exist if others may: then its new name exists from here on.
@@ -110,6 +115,13 @@ def _renamed(call: Call, names: dict[str, str] | None) -> Value:
     made = recolumned(made, kept | new, is_complete=dataset.is_complete)
     made.read_as_text = {names.get(name, name): location for name, location in dataset.read_as_text.items()}
     return made
+
+
+def _note_missing_of(call: Call, dataset: Dataset, names: Iterable[str]) -> None:
+    """Record the first column that a method is given and that the data set does not have."""
+    missing = [name for name in names if name not in (dataset.columns or {})]
+    if missing and is_certain(call.reader) and not call.is_open:
+        note_missing(call.reader, dataset, missing[0], call.location)
 
 
 @method(Dataset, "remove_columns")
@@ -125,6 +137,7 @@ def _remove(call: Call) -> Value:
         # `map` added.
         columns, is_complete = added_since(listed, dataset) or (dict(dataset.columns or {}), False)
         return recolumned(made, columns, is_complete=is_complete)
+    _note_missing_of(call, dataset, names)
     left = {name: column for name, column in (dataset.columns or {}).items() if name not in names}
     made = recolumned(made, left, is_complete=dataset.is_complete)
     made.read_as_text = {name: location for name, location in dataset.read_as_text.items() if name not in names}

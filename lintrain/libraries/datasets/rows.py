@@ -27,6 +27,7 @@ from lintrain.interpreter.core.registry import (
 from lintrain.interpreter.tracing import DATA
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.model.location import Location
+from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, OwnRows, Rows, Step
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
@@ -74,6 +75,18 @@ def entries(value: Value) -> tuple[dict[Literal, Value], bool]:
     return row_entries(value) if isinstance(value, Rows) else encoding_entries(value)
 
 
+MISSING = "missing column"
+"""The use of a data set by a column that it does not have."""
+
+
+def note_missing(reader: Reader, dataset: Value, name: str, location: Location) -> None:
+    """Record that code needs a column that a data set certainly does not have."""
+    if not isinstance(dataset, Dataset) or not dataset.is_complete or dataset.has_transform or dataset.may_differ:
+        return
+    if dataset.columns and name not in dataset.columns and name not in dataset.hidden:
+        reader.record.misuses.append(Misuse(location, dataset, MISSING, name))
+
+
 @subscript_of(Rows)
 def read_row(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """`rows["text"]`."""
@@ -88,6 +101,8 @@ def read_row(reader: Reader, value: Value, key: Value, location: Location) -> Va
     held, is_complete = row_entries(value)
     if name in held:
         return held[name]
+    if is_complete and value.needs.get(name) == location and name not in value.removed:
+        note_missing(reader, value.dataset, name, location)
     return UNKNOWN if is_complete or name in value.removed else ColumnValues(Column(name), value)
 
 
@@ -200,9 +215,11 @@ def _looked_up(call: Call) -> Value:
     """What is there, for code that can do without it."""
     rows, before = call.receiver, dict(call.receiver.needs) if isinstance(call.receiver, Rows) else {}
     # `get` has an answer without the column, so what it reads is not needed: the needs are put back.
+    noted = len(call.reader.record.misuses)
     found = dispatch.subscript(call.reader, rows, call.value("key", 0), call.location)
     if isinstance(rows, Rows):
         rows.needs = before
+        del call.reader.record.misuses[noted:]
     return found
 
 
