@@ -171,10 +171,11 @@ def unconfigured(pipeline: Pipeline) -> Iterator[Unconfigured]:
         source = pipeline.source_of(method.origin) if method.origin else pipeline.source
         forgotten = _forgotten(method.node)
         if forgotten is not None:
+            name = ast.unparse(forgotten.targets[0]) if isinstance(forgotten, ast.Assign) else ""
             yield Unconfigured(
                 source.location(forgotten),
                 f"`{CONFIGURES}` returns nothing, so nothing is trained",
-                f"end it with `return {ast.unparse(forgotten.targets[0])}`",
+                f"end it with `return {name}`" if name else "write `return` before it",
                 fails=False,
             )
         yield from _mixed(pipeline, returned.value)
@@ -190,18 +191,19 @@ def unconfigured(pipeline: Pipeline) -> Iterator[Unconfigured]:
             )
 
 
-def _forgotten(node: ast.AST) -> ast.Assign | None:
+def _forgotten(node: ast.AST) -> ast.Assign | ast.Expr | None:
     """The statement that makes an optimizer in a method that returns nothing."""
     nodes = list(ast.walk(node))
     if any(isinstance(each, ast.Return | ast.Raise | ast.Yield) for each in nodes):
         return None
-    assigned = [each for each in nodes if isinstance(each, ast.Assign) and _makes_optimizer(each)]
+    assigned = [each for each in nodes if isinstance(each, ast.Assign | ast.Expr) and _makes_optimizer(each)]
     return assigned[0] if assigned else None
 
 
-def _makes_optimizer(assigned: ast.Assign) -> bool:
+def _makes_optimizer(assigned: ast.Assign | ast.Expr) -> bool:
     """Whether a call gets `self.parameters()` or those of a part, as optimizers do."""
-    if len(assigned.targets) != 1 or not isinstance(assigned.targets[0], ast.Name):
+    targets = assigned.targets if isinstance(assigned, ast.Assign) else []
+    if len(targets) > 1 or not all(isinstance(each, ast.Name) for each in targets):
         return False
     return isinstance(assigned.value, ast.Call) and any(
         isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "parameters"

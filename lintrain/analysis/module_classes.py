@@ -48,6 +48,9 @@ def module_classes(source: Source) -> list[ast.ClassDef]:
 
 def misspelled(source: Source) -> Iterator[Misspelled]:
     """The methods whose name is nearly one that the library calls, in classes that lack the right one."""
+    for cls in source.nodes_of(ast.ClassDef):
+        if _bases(cls) & LIGHTNING and len(cls.bases) == 1:
+            yield from _abbreviated(source, cls)
     rows = [node for node in source.nodes_of(ast.ClassDef) if _bases(node) & ROWS]
     for cls, wanted in [*((each, OF_NETWORKS) for each in module_classes(source)), *((each, OF_ROWS) for each in rows)]:
         methods = _methods(cls)
@@ -56,6 +59,33 @@ def misspelled(source: Source) -> Iterator[Misspelled]:
             meant = next((name for name in sorted(wanted - names) if _is_nearly(method, name)), None)
             if meant is not None and method.args.args and not _is_called(source, method.name):
                 yield Misspelled(source.location(method.args.args[0]), method.name, meant, cls.name)
+
+
+def _abbreviated(source: Source, cls: ast.ClassDef) -> Iterator[Misspelled]:
+    """Steps and hooks of Lightning under another name, in a module that lacks the right one."""
+    methods = _methods(cls)
+    names = {each.name for each in methods}
+    for method in methods:
+        meant = OF_LIGHTNING.get(method.name)
+        if meant is not None and meant not in names and method.args.args and not _is_called(source, method.name):
+            yield Misspelled(source.location(method.args.args[0]), method.name, meant, cls.name)
+
+
+OF_LIGHTNING = {
+    "train_step": "training_step",
+    "trainning_step": "training_step",
+    "val_step": "validation_step",
+    "valid_step": "validation_step",
+    "validate_step": "validation_step",
+    "validating_step": "validation_step",
+    "testing_step": "test_step",
+    "prediction_step": "predict_step",
+    "configure_optimizer": "configure_optimizers",
+    "configure_optimisers": "configure_optimizers",
+    "on_train_epoch_ends": "on_train_epoch_end",
+    "on_val_epoch_end": "on_validation_epoch_end",
+}
+"""Names that Lightning does not call, by the ones that it does."""
 
 
 def hidden_methods(source: Source) -> Iterator[tuple[Location, str]]:

@@ -52,15 +52,15 @@ def _fit(call: Call) -> Value:
         # of the step's.
         conditions, call.reader.conditions = call.reader.conditions, []
         with call.reader.aside():
-            loader = _read_steps(call, module, {name: argument.value for name, argument in given.items()})
+            loader, held_out = _read_steps(call, module, {name: argument.value for name, argument in given.items()})
             fits = call.reader.record.lightning_fits
-            fits.append(replace(fits.pop(), loader=loader))
+            fits.append(replace(fits.pop(), loader=loader, held_out=held_out))
         call.reader.conditions = conditions
     return UNKNOWN
 
 
-def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> Value:
-    """Read the steps of a module on batches of their loaders; gives the loader that is trained on."""
+def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> tuple[Value, Value]:
+    """Read the steps of a module on batches of their loaders; gives the loaders of training and validation."""
     # `fit(model, data_module)`: the second argument may be either.
     second = given.get("train_dataloaders")
     if isinstance(second, Instance) and "datamodule" not in given:
@@ -68,16 +68,16 @@ def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> Value:
     data = given.get("datamodule")
     owners = [owner for owner in (data, module) if isinstance(owner, Instance)]
     if any(owner.cls.lookup(hook) for owner in owners for hook in CHANGES_BATCHES):
-        return UNKNOWN
+        return UNKNOWN, UNKNOWN
     # `setup` sets the attributes that the loaders use (`self.train = ...`), so it is read first, as
     # Lightning does.
     for owner in owners:
         _run(call, owner, "prepare_data")
         _run(call, owner, "setup", Unknown(name="stage"))
-    trained: Value = UNKNOWN
+    found: dict[str, Value] = {}
     for step, loading, argument in STEPS:
         loader = given[argument] if argument in given else _loader_of(call, owners, loading)
-        trained = loader if step == "training_step" else trained
+        found[step] = loader
         # Without a loader the step is still read at the end, with an unknown batch, like any method that
         # nothing calls.
         if not all(isinstance(option, Loader) for option in options_of(loader)):
@@ -86,7 +86,7 @@ def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> Value:
         call.reader.without_grad += step == "validation_step"
         _run(call, module, step, batch, Unknown(name="batch_idx"))
         call.reader.without_grad -= step == "validation_step"
-    return trained
+    return found["training_step"], found["validation_step"]
 
 
 def _loader_of(call: Call, owners: list[Instance], name: str) -> Value:

@@ -180,6 +180,7 @@ class TrainDataInEval(Rule):
         for keras in pipeline.keras_runs:
             yield from self._keras(pipeline, keras)
         yield from self._loaders(pipeline)
+        yield from self._lightning(pipeline)
         if training_loops.trains_by_hand(pipeline):
             yield from self._named_as_held_out(pipeline)
 
@@ -214,6 +215,18 @@ class TrainDataInEval(Rule):
                 yield from self._report(
                     pipeline, held_out.location, held_out.text, dataset_rows.Sharing("same"), inputs.value
                 )
+
+    def _lightning(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """Loaders of validation that read what the same call of `fit` trains on."""
+        for fit in pipeline.lightning_fits:
+            pairs = [(one, other) for one in options_of(fit.loader) for other in options_of(fit.held_out)]
+            for train, held_out in pairs if len(pairs) == 1 else ():
+                if not isinstance(train, Loader) or not isinstance(held_out, Loader) or held_out.origin is None:
+                    continue
+                shared = _certainly_shared(train.dataset, held_out.dataset)
+                if shared and _reads_all(train) and _reads_all(held_out):
+                    location = held_out.dataset_location or held_out.origin
+                    yield from self._report(pipeline, location, pipeline.code(location), shared, train.dataset)
 
     def _loaders(self, pipeline: Pipeline) -> Iterator[Finding]:
         named = [(loader, _words_for(pipeline, loader)) for loader in pipeline.loaders]

@@ -84,8 +84,9 @@ from collections.abc import Iterator
 from lintrain.analysis import evaluation_schedule as schedule
 from lintrain.analysis import expressions, trainer_methods, training_loops
 from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import text_of
+from lintrain.pipeline.values.python import UNKNOWN, Constant, literal, text_of
 from lintrain.pipeline.values.training import TrainingArguments
 from lintrain.rule import (
     ArgumentsRule,
@@ -100,6 +101,9 @@ from lintrain.rule import (
     fixes,
 )
 
+KEEPS = "lightning.ModelCheckpoint"
+OF_LIGHTNING = frozenset({"lightning.EarlyStopping", KEEPS})
+
 LOWER_IS_BETTER = frozenset({"cer", "error", "eval_error", "mae", "mse", "perplexity", "ppl", "rmse", "wer"})
 
 
@@ -113,11 +117,14 @@ class Claim:
 class WrongMetricDirection(ArgumentsRule[Claim]):
     level = Level.ERROR
     judges_configurations = True
-    keywords = "Arguments|Config|best|Plateau"
+    keywords = "Arguments|Config|best|Plateau|ModelCheckpoint|EarlyStopping"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from super().check(pipeline)
         yield from map(self._report_kept, schedule.kept_worst(pipeline.source))
+        for call in pipeline.calls:
+            if call.path in OF_LIGHTNING and not call.is_open:
+                yield from self._of_lightning(call)
         found: dict[Location, Finding[Claim]] = {}
         for step in pipeline.acts(Act.SCHEDULER_STEP):
             watched, wanted = training_loops.text_of_event(step, "watched"), _direction_of(step)
@@ -134,6 +141,25 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
             f"the model with the {which} {shown} is kept, but {order} is better",
             help=f"turn the comparison with `{kept.best}` around",
             subject=kept.best,
+        )
+
+    def _of_lightning(self, call: LibraryCall) -> Iterator[Finding[Claim]]:
+        """A callback of Lightning that keeps or waits for the smallest value by default, of a metric that rises."""
+        given = {name: argument.value for name, argument in call.arguments.items()}
+        mode = text_of(given.get("mode", Constant("min")))
+        watched = text_of(given.get("monitor", UNKNOWN))
+        wanted = _wanted(watched or "")
+        if watched is None or not wanted or mode not in {"min", "max"} or mode == wanted:
+            return
+        if call.path == KEEPS and literal(given.get("save_top_k", Constant(1))) in {0, -1}:
+            return
+        does = "keeps the checkpoint with" if call.path == KEEPS else "waits for"
+        which, order = ("smallest", "higher") if wanted == "max" else ("largest", "lower")
+        yield self.finding(
+            call.location,
+            f"`{call.path.rpartition('.')[2]}` {does} the {which} `{watched}`, but {order} is better",
+            help=f'pass `mode="{wanted}"`',
+            subject="callbacks",
         )
 
     def _report_plateau(self, step: Event, watched: str, wanted: str) -> Finding[Claim]:

@@ -158,6 +158,9 @@ BY_HAND = frozenset(
 """Names whose use with the list may mean that the script handles its layers itself."""
 
 
+OF_ITSELF = frozenset({"parameters", "named_parameters", "state_dict"})
+
+
 class UnregisteredModules(Rule):
     level = Level.ERROR
     keywords = "nn|Mod"
@@ -271,6 +274,8 @@ def _is_passed_on(pipeline: Pipeline, kept: KeptModules) -> bool:
 
 def _is_handled(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a statement that mentions the list, or the class itself, also mentions parameters or registration."""
-    if BY_HAND & script_text.names_in_class(kept.owner.cls) or _is_passed_on(pipeline, kept):
+    # `self.parameters()` gives what is registered, as an optimizer gets it in a Lightning module.
+    names = script_text.names_in_class(kept.owner.cls, but_of_itself=OF_ITSELF)
+    if BY_HAND & names or _is_passed_on(pipeline, kept):
         return True
     return bool(BY_HAND & script_text.names_beside_attribute(pipeline.source, kept.name))

@@ -249,6 +249,8 @@ class LightningFit:
     module: Value
     loader: Value = UNKNOWN
     """What its `training_step` gets batches of."""
+    held_out: Value = UNKNOWN
+    """What its `validation_step` gets batches of."""
     trainer: Value = UNKNOWN
 
 
