@@ -30,6 +30,14 @@ from tests.support.columns import column, columns, dataset, value_of
         ("x = films.train_test_split(0.1)['test'].select_columns('text')", {"text": "text"}),
         ("x = concatenate_datasets([films, films]).remove_columns(['text', 'score'])", {"stars": "integer"}),
         ("x = concatenate_datasets([films, other()])", {"...": ""}),
+        (
+            "x = concatenate_datasets([films.select_columns('text'), Dataset.from_dict({'text': ['a' + b()]})])",
+            {"text": "text"},
+        ),
+        (
+            "x = concatenate_datasets([films.select_columns('text'), films.select_columns('stars')])",
+            {"text": "text", "stars": "integer"},
+        ),
         ("x = DatasetDict({'train': films}).remove_columns(['text', 'score'])['train']", {"stars": "integer"}),
         ("x = films.with_format('torch', columns=['stars'])", {"stars": "integer"}),
         ("x = films.select_columns('text'); x.set_format('torch')", {"text": "text"}),
@@ -121,6 +129,10 @@ def test_a_column_set_under_a_condition_is_there_with_unknown_content() -> None:
 RAW = 'raw = load_dataset("some/name", split="train")\n'
 
 
+KEPT = RAW + "made = raw.map(lambda row: {'n': 1})\n"
+NOT_KNOWN = {"n": "integer", "...": ""}
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
@@ -170,6 +182,32 @@ RAW = 'raw = load_dataset("some/name", split="train")\n'
             + "y = raw.map(lambda row: {'n': 1})\n"
             + "x = y.map(lambda row: {'m': row['n']}, remove_columns=raw.column_names)",
             {"n": "integer", "m": "integer"},
+        ),
+        # Names that code takes out of the list stay, if they are there.
+        (KEPT + "x = made.remove_columns([name for name in made.column_names if name != 'n'])", {"n": "integer"}),
+        (KEPT + "x = made.remove_columns([name for name in made.features if name not in {'n'}])", {"n": "integer"}),
+        (KEPT + "x = made.remove_columns(list(set(made.column_names) - {'n'}))", {"n": "integer"}),
+        (KEPT + "names = made.column_names\nnames.remove('n')\nx = made.remove_columns(names)", {"n": "integer"}),
+        (
+            KEPT + "names = made.column_names\nif 'n' in names:\n    names.remove('n')\nx = made.remove_columns(names)",
+            {"n": "integer"},
+        ),
+        (
+            KEPT + "names = made.column_names\nif few:\n    names.remove('n')\nx = made.remove_columns(names)",
+            {"n": "integer", "...": ""},
+        ),
+        (KEPT + "x = made.remove_columns([name for name in made.column_names if few(name)])", NOT_KNOWN),
+        (KEPT + "x = made.remove_columns([name.lower() for name in made.column_names if name != 'n'])", NOT_KNOWN),
+        (RAW + "x = raw.map(lambda row: {'n': 1}, remove_columns=list(raw.features))", {"n": "integer"}),
+        (RAW + "x = raw.map(lambda row: {'n': 1}, remove_columns=raw.features.keys())", {"n": "integer"}),
+        (
+            RAW + "x = raw.map(lambda row: {'n': 1}, remove_columns=[a for a in raw.column_names if a != 'n'])",
+            {"n": "integer"},
+        ),
+        # An unknown column may have such a name.
+        (
+            RAW + "x = raw.map(lambda row: {'n': 1}, remove_columns=[a for a in raw.column_names if a != 'label'])",
+            {"n": "integer", "...": ""},
         ),
         # A function that may set anything, in between.
         (RAW + "x = raw.map(other).remove_columns(raw.column_names)", {"...": ""}),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections import abc
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lintrain.interpreter.core import dispatch, operations, storing
 from lintrain.interpreter.core.items import any_of
@@ -21,8 +22,19 @@ from lintrain.interpreter.core.storing import assign, assigned_names
 from lintrain.interpreter.retention import rebound
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
+from lintrain.pipeline.values.data import ColumnNames, Features
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Literal, Mapping, Range, Sequence, Unknown, Value
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    Literal,
+    Mapping,
+    Range,
+    Sequence,
+    Unknown,
+    Value,
+    text_of,
+)
 from lintrain.source.nodes import children, walk
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -157,6 +169,8 @@ class _Passes:
     generators: abc.Sequence[ast.comprehension]
     is_complete: bool = True
     count: int = 0
+    names: ColumnNames | None = None
+    """The names of columns that it goes through, if it goes through such."""
 
     def scopes(self, outer: Scope, position: int = 0, *, apart: bool = False) -> Iterator[Scope]:
         """One scope for each pass, from the generator at a position inwards.
@@ -182,6 +196,8 @@ class _Passes:
                 yield from self.scopes(inner, position + 1, apart=apart)
 
     def _items(self, over: Value, *, apart: bool) -> list[Value]:
+        over = over.names if isinstance(over, Features) else over
+        self.names = over if isinstance(over, ColumnNames) else None
         items = operations.known_items(over, MOST_ITEMS)
         self.is_complete = self.is_complete and items is not None
         if apart and items is None and isinstance(over, Sequence) and all(map(_is_entry, over.items)):
@@ -210,7 +226,34 @@ def evaluate_items(reader: Reader, node: ast.ListComp | ast.SetComp | ast.Genera
     """The sequence that a comprehension makes; complete where every item is known."""
     passes = _Passes(reader, node.generators)
     items = [dispatch.evaluate(reader, node.elt, inner) for inner in passes.scopes(scope)]
+    if passes.names is not None and (left := _names_left(reader, node, passes.names, scope)) is not None:
+        return left
     return Sequence(items, "list", passes.is_complete, origin=reader.source.location(node))
+
+
+def _names_left(
+    reader: Reader, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, names: ColumnNames, scope: Scope
+) -> ColumnNames | None:
+    """`[name for name in data.column_names if name not in ("text", "label")]`; None for any other comprehension."""
+    generator = node.generators[0]
+    match node.elt, generator.target:
+        case ast.Name(id=item), ast.Name(id=target) if item == target and len(node.generators) == 1:
+            pass
+        case _:
+            return None
+    without = names.without
+    for test in generator.ifs:
+        match test:
+            case ast.Compare(left=ast.Name(id=tested), ops=[ast.NotIn() | ast.NotEq() as kind], comparators=[other]):
+                given = dispatch.evaluate(reader, other, scope)
+            case _:
+                return None
+        known = [given] if isinstance(kind, ast.NotEq) else operations.known_items(given, MOST_ITEMS)
+        texts = [each for each in map(text_of, known or ()) if each is not None]
+        if known is None or len(texts) < len(known) or tested != target:
+            return None
+        without |= set(texts)
+    return replace(names, without=without)
 
 
 @expression(ast.DictComp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 from lintrain.interpreter.core import operations
@@ -10,8 +11,10 @@ from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, element_of, method, operated, stored_item_of, subscript_of
 from lintrain.interpreter.tracing import DATA
 from lintrain.libraries.datasets.columns import masks_some
+from lintrain.libraries.datasets.deriving import names_in
 from lintrain.libraries.torch.default_collation import NUMBERS, ROWS
 from lintrain.model.location import Location
+from lintrain.pipeline.events import Condition
 from lintrain.pipeline.values.data import (
     Column,
     ColumnNames,
@@ -89,21 +92,21 @@ def _dataset_attribute(reader: Reader, value: Value, name: str, location: Locati
         return None
     match name:
         case "column_names":
-            return names_of(value)
+            return names_of(reader, value)
         case "features":
-            return Features(dict(value.columns or {}), value.is_complete)
+            return Features(dict(value.columns or {}), value.is_complete, value)
         case "num_rows":
             return UNKNOWN if value.rows is None else Constant(value.rows)
         case _:
             return None
 
 
-def names_of(dataset: Dataset) -> Value:
+def names_of(reader: Reader, dataset: Dataset) -> Value:
     """`dataset.column_names`."""
     if not dataset.is_complete or dataset.columns is None:
         # Unknown names are still those of this data set: `map(f, remove_columns=dataset.column_names)`
         # removes all that came in, whatever they are called.
-        return ColumnNames(dataset)
+        return ColumnNames(dataset, depth=len(reader.conditions))
     return Sequence([Constant(name) for name in [*dataset.columns, *dataset.hidden]])
 
 
@@ -112,8 +115,46 @@ def _names_of_split(reader: Reader, value: Value, key: Value, location: Location
     """`splits.column_names["train"]`; of one data set, the first name is not known."""
     if isinstance(value, ColumnNames) and isinstance(value.dataset, DatasetDict):
         split = value.dataset.split(text_of(key) or "")
-        return UNKNOWN if split is None else names_of(split)
+        return UNKNOWN if split is None else names_of(reader, split)
     return UNKNOWN
+
+
+@method(ColumnNames, "copy")
+def _copied_names(call: Call) -> Value:
+    return replace(call.receiver) if isinstance(call.receiver, ColumnNames) else UNKNOWN
+
+
+@method(ColumnNames, "remove", "discard", "append", "extend", "insert", "pop", "clear", "add", "update")
+def _change_names(call: Call) -> Value:
+    """`names.remove("label")`, also under `if "label" in names`; after any other change they are not known."""
+    names, name = call.receiver, text_of(call.value("value", 0))
+    if not isinstance(names, ColumnNames):
+        return UNKNOWN
+    inside = call.reader.conditions[names.depth :]
+    is_taken_out = name is not None and call.path.rpartition(".")[2] in {"remove", "discard"}
+    if is_taken_out and name is not None and all(_tests_for(each, name) for each in inside):
+        names.without |= {name}
+    else:
+        names.dataset = UNKNOWN
+    return Constant(None)
+
+
+def _tests_for(condition: Condition, name: str) -> bool:
+    """Whether a condition is `name in …`, so that the name is in no list after it either way."""
+    match condition.test:
+        case ast.Compare(left=ast.Constant(value=tested), ops=[ast.In()]):
+            return tested == name and not condition.is_else
+        case _:
+            return False
+
+
+@operated(ColumnNames)
+def _fewer_names(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
+    """`set(names) - {"label"}`."""
+    names = names_in(right)
+    if operator != "Sub" or not isinstance(left, ColumnNames) or names is None:
+        return None
+    return replace(left, without=left.without | names)
 
 
 @method(Dataset, "__len__")

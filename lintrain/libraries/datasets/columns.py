@@ -217,7 +217,7 @@ def _copy(call: Call) -> Value:
     features = call.receiver
     if not isinstance(features, Features):
         return UNKNOWN
-    return Features(dict(call.reader.counted(features.columns)), features.is_complete)
+    return Features(dict(call.reader.counted(features.columns)), features.is_complete, features.dataset)
 
 
 @attribute_of(Feature)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from lintrain.interpreter.core.call import Call
 from lintrain.pipeline.dataset_rows import rows_of
 from lintrain.pipeline.values.certainty import Default
-from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, DatasetDict, Step
+from lintrain.pipeline.values.data import Column, ColumnNames, Cut, Dataset, DatasetDict, Features, Step
 from lintrain.pipeline.values.python import Absent, Constant, Range, Sequence, Value, is_missing, number_of
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -62,9 +62,16 @@ def added_since(listed: Value, dataset: Dataset) -> tuple[dict[str, Column], boo
     # `raw["test"]`.
     if not any(listed.dataset.read_as_text is ancestor.read_as_text for ancestor in dataset.lineage):
         return None
-    known = (listed.dataset.columns or {}).keys() | dataset.shown
-    columns = {name: column for name, column in (dataset.columns or {}).items() if name not in known}
-    return columns, dataset.is_complete or dataset.unknown_columns is listed.dataset.unknown_columns
+    taken = ((listed.dataset.columns or {}).keys() | dataset.shown) - listed.without
+    columns = {name: column for name, column in (dataset.columns or {}).items() if name not in taken}
+    # One that code left out of the list may be an unknown column of before.
+    is_known = dataset.unknown_columns is listed.dataset.unknown_columns and listed.without <= columns.keys()
+    return columns, dataset.is_complete or is_known
+
+
+def listed_in(value: Value) -> Value:
+    """The names that an argument lists: `features` is taken for its names."""
+    return value.names if isinstance(value, Features) else value
 
 
 def started(call: Call, operation: str, columns: dict[str, Column] | None, *, is_complete: bool) -> Dataset:
@@ -94,6 +101,8 @@ def names_in(value: Value) -> set[str] | None:
             return set()
         case Constant(value=str(name), default=None):
             return {name}
+        case Features():
+            return names_in(value.names)
         case Sequence(items=items, is_complete=True):
             names = {item.value for item in items if isinstance(item, Constant) and isinstance(item.value, str)}
             return names if all(isinstance(item, Constant) and not item.default for item in items) else None

@@ -167,19 +167,20 @@ def _together(call: Call) -> Value:
     if not sets or len(sets) < len(parts):
         return started(call, name, None, is_complete=False)
     made = derived(call, sets[0], name)
-    # With different columns the library fills what is missing with None, so kinds are no longer certain.
-    alike = all(part.columns == sets[0].columns and part.is_complete for part in sets)
-    if not alike or literal(call.value("axis")) == 1:
-        recolumned(made, _common(sets), is_complete=False, opens=True)
+    are_complete = all(part.is_complete for part in sets)
+    if not are_complete or any(part.columns != sets[0].columns for part in sets):
+        recolumned(made, _common(sets), is_complete=are_complete, opens=not are_complete)
     made.split = None
     made.has_transform = any(part.has_transform for part in sets)
     return made
 
 
 def _common(sets: list[Dataset]) -> dict[str, Column]:
-    """The columns by name; of those that differ between the sets, only the name is known."""
+    """The columns by name; of those that differ between the sets, what they have in common."""
     columns: dict[str, Column] = {}
-    for part in sets:
-        for name, column in (part.columns or {}).items():
-            columns[name] = column if columns.get(name, column) == column else Column(name)
+    for name in dict.fromkeys(name for part in sets for name in part.columns or {}):
+        found = [part.columns[name] for part in sets if part.columns and name in part.columns]
+        kinds = {column.kind for column in found}
+        is_alike = all(column == found[0] for column in found)
+        columns[name] = found[0] if is_alike else Column(name, kinds.pop() if len(kinds) == 1 else Kind.UNKNOWN)
     return columns

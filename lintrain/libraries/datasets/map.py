@@ -8,7 +8,8 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import ENTRIES, method, of_type
 from lintrain.libraries.datasets.columns import column_of, kind_by_name
-from lintrain.libraries.datasets.deriving import added_since, derived, names_in, recolumned
+from lintrain.libraries.datasets.deriving import added_since, derived, listed_in, names_in, recolumned
+from lintrain.model.location import Location
 from lintrain.pipeline.shifts import are_next_tokens, are_same_tokens
 from lintrain.pipeline.values.data import Column, ColumnNames, ColumnValues, Dataset, Features, Kind, Rows
 from lintrain.pipeline.values.python import (
@@ -40,7 +41,7 @@ class Change:
 
     added: dict[str, Column] = field(default_factory=dict[str, Column])
     removed: set[str] | None = field(default_factory=set[str])
-    removes_all_of: Dataset | None = None
+    removes_all_of: ColumnNames | None = None
     is_known: bool = True
     is_empty: bool = False
     needs: tuple[str, ...] = ()
@@ -200,16 +201,17 @@ def _shared(known: Column | None, column: Column) -> Column:
 
 def _add_removals(argument: Value, change: Change, dataset: Dataset) -> None:
     """`remove_columns=`: what the function returns stays, whatever it is called."""
-    listed = [option.dataset if isinstance(option, ColumnNames) else None for option in options_of(argument)]
-    if any(each is not None for each in listed):
+    options = [listed_in(option) for option in options_of(argument)]
+    if any(isinstance(option, ColumnNames) for option in options):
         # `names = part.column_names` where `part` is the whole or some rows of it: the same names either way.
-        sets = [each for each in listed if isinstance(each, Dataset)]
-        are_all = len(sets) == len(listed)
+        lists = [each for each in options if isinstance(each, ColumnNames) and isinstance(each.dataset, Dataset)]
+        are_all = len(lists) == len(options)
         # Of two ways to load the data, names were listed each time on what was loaded.
-        own = [each for each in sets if each.read_as_text is dataset.read_as_text]
-        sets = own or sets
-        is_one = are_all and all(each.read_as_text is sets[0].read_as_text for each in sets)
-        change.removes_all_of = sets[0] if is_one else None
+        own = [each for each in lists if _loading_of(each) is dataset.read_as_text]
+        lists = own or lists
+        is_one = are_all and all(_loading_of(each) is _loading_of(lists[0]) for each in lists)
+        is_one = is_one and all(each.without == lists[0].without for each in lists)
+        change.removes_all_of = lists[0] if is_one else None
         change.is_known = change.is_known and is_one
         return
     names = names_in(argument)
@@ -217,6 +219,11 @@ def _add_removals(argument: Value, change: Change, dataset: Dataset) -> None:
         change.removed = None
     else:
         change.removed = change.removed | names
+
+
+def _loading_of(listed: ColumnNames) -> dict[str, Location] | None:
+    """By identity: the same for names of one loading."""
+    return listed.dataset.read_as_text if isinstance(listed.dataset, Dataset) else None
 
 
 def changed(call: Call, dataset: Dataset, change: Change, operation: str = "map") -> Dataset:
@@ -274,13 +281,16 @@ def _left_over(dataset: Dataset, change: Change) -> tuple[dict[str, Column], boo
     if listed is not None:
         # The names were listed on this data set or on another split of the same loading: nothing of before
         # is left.
-        if listed is dataset or listed.read_as_text is dataset.read_as_text:
-            return {}, True
-        since = added_since(ColumnNames(listed), dataset)
+        if listed.dataset is dataset or _loading_of(listed) is dataset.read_as_text:
+            # One that code left out of the list may be there or not, unless it is known.
+            left = {name: column for name, column in columns.items() if name in listed.without}
+            return left, dataset.is_complete or listed.without <= left.keys() | change.added.keys()
+        since = added_since(listed, dataset)
         if since is not None:
             return since
-        known = listed.columns or {}
-        return {name: column for name, column in columns.items() if name not in known}, False
+        known = listed.dataset.columns if isinstance(listed.dataset, Dataset) else None
+        taken = (known or {}).keys() - listed.without
+        return {name: column for name, column in columns.items() if name not in taken}, False
     if change.removed is None:
         return columns, False
     return {name: column for name, column in columns.items() if name not in change.removed}, dataset.is_complete

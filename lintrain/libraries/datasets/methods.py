@@ -14,6 +14,7 @@ from lintrain.libraries.datasets.deriving import (
     cut_of,
     derived,
     dictionary,
+    listed_in,
     names_in,
     parts_of,
     recolumned,
@@ -130,7 +131,7 @@ def _remove(call: Call) -> Value:
     if not isinstance(dataset, Dataset):
         return UNKNOWN
     made = derived(call, dataset, "remove_columns")
-    listed = call.value("column_names", 0)
+    listed = listed_in(call.value("column_names", 0))
     names = names_in(listed)
     if names is None:
         # `remove_columns(raw.column_names)` after `map` on data with unknown columns: what is left is what

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lintrain.interpreter import functions, objects
@@ -11,6 +12,7 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.items import any_of
 from lintrain.interpreter.core.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
 from lintrain.pipeline.values.certainty import UNCERTAIN, Default
+from lintrain.pipeline.values.data import ColumnNames, Features
 from lintrain.pipeline.values.loading import Collated
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -132,6 +134,9 @@ def _collection(call: Call) -> Value:
     if not call.positional:
         return Sequence([], kind, not call.is_open, origin=call.location)
     over = call.positional[0].value
+    over = over.names if isinstance(over, Features) else over
+    if isinstance(over, ColumnNames):
+        return replace(over)
     items = operations.known_items(over, MOST_NUMBERS)
     if items is not None:
         # `sorted` and `set` put the items in an order that is not computed, so each place may hold any of

@@ -24,7 +24,7 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.model.location import Location
-from lintrain.pipeline.values.data import ColumnValues, DatasetDict, Features
+from lintrain.pipeline.values.data import ColumnNames, ColumnValues, DatasetDict, Features
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -189,6 +189,8 @@ def _with_defaults(call: Call) -> Value:
 @method(DatasetDict, "keys")
 @method(Features, "keys")
 def _keys(call: Call) -> Value:
+    if isinstance(call.receiver, Features) and isinstance(call.receiver.names, ColumnNames):
+        return call.receiver.names
     held, is_complete = _held(call)
     return Sequence([Constant(key) for key in held], "list", is_complete)
 

@@ -13,7 +13,7 @@ from lintrain.pipeline.values.columns import Column as Column
 from lintrain.pipeline.values.columns import Cut as Cut
 from lintrain.pipeline.values.columns import Kind as Kind
 from lintrain.pipeline.values.columns import Padding as Padding
-from lintrain.pipeline.values.python import UNKNOWN, Literal, Unknown, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Literal, Sequence, Unknown, Value
 from lintrain.pipeline.values.tensors import TokenSetting
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -243,17 +243,30 @@ class ColumnValues(Value):
 
 @dataclass(eq=False, slots=True)
 class ColumnNames(Value):
-    """`dataset.column_names` of a data set whose columns are not all known."""
+    """`dataset.column_names` of a data set whose columns are not all known, but for those `without` that code left out.
+
+    `depth` counts the conditions around the place where they were listed.
+    """
 
     dataset: Value
+    without: frozenset[str] = frozenset()
+    depth: int = 0
 
 
 @dataclass(eq=False, slots=True)
 class Features(Value):
-    """`dataset.features`: the columns by name, with those that code replaced."""
+    """`dataset.features`: the columns by name, with those that code replaced; UNKNOWN is the `dataset` of others."""
 
     columns: dict[str, Column]
     is_complete: bool = False
+    dataset: Value = UNKNOWN
+
+    @property
+    def names(self) -> Value:
+        """The names that a loop over them gets; UNKNOWN if they are neither known nor those of a data set."""
+        if self.is_complete:
+            return Sequence([Constant(name) for name in self.columns])
+        return ColumnNames(self.dataset) if isinstance(self.dataset, Dataset) else UNKNOWN
 
 
 @dataclass(eq=False, slots=True)
