@@ -6,6 +6,7 @@ import pytest
 
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import Value
+from tests.support.columns import read
 from tests.test_reader_language import value_of
 
 PRELUDE = """
@@ -55,6 +56,23 @@ def of(expression: str, code: str = "") -> str:
         ("rows.topk(1).values", "(N, *)"),
         ("torch.sort(labels)[1]", "(N,) int"),
         ("rows.gather(1, labels.unsqueeze(1))", "(8, 1)"),
+        ("tokens[..., 0]", "(8,) int"),
+        ("tokens[..., :3]", "(8, *) int"),
+        ("tokens[0, ...]", "(5,) int"),
+        ("tokens[None, ..., None]", "(1, 8, 5, 1) int"),
+        ("tokens[..., 0, ...]", "(…,) int"),
+        ("tokens[..., one()]", "(…,) int"),
+        ("torch.FloatTensor(len(rows))", "(N,) float"),
+        ("torch.FloatTensor(rows.size(0), 1).fill_(1.0)", "(8, 1) float"),
+        ("torch.FloatTensor(some().shape[0], 1).fill_(1.0)", "(N, 1) float"),
+        ("torch.LongTensor(3).random_(5)", "(3,) int"),
+        ("torch.LongTensor([3])", "(1,) int"),
+        ("rows.type_as(labels)", "(8, 2) int"),
+        ("labels.type_as(other())", "(8,)"),
+        ("labels.new_full((8, 3), 1)", "(N, *) int"),
+        ("F.normalize(rows, dim=1)", "(N, *)"),
+        ("F.pad(labels, (0, 1))", "(N,)"),
+        ("F.interpolate(some())", "(…,)"),
         ("labels.repeat(3)", "(N,) int"),
         ("labels.repeat(3, 1)", "(N, *) int"),
         ("labels.repeat_interleave(3)", "(N,) int"),
@@ -248,3 +266,42 @@ def score(batch):
 target = score(data[:8])["score"]
 """
     assert of("target", code) == "(N,) int"
+
+
+CELLS = """
+class Rows(Dataset):
+    def __len__(self):
+        return len(frame)
+    def __getitem__(self, index):
+        row = frame.iloc[index]
+        return row["text"], row["label"], frame.loc[index, "score"], frame["words"].values
+for texts, given, scores, words in DataLoader(Rows(), batch_size=8):
+    loss = F.mse_loss(network(texts), scores)
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("given.to('cuda')", "(N,)"),
+        ("given.long()", "(N,) int"),
+        ("given.float().unsqueeze(1)", "(N, 1) float"),
+        ("scores.cuda().view(-1, 1)", "(N, 1)"),
+        ("words.to('cuda')", "(N, *)"),
+    ],
+)
+def test_values_of_a_frame_that_a_loader_puts_together_have_one_axis(expression: str, expected: str) -> None:
+    assert shown(value_of(PRELUDE + CELLS.format(f"x = {expression}"), "x")) == expected
+
+
+def test_values_of_a_frame_are_no_tensor_where_code_shows_none() -> None:
+    """Text is put together as a list."""
+    assert not isinstance(value_of(PRELUDE + CELLS.format("x = texts"), "x"), Tensor)
+    assert not isinstance(value_of(PRELUDE + "x = frame['words'].values.reshape(-1, 1)", "x"), Tensor)
+
+
+def test_a_target_from_a_frame_is_a_tensor() -> None:
+    loss = read(PRELUDE + CELLS.format("pass")).losses[-1]
+    assert loss.target is not None
+    assert shown(loss.target.value) == "(N,)"

@@ -95,7 +95,8 @@ def _discard(reader: Reader, node: ast.Expr, method: ast.Attribute, scope: Scope
 
 @expression(ast.Constant)
 def _constant(reader: Reader, node: ast.Constant, scope: Scope) -> Value:
-    return UNKNOWN if node.value is ... else Constant(node.value, origin=reader.source.location(node))
+    # A key of a subscript; elsewhere, as in `field: int = ...`, it stands for something that is not known.
+    return Unknown(name="...") if node.value is ... else Constant(node.value, origin=reader.source.location(node))
 
 
 @expression(ast.Name)

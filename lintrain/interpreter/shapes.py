@@ -207,7 +207,7 @@ def without_axes(shape: Shape, axis: Value | None, *, keeps: bool = False) -> Sh
 
 Key = str | Shape
 """One key of a subscript: `axis` takes an axis away, `slice` keeps a part, `all` the whole, `new` adds one; a tensor
-of places is its shape, `mask` a row of truths for one axis, `other` any of these."""
+of places is its shape, `mask` a row of truths for one axis, `rest` (`...`) the axes of no key, `other` any of these."""
 
 
 def subscripted(shape: Shape, keys: Sequence[Key]) -> Shape:

@@ -376,7 +376,12 @@ def key_kinds(keys: Sequence[Value], shape: Shape) -> list[Key]:
         rank = shape.rank if shape.rank == 1 else keys[0].shape.rank
         # A mask over several axes leaves one, for the entries that it chooses.
         return ["other"] if not rank else [*["axis"] * (rank - 1), "mask"]
-    return [_key_kind(key) for key in keys]
+    kinds = [_key_kind(key) for key in keys]
+    if kinds.count("rest") == 1 and shape.rank is not None:
+        # `x[..., 0]`: the axes that no other key is for stay as they are.
+        at, left = kinds.index("rest"), shape.rank - sum(kind not in {"new", "rest"} for kind in kinds)
+        kinds[at : at + 1] = ["all"] * left
+    return ["other" if kind == "rest" else kind for kind in kinds]
 
 
 def _key_kind(key: Value) -> Key:
@@ -388,6 +393,8 @@ def _key_kind(key: Value) -> Key:
         return "axis"
     if isinstance(key, Constant):
         return "new" if key.value is None else "axis"
+    if isinstance(key, Unknown) and key.name == "...":
+        return "rest"
     if isinstance(key, SequenceValue) and key.kind == "list":
         are_places = key.is_complete and all(isinstance(literal(item), int) for item in key.items)
         is_mask = any(isinstance(literal(item), bool) for item in key.items)

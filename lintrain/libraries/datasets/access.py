@@ -8,11 +8,19 @@ from dataclasses import replace
 from lintrain.interpreter.core import operations
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import attribute_of, element_of, method, operated, stored_item_of, subscript_of
+from lintrain.interpreter.core.registry import (
+    attribute_of,
+    element_of,
+    method,
+    method_of,
+    operated,
+    stored_item_of,
+    subscript_of,
+)
 from lintrain.interpreter.tracing import DATA
 from lintrain.libraries.datasets.columns import masks_some
 from lintrain.libraries.datasets.deriving import names_in
-from lintrain.libraries.torch.default_collation import NUMBERS, ROWS
+from lintrain.libraries.torch.default_collation import NUMBERS, ROWS, batch_of_numbers
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Condition
 from lintrain.pipeline.values.data import (
@@ -208,12 +216,34 @@ RESHAPING = frozenset({"squeeze", "flatten", "view", "reshape", "numpy", "tolist
 """Methods after which the leading dimension is unknown."""
 
 
+OF_TENSORS = frozenset({"cpu", "cuda", "detach", "long", "to"})
+"""Methods that arrays do not have, and so those of a tensor."""
+
+
+@method(ColumnValues, "bool", "double", "float", "half", "int", "type", "unsqueeze")
+def _of_tensor(call: Call) -> Value:
+    return _as_tensor(call) or UNKNOWN
+
+
+def _as_tensor(call: Call) -> Value | None:
+    """What a method gives that only tensors have; None if the values are not a batch of numbers."""
+    values, name = call.receiver, call.path.rpartition(".")[2]
+    made = batch_of_numbers(values, call.location, call.text) if isinstance(values, ColumnValues) else None
+    transfer = method_of(made, name) if made is not None else None
+    if made is None or transfer is None:
+        return None
+    call.receiver = made
+    return transfer(call)
+
+
 @method(ColumnValues, "copy", "clone", "tolist", "to_list", "numpy", "squeeze", "flatten", "view", "reshape", "long")
 @method(ColumnValues, "to", "detach", "cpu", "cuda", "contiguous", "astype")
 def _copied(call: Call) -> Value:
     values = call.receiver
     if not isinstance(values, ColumnValues):
         return UNKNOWN
+    if call.path.rpartition(".")[2] in OF_TENSORS and (numbers := _as_tensor(call)) is not None:
+        return numbers
     number = _moved_numbers(call, values)
     if number is not None:
         return number

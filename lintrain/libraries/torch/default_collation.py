@@ -8,6 +8,7 @@ from lintrain.interpreter.core.items import put_together
 from lintrain.interpreter.core.registry import held_by
 from lintrain.interpreter.shapes import ANY
 from lintrain.interpreter.tracing import DATA
+from lintrain.model.location import Location
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Kind
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
@@ -52,12 +53,27 @@ def _batched(part: Value, key: str) -> Value:
     match part:
         case Tensor(shape=shape):
             return replace(part, shape=ANY if shape.is_open else Shape((None, *shape.sizes), False, rows_first=True))
+        case ColumnValues(dataset=Unknown(), axes=int(axes)):
+            # A number or text of a frame, or an array, in each row: which of them, code shows that uses the batch.
+            return replace(part, axes=axes + 1)
         case ColumnValues():
             return part
         case Either(options=options) if all(isinstance(option, Tensor) for option in options):
             return join(_batched(option, key) for option in options)
         case _:
             return batch_of(part) or Unknown(name=f"batch.{key}")
+
+
+def batch_of_numbers(values: ColumnValues, location: Location, text: str) -> Tensor | None:
+    """The tensor that values of a frame are which code uses as one; None for those of anything else.
+
+    The arrays of a frame have no method that only tensors have, so these are a batch of a loader.
+    """
+    kind = values.column.kind
+    if not isinstance(values.dataset, Unknown) or not values.axes or kind not in NUMBERS | {Kind.UNKNOWN: ""}:
+        return None
+    shape = Shape((None,) * values.axes, False)
+    return Tensor(made=Operation(DATA, location, text), shape=shape, kind=NUMBERS.get(kind, ""), origin=location)
 
 
 def _kind_of_number(part: Value) -> str:
@@ -67,7 +83,7 @@ def _kind_of_number(part: Value) -> str:
             return "int"
         case Real():
             return "float"
-        case ColumnValues(column=column, dataset=dataset) if not isinstance(dataset, Encoding):
+        case ColumnValues(column=column, dataset=dataset) if not isinstance(dataset, Encoding) and not part.axes:
             return NUMBERS.get(column.kind, "")
         case Constant(value=plain) | OneOf(literals=(plain, *_)):
             is_number = isinstance(plain, int | float) and not isinstance(plain, bool)

@@ -232,6 +232,8 @@ def _other_shape(call: Call, name: str) -> Shape:
     if name in SIZED:
         asked = call.keywords.get("size", call.keywords.get("dims"))
         return repeated(shape, others if asked is None else [asked.value])
+    if name == "new_full":
+        return repeated(shape, [call.value("size", 0)])
     if name in AS_ANOTHER:
         return shape_of_operand(call.value("other", 0 if is_method else 1))
     if name in {"gather", "take_along_dim", "take"}:

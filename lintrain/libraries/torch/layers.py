@@ -13,8 +13,10 @@ from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.layer_shapes import OPEN, argument_of, misfit_of, output_of
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import graph_of, is_data
+from lintrain.libraries.torch.default_collation import batch_of_numbers
 from lintrain.pipeline.record import Misuse, ShapeMisfit
 from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Model, Module, Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -271,7 +273,7 @@ PAIR = ("input", "target")
 
 def loss_of(call: Call, name: str, options: dict[str, Value]) -> Value:
     """Keep one use of a loss, and give its value."""
-    prediction, target = call.argument("input", 0), call.argument("target", 1)
+    prediction, target = call.argument("input", 0), _target_of(call)
     reader = call.reader
     off = reader.without_grad > 0
     is_alternative = reader.alternatives > 0
@@ -287,6 +289,15 @@ def loss_of(call: Call, name: str, options: dict[str, Value]) -> Value:
     return Tensor(
         Role.LOSS, text=call.text, made=made, shape=shape, kind="float", cut=cut, origin=call.location, passes=passes
     )
+
+
+def _target_of(call: Call) -> Argument | None:
+    """The target; numbers of a frame that a loader put together are a tensor."""
+    given = call.argument("target", 1)
+    numbers = None
+    if given is not None and isinstance(given.value, ColumnValues):
+        numbers = batch_of_numbers(given.value, given.location, given.text)
+    return replace(given, value=numbers) if given is not None and numbers is not None else given
 
 
 def function_loss(call: Call) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lintrain.interpreter.core.call import Call
-from lintrain.interpreter.shapes import ANY
+from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import DATA, KINDS, kind_asked_for
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.columns import Series
@@ -83,11 +83,21 @@ def note_stacked_rows(call: Call, given: Value) -> None:
             pass
 
 
+TYPED = frozenset({"Tensor", "FloatTensor", "LongTensor"})
+"""Constructors that take sizes or numbers."""
+
+
+def takes_sizes(call: Call, given: Value) -> bool:
+    """`torch.FloatTensor(rows, 1)`: numbers that are no list are the sizes of the axes."""
+    is_number = isinstance(given, Whole) or integer(given) is not None
+    return call.path.startswith("torch.") and call.path.rpartition(".")[2] in TYPED and is_number
+
+
 def from_literal(call: Call) -> Value | None:
     """`torch.tensor([[1.0, 2.0]])`: shape and kind of nested lists of numbers; None for anything else."""
     given = call.positional[0].value if call.positional else Absent()
     note_stacked_rows(call, given)
-    if not isinstance(given, Sequence | Whole | Real):
+    if not isinstance(given, Sequence | Whole | Real) or takes_sizes(call, given):
         return None
     sizes: list[int | None] = []
     while isinstance(given, Sequence) and given.items:

@@ -21,6 +21,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.grad_modes import CHANGES
 from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL
+from lintrain.interpreter.shapes import ANY
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES, graph_of
 from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import cast, mode_of, note_module_attribute
@@ -42,6 +43,7 @@ from lintrain.pipeline.values.python import (
     Value,
     literal,
 )
+from lintrain.pipeline.values.tensors import Shape
 
 LOSSES = frozenset(
     {
@@ -172,8 +174,15 @@ def _call_module(call: Call) -> Value:
     return result
 
 
+KEEPS_AXES = frozenset({"interpolate", "normalize", "pad", "upsample"})
+"""Functions that give a tensor with as many axes as they are given."""
+
+
 def _computed(call: Call) -> Value:
-    return Tensor(text=call.text, origin=call.location)
+    given, name = call.value("input", 0), call.path.rpartition(".")[2]
+    rank = given.shape.rank if isinstance(given, Tensor) and name in KEEPS_AXES and not call.is_open else None
+    shape = ANY if rank is None else Shape((None,) * rank, False)
+    return Tensor(text=call.text, shape=shape, origin=call.location)
 
 
 def _harmless(call: Call) -> Value:

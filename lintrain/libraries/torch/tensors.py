@@ -31,11 +31,11 @@ from lintrain.interpreter.tracing import (
     rest,
     traced,
 )
-from lintrain.libraries.torch.literals import data, note_stacked_rows
+from lintrain.libraries.torch.literals import TYPED, data, note_stacked_rows, takes_sizes
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import ColumnValues, Kind, Rows
-from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -81,6 +81,18 @@ def _set_attribute(reader: Reader, owner: Value, name: str, value: Value, locati
     """`array.shape = (-1, 1)`, `tensor.data = other`: another shape, perhaps."""
     if isinstance(owner, Tensor) and name in {"shape", "data"}:
         owner.shape = ANY
+
+
+@method(Tensor, "type_as")
+def _type_as(call: Call) -> Value:
+    """The same numbers, of the kind that another tensor has."""
+    given, other = call.receiver, call.value("other", 0)
+    if not isinstance(given, Tensor):
+        return UNKNOWN
+    kind = other.kind if isinstance(other, Tensor) else ""
+    is_whole = kind in {"int", "bool"}
+    cut = given.cut or (Operation("type_as", call.location, call.text) if is_whole else None)
+    return replace(given, role=Role.UNKNOWN if is_whole else given.role, kind=kind, cut=cut, origin=call.location)
 
 
 @method(Unknown, "softmax", "log_softmax", "sigmoid")
@@ -315,10 +327,6 @@ def _common(sizes: list[int | None]) -> int | None:
     return next((size for size in sizes if size is not None), None)
 
 
-TYPED = frozenset({"Tensor", "FloatTensor", "LongTensor"})
-"""Constructors that take sizes or numbers."""
-
-
 def of_unknown(call: Call, given: Value) -> Tensor:
     """What a function of torch gives of something that is not understood: a tensor all the same.
 
@@ -326,7 +334,7 @@ def of_unknown(call: Call, given: Value) -> Tensor:
     """
     name = call.path.rpartition(".")[2]
     arguments = [argument.value for argument in call.positional]
-    if name in TYPED and len(arguments) > 1:
+    if name in TYPED and (len(arguments) > 1 or (arguments and takes_sizes(call, arguments[0]))):
         return Tensor(text=call.text, made=Operation(DATA, call.location), shape=_shape_of(arguments), kind=KINDS[name])
     shape = shape_of(given)
     if name in RESHAPES:
