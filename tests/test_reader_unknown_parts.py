@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.shifts import part_of
+from lintrain.pipeline.values.data import ColumnValues, Encoding
 from lintrain.pipeline.values.model import Role, Tensor
-from lintrain.pipeline.values.python import Constant, Either, Mapping, Sequence, Value, options_of
+from lintrain.pipeline.values.python import Constant, Either, Mapping, Sequence, Unknown, Value, options_of
 from tests.test_reader_language import plain, value_of
 
 TORCH = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom torch.autograd import Variable\n"
@@ -271,3 +272,69 @@ def test_values_of_more_than_four_branches_keep_what_they_have_in_common() -> No
 def test_tuples_of_more_than_four_branches_are_joined_item_by_item() -> None:
     table = "{" + ", ".join(f"'{name}': (1, '{name}')" for name in "abcde") + "}"
     assert plain(value_of(f"x, _ = {table}[name]")) == 1
+
+
+ROWS = """
+class Rows:
+    def __init__(self, frame, tokenizer):
+        self.frame, self.tokenizer = frame, tokenizer
+    def __getitem__(self, index):
+        return {}
+x = Rows(some(), other())[len(names)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "column"),
+    [
+        ("self.frame.iloc[index]['label']", "label"),
+        ("self.frame.loc[index, 'label']", "label"),
+        ("self.frame['label'].iloc[index]", "label"),
+        ("self.frame.iloc[index, 3]", ""),
+    ],
+)
+def test_a_value_of_an_unknown_frame_is_one_number_or_text(code: str, column: str) -> None:
+    found = value_of(ROWS.format(code))
+    assert isinstance(found, ColumnValues)
+    assert (found.column.name, found.axes) == (column, 0)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "self.frame.iloc[index]",  # of a series, it is no row
+        "self.frame.iloc[:index]",
+        "self.frame.loc[self.frame['label'] > 0, 'label']",
+        "self.frame[index]['label']",
+    ],
+)
+def test_other_parts_of_an_unknown_frame_are_unknown(code: str) -> None:
+    assert isinstance(value_of(ROWS.format(code)), Unknown)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "self.tokenizer(text, truncation=True, return_tensors='pt')",
+        "self.tokenizer.encode_plus(text, return_tensors='pt')",
+        "self.tokenizer.pad(rows, return_tensors='np')",
+    ],
+)
+def test_what_is_asked_for_tensors_gives_them_by_name(code: str) -> None:
+    assert isinstance(value_of(ROWS.format(code)), Encoding)
+    ids = value_of(ROWS.format(code), "x['input_ids'].flatten()")
+    assert shown(ids) == ("(N,)", "int")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "self.tokenizer(text, truncation=True)",
+        "self.tokenizer(text, return_tensors=kind)",
+        "self.tokenizer(text, return_tensors=None)",
+        "self.tokenizer.encode(text, return_tensors='pt')",
+        "self.tokenizer.apply_chat_template(text, return_tensors='pt')",
+    ],
+)
+def test_other_calls_of_what_is_unknown_give_no_encoding(code: str) -> None:
+    assert not isinstance(value_of(ROWS.format(code)), Encoding)

@@ -18,9 +18,9 @@ from lintrain.libraries.torch.freezing import cast, set_mode
 from lintrain.libraries.torch.gradients import MODEL_NAME, is_scaler, scaled_step
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import MODULE
-from lintrain.pipeline.values.data import Tokenizer
+from lintrain.pipeline.values.data import Encoding, Tokenizer
 from lintrain.pipeline.values.model import Model, Module, Optimizer, Parameters, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Instance, Unknown, Value, text_of
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Instance, Unknown, Value, literal, text_of
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 
@@ -169,7 +169,21 @@ def _call(call: Call) -> Value:
     if not is_inner:
         call.reader.act(Act.ESCAPE, call.location, UNKNOWN, callee=callee)
     escape(call)
-    return UNKNOWN
+    return _encoding_of(call) if "return_tensors" in call.keywords else UNKNOWN
+
+
+GIVE_TENSORS = lazy_pattern(r"\.(encode|apply_chat_template|\w*decode)$")
+"""Methods of tokenizers that give no dictionary."""
+
+
+def _encoding_of(call: Call) -> Value:
+    """What `tokenizer(text, return_tensors="pt")` gives: only tokenizers, processors and collators are asked so."""
+    callee = call.receiver
+    is_asked = literal(call.value("return_tensors")) in {"pt", "tf", "np"}
+    if not is_asked or not isinstance(callee, Unknown) or GIVE_TENSORS.search(callee.name):
+        return UNKNOWN
+    depth = len(call.reader.conditions)
+    return Encoding(callee, returns_tensors=True, is_complete=False, text=call.text, depth=depth, origin=call.location)
 
 
 @method(Unknown, "generate")

@@ -34,7 +34,7 @@ from lintrain.interpreter.tracing import (
 from lintrain.libraries.torch.literals import TYPED, data, note_stacked_rows, takes_sizes
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
-from lintrain.pipeline.values.data import ColumnValues, Kind, Rows
+from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Rows
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -47,7 +47,8 @@ from lintrain.pipeline.values.python import (
     Value,
     literal,
 )
-from lintrain.pipeline.values.tensors import AxisSize, Derived, Operation, Shape, shape_of
+from lintrain.pipeline.values.tensors import AxisSize, Derived, Operation, Shape, Whole, shape_of
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 
 def activated(call: Call) -> Value:
@@ -213,6 +214,8 @@ def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value
     """`x["labels"]` is the same thing each time; `x[:, 1:]` is a slice of it."""
     if isinstance(value, Unknown) and value.name.endswith(".data") and integer(key) == 0:
         reader.record.misuses.append(Misuse(location, value, "data index", reader.code(location)))
+    if isinstance(value, Unknown) and (cell := _of_frame(value, key, location)) is not None:
+        return cell
     if isinstance(key, Constant) and isinstance(value, Unknown):
         return dispatch.child(reader, value, f"[{key.value!r}]")
     keys = key.items if isinstance(key, Sequence) else [key]
@@ -220,6 +223,29 @@ def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value
         return UNKNOWN
     text = reader.code(location)
     return Derived(of=value, by="slice", text=text.rpartition("[")[2].removesuffix("]"), origin=location)
+
+
+INDEXER = lazy_pattern(r"(?:\['(?P<column>[^']*)'\])?\.i?(?:loc|at)(?P<row>\[\])?$")
+"""Attributes that only frames and series have, at the end of a name."""
+
+
+def _of_frame(value: Unknown, key: Value, location: Location) -> Value | None:
+    """A row of an unknown frame, `frame.iloc[index]`, and a value of it; of a series the first is a value itself."""
+    found = INDEXER.search(value.name)
+    if found is None:
+        return None
+    match key:
+        case Constant(value=str(name)) if found["row"]:
+            pass
+        case Sequence(items=[Whole() | Constant(value=int()), Constant(value=str() | int() as name)], kind="tuple"):
+            pass
+        case Whole() | Constant(value=int()) if found["column"] and not found["row"]:
+            name = found["column"]
+        case Whole() | Constant(value=int()) if not found["row"]:
+            return Unknown(name=f"{value.name}[]", origin=location)
+        case _:
+            return None
+    return ColumnValues(Column(name if isinstance(name, str) else ""), axes=0, origin=location)
 
 
 @function("torch.randn", "torch.rand", "torch.zeros", "torch.ones", "torch.empty", "numpy.random.randn")
