@@ -14,6 +14,10 @@ from tests.support.columns import column, columns, dataset, value_of
         ("x = films", {"text": "text", "stars": "integer", "score": "float"}),
         ("x = Dataset.from_list([{'text': 'a', 'n': 1}])", {"text": "text", "n": "integer"}),
         ("x = Dataset.from_dict({'text': ['a', 'b'] * 8, 'n': [1] * 999})", {"text": "text", "n": "integer"}),
+        (
+            "x = Dataset.from_dict(tokenizer(texts(), truncation=True))",
+            {"input_ids": "token ids", "attention_mask": "mask"},
+        ),
         ("x = load_dataset('text', data_files='a.txt', split='train')", {"text": "text"}),
         ("x = load_dataset('csv', data_files='a.csv')['train']", {"...": ""}),
         ("x = films.shuffle(seed=1).select(range(2))", {"text": "text", "stars": "integer", "score": "float"}),

@@ -9,9 +9,9 @@ from lintrain.interpreter.core.registry import function
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.deriving import derived, recolumned, started
 from lintrain.libraries.datasets.loading import TEXT_ONLY, Content, content_of
-from lintrain.libraries.datasets.rows import columns_of
+from lintrain.libraries.datasets.rows import columns_of, encoding_entries
 from lintrain.pipeline.values.columns import DataFrame
-from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Features, Kind
+from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Encoding, Features, Kind
 from lintrain.pipeline.values.python import (
     Mapping,
     Sequence,
@@ -30,6 +30,8 @@ def _from_dict(call: Call) -> Value:
 def _columns_of(call: Call, given: Value) -> Dataset:
     """A data set with one column for each key of a dictionary of lists."""
     name = call.path.rpartition(".")[2]
+    if isinstance(given, Encoding):
+        given = Mapping(*encoding_entries(given))
     if not isinstance(given, Mapping):
         return started(call, name, None, is_complete=False)
     call.reader.spend(len(given.entries))
