@@ -245,7 +245,8 @@ def _of_frame(value: Unknown, key: Value, location: Location) -> Value | None:
             return Unknown(name=f"{value.name}[]", origin=location)
         case _:
             return None
-    return ColumnValues(Column(name if isinstance(name, str) else ""), axes=0, origin=location)
+    # Without axes: a frame that is not known may hold lists or arrays.
+    return ColumnValues(Column(name if isinstance(name, str) else ""), origin=location)
 
 
 @function("torch.randn", "torch.rand", "torch.zeros", "torch.ones", "torch.empty", "numpy.random.randn")
