@@ -27,12 +27,12 @@ ON_GPU = lazy_pattern(r"\.cuda\(|[\"']cuda\b|\bcuda\.(?:synchronize|empty_cache|
 
 WAITS = lazy_pattern(
     r"sync|\.(?:item|cpu|numpy|tolist|wait|elapsed_time|nonzero)\(|print\(|float\(|int\(|bool\(|assert |\bif "
-    r"|while |barrier|\.data\[0\]|to\([\"']cpu|block_until"
+    r"|while |barrier|\.data\[0\]|\.to\((?:[\"']|torch\.device\([\"'])?\w*cpu|block_until"
 )
 """Code that waits until a tensor has been computed, or may do so."""
 
 SHOWS_NO_VALUE = lazy_pattern(
-    r"print\((?:[rf]*(?P<quote>[\"'])[^{}]*(?P=quote)|.*\.(?:size\(\)|shape|dim\(\)|device|dtype))\s*\)\s*$",
+    r"print\((?:[rf]*(?P<quote>[\"'])[^{}\n]*(?P=quote)|.*\.(?:size\(\)|shape|dim\(\)|device|dtype))\s*\)\s*$",
     re.MULTILINE,
 )
 """Output of plain text, or of what is known about a tensor before it has been computed."""

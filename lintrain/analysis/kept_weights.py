@@ -181,7 +181,7 @@ def _compares(test: ast.expr) -> bool:
 
 def _saves(call: ast.Call, name: str) -> bool:
     is_save = isinstance(call.func, ast.Attribute) and call.func.attr == "save"
-    return is_save and isinstance(call.args[0], ast.Name) and call.args[0].id == name
+    return is_save and unparse(call.args[0]) == name
 
 
 def _loads(call: ast.Call, entry: str) -> bool:
@@ -304,8 +304,7 @@ COMPARED = re.compile(r"\b(?:equal|allclose|eq)\(|==|!=|\) ?- ?\w|\w - \w")
 
 
 def _steps_between(source: Source, node: ast.Assign, use: ast.expr) -> bool:
-    lines = source.lines[(node.end_lineno or node.lineno) : use.lineno - 1]
-    return TRAINS.search("\n".join(lines)) is not None
+    return TRAINS.search("\n".join(source.lines[(node.end_lineno or node.lineno) : use.lineno - 1])) is not None
 
 
 def _loaded_again(source: Source, scope: ast.AST, node: ast.Assign, name: str, owner: str) -> ast.expr | None:
@@ -356,8 +355,9 @@ def _is_bound_again(scope: ast.AST, owner: str) -> bool:
 
 def _trains_between(source: Source, scope: ast.AST, node: ast.Assign, load: ast.expr) -> bool:
     """Whether the model trains after its weights were kept and before they are loaded."""
-    loop = _loop_around(scope, node, TRAINS)
-    if loop is not None:
+    around = [each for each in walk(scope) if isinstance(each, Loop) and any(part is node for part in walk(each))]
+    # No iteration comes back to a load that is done before the loops.
+    if any(each.lineno < load.lineno for each in around) and _loop_around(scope, node, TRAINS) is not None:
         return True
     if load.lineno <= node.lineno:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import expressions
@@ -45,8 +46,15 @@ def range_of(pipeline: Pipeline, labels: Tensor, ignored: object) -> LabelRange 
     tree = ast.parse(found.code, mode="eval").body if found is not None else None
     if not isinstance(tree, ast.Call):
         return None
+    if any(_is_written(pipeline.source, binding.name) for binding in pipeline.names_of(labels)):
+        return None
     bounds = _of_call(tree, DEFAULT_IGNORED if not isinstance(ignored, int) else ignored)
     return LabelRange(*bounds, made.location) if bounds is not None else None
+
+
+def _is_written(source: Source, name: str) -> bool:
+    """Whether a script writes entries of what has this name: `labels[labels != 3] = 0`."""
+    return source.contains(rf"(?<![\w.]){re.escape(name)}\[[^\n]*\]\s*=(?!=)")
 
 
 def _of_call(call: ast.Call, ignored: int) -> tuple[int, int] | None:

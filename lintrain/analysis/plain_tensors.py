@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from lintrain.analysis import origins
 from lintrain.analysis.script_text import networks_of
+from lintrain.analysis.whole_numbers import counted_in
 from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
@@ -375,6 +376,7 @@ def inputs_of(method: ast.FunctionDef) -> set[str]:
     known = set(parameters[:1]) if method.name in {"forward", "__call__"} else set[str]()
     if not known:
         known = {each for each in parameters if each in {"x", "input", "inputs", "hidden", "features", "z", "h"}}
+        known -= counted_in(method)
     for node in walk(method):
         if isinstance(node, ast.Assign) and tensors_in(node.value) & known:
             names = (part for target in node.targets for part in walk(target) if isinstance(part, ast.Name))

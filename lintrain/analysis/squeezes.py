@@ -29,14 +29,14 @@ RESTORES = r"\.(?:dim|ndim|ndimension|shape|size|unsqueeze|reshape|view|flatten|
 def restored_later(nodes: Sequence[ast.AST]) -> set[int]:
     """The nodes that compute what later code gives the batch axis again, whatever was squeezed in it.
 
-    `view(-1, …)` does, and `unsqueeze(0)`, which asks for the number of axes before.
+    A view with sizes of other tensors does, and `unsqueeze(0)`, which asks for the number of axes before.
     """
     lines: dict[str, int] = {}
     for node in nodes:
         match node:
             case ast.Call(
-                func=ast.Attribute(value=ast.Name(id=name), attr="view" | "reshape"), args=[first, _, *_], lineno=line
-            ) if ast.unparse(first) == "-1":
+                func=ast.Attribute(value=ast.Name(id=name), attr="view" | "reshape"), args=sizes, lineno=line
+            ) if sizes and not any(name in _names(each) for each in sizes):
                 lines[name] = max(line, lines.get(name, line))
             case ast.Call(
                 func=ast.Attribute(value=ast.Name(id=name), attr="unsqueeze" | "unsqueeze_"),
@@ -52,6 +52,28 @@ def restored_later(nodes: Sequence[ast.AST]) -> set[int]:
         for each in computed
         if each.lineno < lines.get(ast.unparse(each.targets[0]), 0)
         for part in walk(each.value)
+    }
+
+
+def squeezed_in(node: ast.AST) -> ast.expr | None:
+    """What a call squeezes all axes of: `x.squeeze()`, `torch.squeeze(x)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="squeeze"), args=[inner], keywords=[]):
+            return inner
+        case ast.Call(func=ast.Attribute(value=inner, attr="squeeze"), args=[], keywords=[]):
+            return inner
+        case _:
+            return None
+
+
+def restored_around(nodes: Sequence[ast.AST]) -> set[int]:
+    """The nodes of what gets its first axis back in the same expression: `layer(x.squeeze()).unsqueeze(0)`."""
+    return {
+        id(part)
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "unsqueeze"
+        if node.args and ast.unparse(node.args[0]) == "0"
+        for part in walk(node.func.value)
     }
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.script_text import networks_of
-from lintrain.analysis.squeezes import MODEL, restored_later
+from lintrain.analysis.squeezes import MODEL, restored_around, restored_later, squeezed_in
 from lintrain.model.location import Location
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
@@ -291,12 +291,12 @@ def _squeezes_in_loop(source: Source, loop: ast.For) -> Iterator[tuple[Location,
             first, second = call.args[:2]
             given = squeezed.get(first.id) if isinstance(first, ast.Name) else _predictions(first, batch)
             if given is not None and "squeeze" not in ast.unparse(second) and "view" not in ast.unparse(second):
-                yield source.location(given), ast.unparse(_squeezed(given) or given)
+                yield source.location(given), ast.unparse(squeezed_in(given) or given)
 
 
 def _predictions(node: ast.expr, batch: set[str]) -> ast.expr | None:
     """The squeeze of what a model gives for a batch: `model(x).squeeze()`."""
-    match _squeezed(node):
+    match squeezed_in(node):
         case ast.Call(func=func, args=[first, *_]) if MODEL.search(ast.unparse(func)):
             names = {each.id for each in walk(first) if isinstance(each, ast.Name)}
             return node if names & batch else None
@@ -306,11 +306,13 @@ def _predictions(node: ast.expr, batch: set[str]) -> ast.expr | None:
 
 def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iterator[tuple[Location, str]]:
     nodes = list(walk(method))
-    if method.name == "__init__" or not (squeezes := [(each, of) for each in nodes if (of := _squeezed(each))]):
+    if method.name == "__init__" or not (squeezes := [(each, of) for each in nodes if (of := squeezed_in(each))]):
         return
     rows = _names_with_rows(method, is_part)
     unharmed = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in HARMLESS}
-    unharmed |= restored_later(nodes)
+    unharmed |= restored_later(nodes) | restored_around(nodes)
+    whole = rows - {name for each in nodes if isinstance(each, ast.Assign) for name in _flat_names(each)}
+    unharmed |= {id(each) for node in nodes if isinstance(node, ast.BinOp) for each in _spread_over_rows(node, whole)}
     unharmed |= {id(arg) for each in nodes if isinstance(each, ast.Call) and _is_even(each) for arg in each.args}
     for node, squeezed in squeezes:
         if id(node) in unharmed or not isinstance(node, ast.Call) or not _has_rows(squeezed, rows):
@@ -319,20 +321,22 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
             yield source.location(node), ast.unparse(squeezed)
 
 
+def _flat_names(node: ast.Assign) -> list[str]:
+    """The names that are given something that was squeezed."""
+    is_flat = any(squeezed_in(each) is not None for each in walk(node.value))
+    return [ast.unparse(each) for each in node.targets] if is_flat else []
+
+
+def _spread_over_rows(node: ast.BinOp, whole: set[str]) -> Iterator[ast.expr]:
+    """The sides of an operation whose other side has rows of its own: the result has the axes of that one."""
+    for side, other in (node.left, node.right), (node.right, node.left):
+        if isinstance(other, ast.Name) and other.id in whole:
+            yield side
+
+
 def _is_even(call: ast.Call) -> bool:
     """Whether a call gets two tensors that lose the same axes: `loss(logits.squeeze(), labels.squeeze())`."""
-    return len(call.args) > 1 and all(_squeezed(each) is not None for each in call.args)
-
-
-def _squeezed(node: ast.AST) -> ast.expr | None:
-    """What a call squeezes all axes of: `x.squeeze()`, `torch.squeeze(x)`."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="squeeze"), args=[inner], keywords=[]):
-            return inner
-        case ast.Call(func=ast.Attribute(value=inner, attr="squeeze"), args=[], keywords=[]):
-            return inner
-        case _:
-            return None
+    return len(call.args) > 1 and all(squeezed_in(each) is not None for each in call.args)
 
 
 def _names_with_rows(method: ast.FunctionDef, is_part: bool) -> set[str]:

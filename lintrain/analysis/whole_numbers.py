@@ -328,3 +328,25 @@ def _as_whole(node: ast.expr) -> str:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         return unparse(ast.BinOp(node.left, ast.FloorDiv(), node.right))
     return f"int({unparse(node)})"
+
+
+SIZED = frozenset({"arange", "zeros", "ones", "empty", "rand", "randn", "linspace", "eye", "view", "repeat", "reshape"})
+"""Functions and methods whose arguments are numbers."""
+
+
+def counted_in(function: ast.FunctionDef) -> set[str]:
+    """The names that a function uses as numbers: `range(h)`, `torch.arange(h)`, `torch.tensor([h - 1, w - 1])`."""
+    found: set[str] = set()
+    for node in walk(function):
+        match node:
+            case ast.Call(func=ast.Name(id="range"), args=given):
+                counted = given
+            case ast.Call(func=ast.Attribute(attr=attr), args=given) if attr in SIZED:
+                counted = given
+            case ast.Call(func=ast.Attribute(attr="tensor"), args=[ast.List(elts=given), *_]):
+                counted = given
+            case _:
+                continue
+        plain = (each.left if isinstance(each, ast.BinOp) else each for each in counted)
+        found |= {each.id for each in plain if isinstance(each, ast.Name)}
+    return found

@@ -109,7 +109,10 @@ def _are_made_alike(one: TorchDataset, other: TorchDataset) -> bool:
     return bool(given[0]) and given[0].keys() == given[1].keys() and is_same
 
 
-CHOOSES_ROWS = frozenset({"0", "1", "root", "train", "split", "image_set", "year", "annFile", "classes", "fold"})
+CHOOSES_ROWS = frozenset(
+    {"0", "1", "2", "root", "train", "split", "subset", "mode", "background", "image_set", "year", "annFile"}
+    | {"classes", "fold", "what", "name"}
+)
 """Arguments of data sets of torchvision that choose the files, positional ones by their numbers."""
 
 

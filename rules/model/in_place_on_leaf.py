@@ -92,6 +92,9 @@ from lintrain.pipeline.values.python import LibraryObject, Unknown
 from lintrain.pipeline.values.tensors import CHANGED_IN_PLACE
 from lintrain.rule import Finding, Level, Location, Pipeline, Rule, Source, Targets, lazy_pattern, one_per_location
 
+GIVES_GRADIENTS = r"\brequires_grad_\(|\.requires_grad\s*=|\.detach_\(|\.retain_grad\("
+"""Code that gives a tensor that is computed in each step a gradient."""
+
 CHANGES = lazy_pattern(r"\.grad\b|\.[a-z]\w*_\(|\bout\s*=|[-+*/]=|\]\s*=[^=]")
 
 
@@ -118,7 +121,7 @@ class InPlaceOnLeaf(Rule):
             if not blocks.shows_error(pipeline.source_of(each.location), each.location)
         )
 
-        if rebound and not script_text.mentions(pipeline, r"\brequires_grad_\(|\.requires_grad\s*=|\.detach_\("):
+        if rebound and not script_text.mentions(pipeline, GIVES_GRADIENTS):
             yield from map(self._report_rebound, rebound)
 
     def _report_rebound(self, found: gradients.Rebound) -> Finding:

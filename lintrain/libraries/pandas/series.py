@@ -81,15 +81,15 @@ def _some(reader: Reader, value: Value, key: Value, location: Location) -> Value
     if value.is_row:
         name = literal(key)
         held = value.frame.columns if value.frame is not None else {}
-        return UNKNOWN if not isinstance(name, str) else _entry(held.get(name, Column(name)), location)
+        return UNKNOWN if not isinstance(name, str) else _entry(held.get(name, Column(name)), location, name in held)
     if isinstance(key, Slice | Series):
         return Series(in_part(value.column), value.frame, origin=location)
     return _values(value, location, axes=0)
 
 
-def _entry(column: Column, location: Location) -> ColumnValues:
-    """One value of a column."""
-    return ColumnValues(column, axes=0, origin=location)
+def _entry(column: Column, location: Location, is_assigned: bool = False) -> ColumnValues:
+    """One value of a column: a number or a text in a file, but it may be a list where the script made the column."""
+    return ColumnValues(column, axes=None if is_assigned and column.kind is Kind.UNKNOWN else 0, origin=location)
 
 
 @element_of(Series)
