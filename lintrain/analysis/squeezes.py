@@ -66,9 +66,17 @@ def squeezed_in(node: ast.AST) -> ast.expr | None:
             return None
 
 
+AXES = lazy_pattern(r"\.ndim\b|\.dim\(\)|\.ndimension\(|len\([\w.]+\.(?:shape|size\(\))\)")
+"""Code that counts the axes of a tensor."""
+
+
 def restored_around(nodes: Sequence[ast.AST]) -> set[int]:
-    """The nodes of what gets its first axis back in the same expression: `layer(x.squeeze()).unsqueeze(0)`."""
-    return {
+    """The nodes of what gets its first axis back in the same expression: `layer(x.squeeze()).unsqueeze(0)`.
+
+    Also the nodes of code that asks for the number of axes before: `if x.ndim > 1: x = x.squeeze()`.
+    """
+    asking = [node for node in nodes if isinstance(node, ast.If) and AXES.search(ast.unparse(node.test))]
+    return {id(part) for node in asking for each in node.body for part in walk(each)} | {
         id(part)
         for node in nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "unsqueeze"

@@ -203,6 +203,8 @@ def _may_end(body: Sequence[ast.stmt]) -> bool:
     """Whether nothing may follow a block: it leaves, or calls what may."""
     if isinstance(body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break | ast.Assert):
         return True
+    if isinstance(body[-1], ast.With) and isinstance(body[-1].body[-1], ast.Return | ast.Raise):
+        return True
     nodes = [node for statement in body for node in walk(statement)]
     called = (unparse(node.func) for node in nodes if isinstance(node, ast.Call))
     return any(isinstance(node, ast.Raise) for node in nodes) or any(map(MAY_END.search, called))

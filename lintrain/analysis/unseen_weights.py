@@ -134,7 +134,19 @@ SINGLES = re.compile(r"dtype|float\(\)|float32|half|astype|\.(?:Float)?Tensor\(|
 
 
 def misfits(pipeline: Pipeline) -> Iterator[Misfit]:
-    """The weights of layers of torch that are replaced by numbers that do not fit."""
+    """The weights of layers of torch that are replaced by numbers that do not fit.
+
+    A layer that gets float64 for its weight and its bias computes in float64, with inputs that may be float64 too.
+    """
+    found = list(_misfits(pipeline))
+    doubles = {(code, part) for code, part, each in found if each.gets == "float64"}
+    for code, _, each in found:
+        if each.gets != "float64" or not {(code, "weight"), (code, "bias")} <= doubles:
+            yield each
+
+
+def _misfits(pipeline: Pipeline) -> Iterator[tuple[str, str, Misfit]]:
+    """The misfits with the code of the layer and the name of the weight."""
     for event in pipeline.acts(Act.REPLACE):
         source, weight = pipeline.source_of(event.location), _weight_in(event)
         statement = blocks.statement_at(pipeline, event.location)
@@ -144,7 +156,7 @@ def misfits(pipeline: Pipeline) -> Iterator[Misfit]:
         found = _misfit_of(pipeline, *weight, given, code)
         if found is not None:
             target = ast.unparse(statement.targets[0]).removesuffix(".data")
-            yield Misfit(source.location(statement), target, *found)
+            yield target.rpartition(".")[0], weight[1], Misfit(source.location(statement), target, *found)
 
 
 def _weight_in(event: Event) -> tuple[Module, str] | None:

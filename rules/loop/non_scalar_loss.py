@@ -51,9 +51,12 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import Value
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, lazy_pattern, one_per_location
 
 NOT_SCALAR = "grad can be implicitly created only for scalar outputs"
+
+WITHOUT_GRADIENT = lazy_pattern(r"\.backward\(\s*(?:(?:retain|create)_graph\s*=\s*\w+\s*,?\s*)*\)$")
+"""A call of `backward` without the gradient that a loss of several numbers needs."""
 
 
 class NonScalarLoss(Rule):
@@ -67,7 +70,7 @@ class NonScalarLoss(Rule):
             if (loss := backward.subject) is backward.details.get("loss") and _has_axes(loss)
             if not _is_one_score(backward, loss)
             if not blocks.shows_error(pipeline.source_of(backward.location), backward.location)
-            if pipeline.code(backward.location).endswith((".backward()", "retain_graph=True)"))
+            if WITHOUT_GRADIENT.search(pipeline.code(backward.location))
         )
 
     def _report(self, pipeline: Pipeline, backward: Event, loss: Value) -> Finding:
