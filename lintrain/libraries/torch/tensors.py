@@ -26,6 +26,7 @@ from lintrain.interpreter.tracing import (
     DATA,
     KINDS,
     REBUILDS,
+    graph_of,
     kind_asked_for,
     normalised,
     rest,
@@ -305,6 +306,7 @@ def joined(call: Call) -> Tensor | None:
         kind=items[0].kind if len(kinds) == 1 else "",
         cut=cuts[0] if len(cuts) == len(items) else None,
         origin=call.location,
+        passes=graph_of(items),
     )
 
 
