@@ -136,8 +136,10 @@ def _of_function(source: Source, function: ast.FunctionDef, layers: frozenset[st
     if not met:
         return
     given = _batch_names(function) | (inputs_of(function) if layers is not None else set[str]())
-    first = _moved_names(nodes)
+    first, without_gpu = _moved_names(nodes), _without_gpu(nodes)
     for use, sides in met:
+        if id(use) in without_gpu:
+            continue
         moved = given | {name for name, line in first.items() if line < use.lineno}
         moved -= _bound_around(nodes, use) if moved else set()
         for side in sides:
@@ -147,6 +149,20 @@ def _of_function(source: Source, function: ast.FunctionDef, layers: frozenset[st
             if tensor is not None and (is_layer or any(_is_moved_tensor(each, moved, made) for each in others)):
                 by = ast.unparse(use.func) if isinstance(use, ast.Call) else ""
                 yield LocalTensor(source.location(tensor), ast.unparse(tensor), source.location(use), by)
+
+
+NAMES_GPU = lazy_pattern(r"cuda|gpu|\bmps\b|\bcpu\b", re.IGNORECASE)
+
+
+def _without_gpu(nodes: Sequence[ast.AST]) -> set[int]:
+    """The nodes that only run without a GPU: the `else` of `if cuda:`, the body of `if device.type == "cpu":`."""
+    found: set[int] = set()
+    for node in nodes:
+        if isinstance(node, ast.If | ast.IfExp) and NAMES_GPU.search(test := ast.unparse(node.test)):
+            is_negated = test.startswith("not ") or "!=" in test or " is not " in test
+            branch = node.body if ("cpu" in test.lower()) != is_negated else node.orelse
+            found.update(id(part) for each in (branch if isinstance(branch, list) else [branch]) for part in walk(each))
+    return found
 
 
 def _bound_around(nodes: Sequence[ast.AST], use: ast.expr) -> set[str]:

@@ -5,16 +5,19 @@ What happens decides: no step, gradients off, eval mode, held-out rows. Names on
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.analysis import expressions, training_loops
 from lintrain.analysis.training_loops import words_of
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.modules import modules_in
+from lintrain.pipeline.modules import is_module, modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer
-from lintrain.pipeline.values.python import Unknown, Value, literal
+from lintrain.pipeline.values.python import UNKNOWN, Instance, Unknown, Value, literal
+from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 EVALUATION_WORDS = frozenset(
@@ -279,6 +282,49 @@ def _switches_by_part(pipeline: Pipeline, _: Pipeline) -> Mapping[int, list[Even
         for part in dict.fromkeys(map(id, modules_in(event.subject))):
             found.setdefault(part, []).append(event)
     return found
+
+
+OFF = lazy_pattern(r"no_grad|inference_mode|set_grad_enabled\(False")
+
+
+def may_be_off(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether all of a network runs with autograd off, or the file calls an unused function only so."""
+    source = pipeline.source_of(forward.location)
+    if forward.uncalled and source.contains(OFF.pattern):
+        inside = source.cached(_inside_no_grad)
+        calls = [each for each in source.nodes_of(ast.Call) if unparse(each.func) == forward.function]
+        if calls and all(id(each) in inside for each in calls):
+            return True
+    network = forward.subject
+    return isinstance(network, Instance) and pipeline.cached(_runs_without_grad, network)
+
+
+def _inside_no_grad(source: Source) -> frozenset[int]:
+    """The nodes in the bodies of `with torch.no_grad():`."""
+    blocks = (
+        node for node in source.nodes_of(ast.With) if any(OFF.search(unparse(x.context_expr)) for x in node.items)
+    )
+    return frozenset(id(part) for node in blocks for each in node.body for part in walk(each))
+
+
+def _runs_without_grad(_: Pipeline, network: Instance) -> bool:
+    """Whether each layer that a class of the script calls runs with autograd off."""
+    methods = [each for each in network.cls.node.body if isinstance(each, ast.FunctionDef)]
+    is_any = False
+    for method in methods:
+        if any(OFF.search(unparse(each)) for each in method.decorator_list):
+            is_any = True
+            continue
+        blocks = [each for each in walk(method) if isinstance(each, ast.With)]
+        off = [each for each in blocks if any(OFF.search(unparse(item.context_expr)) for item in each.items)]
+        inside = {id(part) for each in off for statement in each.body for part in walk(statement)}
+        for call in (each for each in walk(method) if isinstance(each, ast.Call)):
+            parts = unparse(call.func).split(".")
+            if parts[0] == "self" and len(parts) > 1 and is_module(network.attributes.get(parts[1], UNKNOWN)):
+                if method.name != "__init__" and id(call) not in inside:
+                    return False
+                is_any = is_any or id(call) in inside
+    return is_any
 
 
 def is_undone(switch: Event, inside: Sequence[Event]) -> bool:

@@ -254,6 +254,19 @@ def keywords_in(code: str) -> frozenset[str]:
     return frozenset(name for name in names if name is not None)
 
 
+def keeps_name(node: ast.expr, name: str) -> bool:
+    """Whether an expression is a value, a collection with it, or an object that is created with it."""
+    match node:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts) | ast.Dict(values=parts):
+            return any(keeps_name(each, name) for each in parts)
+        case ast.Call(func=ast.Name(id=callee) | ast.Attribute(attr=callee), args=given, keywords=named):
+            return callee[:1].isupper() and any(
+                keeps_name(each, name) for each in (*given, *(one.value for one in named))
+            )
+        case _:
+            return isinstance(node, ast.Name) and node.id == name
+
+
 def calls_in_file(source: Source) -> Iterator[Expression]:
     """All calls of a file."""
     return (Expression(source, node) for node in source.nodes_of(ast.Call))

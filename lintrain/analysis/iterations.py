@@ -23,7 +23,7 @@ from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value, literal
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -314,6 +314,8 @@ def accumulated_step(pipeline: Pipeline, training: TrainingLoop) -> Event | None
         return None
     first = steps[0]
     conditions = [each for step in steps for each in step.conditions if each.code not in around]
+    if any(literal(each.period) == 1 for each in conditions):
+        return None  # `i % 1 == 0`
     are_periodic = all(_is_rarer(step, training.backward, loop) for step in steps)
     code = pipeline.code(loop.location)
     if not are_periodic or not any(ACCUMULATES.search(each.code) or _counts(each, code) for each in conditions):

@@ -115,11 +115,12 @@ def configured_schedules(pipeline: Pipeline) -> Iterator[Configured]:
 
 
 def _is_automatic(cls: Class) -> bool:
-    """Whether Lightning steps the optimizers and schedules of a module: it does not use manual optimization."""
+    """Whether Lightning alone steps the optimizers and schedules of a module: no code of the module does."""
     if not is_lightning_module(cls):
         return False
     nodes = (node for owner in cls.lineage() for node in walk(owner.node))
-    return not any(isinstance(node, ast.Attribute) and node.attr == "automatic_optimization" for node in nodes)
+    used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return "automatic_optimization" not in used and not used.issuperset(("lr_schedulers", "step"))
 
 
 def _schedules(value: Value) -> Iterator[tuple[Scheduler, Mapping | None]]:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeGuard, cast
 
+from lintrain.analysis.expressions import keeps_name
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
@@ -170,10 +171,11 @@ def _keeps(source: Source, node: ast.stmt | ast.Call, name: str, bound: Location
         case ast.Break() | ast.Return() | ast.Delete():
             return True
         case ast.Call(func=ast.Attribute(attr=method), args=given):
-            return method in COLLECTS and any(_is_name(each, name) for each in given)
+            return method in COLLECTS and any(keeps_name(each, name) for each in given)
         case ast.Assign(targets=targets, value=value):
             others = (each for each in targets if source.location(each) != bound)
-            return _is_name(value, name) or any(_is_name(each, name) for each in others)
+            is_stored = isinstance(targets[0], ast.Subscript) and keeps_name(value, name)
+            return is_stored or _is_name(value, name) or any(_is_name(each, name) for each in others)
         case _:
             return False
 

@@ -375,13 +375,18 @@ def _is_one_row(node: ast.expr, single: set[str]) -> bool:
             return False
 
 
+def _is_own(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
 def _has_rows(node: ast.expr, rows: set[str]) -> bool:
     """Whether an expression is computed from a batch, one row after the other."""
     match node:
         case ast.Name(id=name):
             return name in rows
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"))):
-            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self")), args=given):
+            # `self.words(self.ids)` computes the same rows for every batch.
+            return not given or not all(isinstance(each, ast.Attribute) and _is_own(each) for each in given)
         case ast.Call(func=ast.Attribute(attr="unsqueeze"), args=[*_, ast.Constant(value=0)]):
             return False
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=attr), args=[first, *_]):

@@ -38,8 +38,11 @@ _DEPENDENCY_SECTION = lazy_pattern(
 PYTHONS = "python*"
 """The folders of an environment that contain the installed packages, one for each version of Python."""
 
+MISSPELLED = "*req*ment*.txt"
+"""`requirements.txt` as many write it: `requierments.txt`, `requirement.txt`."""
+
 SPEAKING_NAMES = (
-    "*requirements*",
+    *("*requirements*", MISSPELLED),
     *("*constraints*.txt", "*env*.yml", "*env*.yaml", "conda*.yml", "conda*.yaml", "*Dockerfile*", "install*.sh"),
     *("README.md", "README.rst", "README.txt", "readme.md"),
     *("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile.lock", "Pipfile"),
@@ -97,7 +100,7 @@ class Reader:
 
     def requirements(self) -> Iterator[Statement]:
         """The versions in requirements, constraints and environments of conda, the plain name first."""
-        names = [name for name in self._matching("*requirements*") if name.endswith((".txt", ".in"))]
+        names = [name for name in self._matching("*requirements*", MISSPELLED) if name.endswith((".txt", ".in"))]
         below = [f"requirements/{path.name}" for path in self._listed("requirements", "*.txt")]
         names.sort(key=lambda each: (each != "requirements.txt", each))
         for name in (*names, *sorted(below), *self._matching("*constraints*.txt"), *self._matching(*CONDA)):

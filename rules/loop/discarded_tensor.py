@@ -164,6 +164,8 @@ class DiscardedTensor(Rule[Claim]):
     def _report(self, pipeline: Pipeline, lost: Discard) -> Finding[Claim]:
         reshaped = RESHAPED.fullmatch(lost.receiver_text)
         name = reshaped[1] if reshaped else lost.receiver_text
+        if name in TORCH:  # `torch.clamp(x, 0, 1)`
+            name = pipeline.code(lost.location).partition("(")[2].partition(",")[0].strip(" )")
         assignment = f"{name} = {pipeline.code(lost.location)}"
         return self.finding(
             lost.location,

@@ -212,6 +212,8 @@ def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
     is_own = _trains_in_same_reading(pipeline, forward) or _sets_mode_itself(pipeline, forward)
     if forward.uncalled and not (_is_a_piece(pipeline) or is_own):
         return False
+    if evaluations.may_be_off(pipeline, forward):
+        return False
     if isinstance(forward.subject, Model) and (forward.subject.frozen or forward.subject.framework != "torch"):
         return False
     if evaluations.is_trained(pipeline, forward.subject):
