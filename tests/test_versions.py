@@ -42,6 +42,7 @@ def found(folder: Path, settings: dict[str, str] | None = None) -> tuple[list[tu
         ("pylock.toml", '[[packages]]\nname = "transformers"\nversion = "4.46.3"\n', 3),
         ("Pipfile.lock", '{"default": {\n"transformers": {\n"hashes": ["sha256:0"],\n"version": "==4.46.3"\n}}}', 4),
         ("requirements.txt", "torch\nTransformers[torch]==4.46.3  # pinned\n", 2),
+        ("setup_environment.sh", "#!/bin/sh\npip install transformers==4.46.3\n", 2),
         ("requierments.txt", "transformers==4.46.3\n", 1),
         ("requirement.txt", "transformers==4.46.3\n", 1),
         ("requirements-train.txt", "transformers == 4.46.3 ; python_version > '3.8'\n", 1),

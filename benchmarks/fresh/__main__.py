@@ -1,7 +1,7 @@
 """What became of the findings that were judged in fresh repositories: `python -m benchmarks.fresh CLONES`.
 
-CLONES is a folder that holds clones as `owner/name`; those of `repositories.csv` are checked, with `--draw 2` to `6`
-those of a later draw, at the commits that it names. For each half and kind the command prints how many of the true,
+CLONES is a folder that holds clones as `owner/name`; those of `repositories.csv` are checked, with `--draw 2` and so
+on those of a later draw, at the commits that it names. For each half and kind the command prints how many of the true,
 debatable and false findings of `findings.csv` are still given, and how many findings nobody has judged; then how many
 of the mistakes of `read.csv`, which a reviewer found, are reported. `--new FILE` writes the findings of the first half
 that nobody has judged, ready to be filled in. The exit code is 1 when a clone is missing or at another commit, a file
@@ -25,6 +25,7 @@ from benchmarks.fresh.table import (
     TRUE,
     VERDICTS,
     draw,
+    draws,
     is_about_versions,
     judgements_of,
     read_mistakes,
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clones", type=Path)
-    parser.add_argument("--draw", type=int, choices=(1, 2, 3, 4, 6), default=1, help="which draw of repositories")
+    parser.add_argument("--draw", type=int, choices=draws(), default=1, help="which draw of repositories")
     parser.add_argument("--half", choices=(WORK, MEASURE), default="", help="only the clones of this half")
     parser.add_argument("--new", type=Path, help="write the working half's findings without a judgement there")
     parser.add_argument("--jobs", type=int, default=2)

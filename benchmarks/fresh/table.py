@@ -28,6 +28,11 @@ def draw(number: int) -> Draw:
     return Draw(*(FOLDER / f"{name}{end}.csv" for name in ("repositories", "findings", "read")))
 
 
+def draws() -> list[int]:
+    """The numbers of all draws that have a table of repositories."""
+    return [1, *sorted(int(path.stem.rpartition("-")[2]) for path in FOLDER.glob("repositories-*.csv"))]
+
+
 REPOSITORIES, FINDINGS, READ = draw(1).repositories, draw(1).findings, draw(1).read
 
 VERDICTS = TRUE, DEBATABLE, FALSE = "true", "debatable", "false"

@@ -41,9 +41,12 @@ PYTHONS = "python*"
 MISSPELLED = "*req*ment*.txt"
 """`requirements.txt` as many write it: `requierments.txt`, `requirement.txt`."""
 
+INSTALLS = ("install*.sh", "*setup*.sh")
+"""Scripts of a shell that install a project."""
+
 SPEAKING_NAMES = (
     *("*requirements*", MISSPELLED),
-    *("*constraints*.txt", "*env*.yml", "*env*.yaml", "conda*.yml", "conda*.yaml", "*Dockerfile*", "install*.sh"),
+    *("*constraints*.txt", "*env*.yml", "*env*.yaml", "conda*.yml", "conda*.yaml", "*Dockerfile*", *INSTALLS),
     *("README.md", "README.rst", "README.txt", "readme.md"),
     *("uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile.lock", "Pipfile"),
     *("pyproject.toml", "setup.py", "setup.cfg", "src", ".venv", "venv"),
@@ -117,7 +120,7 @@ class Reader:
 
     def installs(self) -> Iterator[Statement]:
         """What a Dockerfile or a script for the installation installs, and what a README pins."""
-        for name in self._matching("*Dockerfile*", "install*.sh"):
+        for name in self._matching("*Dockerfile*", *INSTALLS):
             for number, line in enumerate((self._text(name) or "").splitlines(), 1):
                 if len(line) <= _LONGEST_LINE and not line.lstrip().startswith("#"):
                     yield from requirements_in(line, f"{name}:{number}")

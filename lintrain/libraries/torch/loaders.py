@@ -44,6 +44,7 @@ from lintrain.pipeline.values.python import (
     Either,
     Function,
     Instance,
+    LibraryObject,
     Literal,
     Mapping,
     Partial,
@@ -53,6 +54,7 @@ from lintrain.pipeline.values.python import (
     Value,
     is_missing,
     literal,
+    options_of,
 )
 from lintrain.pipeline.values.tensors import Count, Shape, Whole, computed
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -237,7 +239,7 @@ MOST_COLLATIONS = 16
 def collated(reader: Reader, loader: Loader) -> Value | None:
     """One batch of a loader, by its own collate function; None if that is not understood, or the libraries' own."""
     location = loader.origin
-    if location is None or takes_one_row(loader) or loader.collations >= MOST_COLLATIONS:
+    if location is None or takes_one_row(loader) or takes_lists(loader) or loader.collations >= MOST_COLLATIONS:
         return None
     if is_missing(loader.collate):
         loader.collations += 1
@@ -261,6 +263,12 @@ def collated(reader: Reader, loader: Loader) -> Value | None:
 def takes_one_row(loader: Loader) -> bool:
     """Whether a loader puts no batches together: `batch_size=None`."""
     return "batch_size" in loader.arguments and is_missing(loader.arguments["batch_size"])
+
+
+def takes_lists(loader: Loader) -> bool:
+    """Whether a loader asks for all rows of a batch at once: `sampler=BatchSampler(…)` gives lists of numbers."""
+    given = options_of(loader.arguments.get("sampler", UNKNOWN))
+    return any(isinstance(each, LibraryObject) and each.path.endswith(".BatchSampler") for each in given)
 
 
 def read_collate(reader: Reader, collate: Value, row: Value, location: Location, *, is_of_many: bool) -> Value:
