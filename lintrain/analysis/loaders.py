@@ -58,7 +58,13 @@ class Feeding:
     def is_repeated(self) -> bool:
         """Whether the loop over the batches is certainly inside another one: there are several epochs."""
         around = self.training.backward.loops
-        return any(not _runs_once(outer) for outer in around[: around.index(self.loop)])
+        outer = (each for each in around[: around.index(self.loop)] if not _runs_once(each))
+        return any(not self._starts_again_in(each) for each in outer)
+
+    def _starts_again_in(self, loop: Loop) -> bool:
+        """Whether each iteration of a loop makes an optimizer: it is another training, and no epoch."""
+        made = (step.subject.origin for step in self.training.steps)
+        return any(origin is not None and loop.location.holds(origin) for origin in made)
 
 
 def _runs_once(loop: Loop) -> bool:
