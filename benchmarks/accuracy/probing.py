@@ -120,7 +120,11 @@ def probe_one(prober: Prober, path: Path, only: Sequence[str] | None, *, everyth
 
 def outcome_of(prober: Prober, mutant: Mutant) -> tuple[str, str]:
     """What a probe of a mutant said of its mistake, and why."""
-    document = prober.probe(mutant.script, mutant.text)
+    return outcome_in(prober.probe(mutant.script, mutant.text), mutant)
+
+
+def outcome_in(document: Any, mutant: Mutant) -> tuple[str, str]:  # Any: what JSON holds
+    """What a report of a probe says of the mistake of a mutant, and why."""
     name = Path(mutant.script.path).with_suffix(".py").name
     own = [
         one["verdict"]

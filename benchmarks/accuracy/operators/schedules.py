@@ -19,7 +19,8 @@ def count_epochs_for_steps(code: Code) -> Iterator[list[Edit]]:
     """Give the number of epochs where steps are counted."""
     for call in code.calls(*BY_STEPS):
         total = code.argument(call, "num_training_steps")
-        epochs = next((name for name in ("EPOCHS", "epochs", "num_epochs") if f"{name}" in code.text), None)
+        names = {node.id for node in code.nodes(ast.Name)} | {node.arg for node in code.nodes(ast.arg)}
+        epochs = next((name for name in ("EPOCHS", "epochs", "num_epochs") if name in names), None)
         if total and epochs and "trainer" not in code.code(total) and "Lightning" not in code.text:
             yield [code.here(total), code.replace(total.value, epochs)]
 
@@ -73,7 +74,10 @@ def warm_up_for_ever(code: Code) -> Iterator[list[Edit]]:
             yield [code.here(made), code.set_argument(made, "warmup_steps", "500")]
 
 
-@injects("high-learning-rate", shows="rates")
+UNTRAINED = "the stand-ins of pretrained models have random weights: a high rate destroys nothing that they had learned"
+
+
+@injects("high-learning-rate", shows="rates", not_probed=UNTRAINED)
 def take_the_default_rate(code: Code) -> Iterator[list[Edit]]:
     """Leave out the rate of an optimizer of a pretrained model."""
     for made in code.calls("AdamW", "Adam"):
@@ -82,7 +86,7 @@ def take_the_default_rate(code: Code) -> Iterator[list[Edit]]:
                 yield [code.here(made), code.here(code.statement(made)), code.drop_argument(made, "lr")]
 
 
-@injects("high-learning-rate", shows="rates")
+@injects("high-learning-rate", shows="rates", not_probed=UNTRAINED)
 def ask_for_a_high_rate(code: Code) -> Iterator[list[Edit]]:
     """Fine-tune everything at 5e-3."""
     for made in arguments(code):
