@@ -56,10 +56,11 @@ class LossEvidence:
     `row_sums` are the least and greatest sum of `exp(input)` or of `input` over the class axis, whichever is nearer to
     1: both are 1 for (log-)probabilities. `ignored` is the share of targets that equal `ignore_index`. `value` is None
     for a call that raised; `location` is where the script's own code makes it. `made_by` is the operation that the
-    inputs come from (`Sigmoid`, `Addmm`), views of its result left out; "" for inputs without a graph. `mixes_rows`:
-    the inputs are probabilities, or logarithms of such, over the rows of the batch for each class. `reduction` and
-    `ignored_index` are what it was called with, `log_target` says that the targets of a divergence are logarithms.
-    `is_swapped`: a gradient flows to the targets alone, and the inputs are labels.
+    inputs come from (`Sigmoid`, `Addmm`), views of its result left out; "" for inputs without a graph. `activated_at`
+    is where the script calls it, or makes its layer, if it is a sigmoid or a softmax. `mixes_rows`: the inputs are
+    probabilities, or logarithms of such, over the rows of the batch for each class. `reduction` and `ignored_index` are
+    what it was called with, `log_target` says that the targets of a divergence are logarithms. `is_swapped`: a gradient
+    flows to the targets alone, and the inputs are labels.
     """
 
     function: str
@@ -84,6 +85,7 @@ class LossEvidence:
     ignored_index: int | None = None
     log_target: bool = False
     is_swapped: bool = False
+    activated_at: Location | None = None
 
     @property
     def classes(self) -> int | None:
@@ -128,11 +130,11 @@ class OptimizerUse:
 
     `steps_on_nothing` had no gradient at all, `steps_on_used` had gradients that include what an earlier step had used.
     `reached` are the backward passes that gave its parameters a gradient, `dropped` those whose gradients were
-    cleared before any step used them, `cleared_at` is where its `zero_grad` first did so. `is_stepped_elsewhere`:
-    it never stepped, and another one has the same parameters. `made_at` is where the script makes it, and `cut_at`
-    the statement that cuts off the output of a module that it trains, where its first step found no gradient;
-    `part_cut_at` is that of a module none of whose weights ever got one, where others did. `reached_at` is the first
-    backward pass that gave it a gradient.
+    cleared before any step used them, `cleared_at` is where its `zero_grad` first did so, `early_at` where it stepped
+    before any of them. `is_stepped_elsewhere`: it never stepped, and another one has the same parameters. `made_at` is
+    where the script makes it, and `cut_at` the statement that cuts off the output of a module that it trains, where its
+    first step found no gradient; `part_cut_at` is that of a module none of whose weights ever got one, where others
+    did. `reached_at` is the first backward pass that gave it a gradient.
     """
 
     name: str
@@ -146,6 +148,7 @@ class OptimizerUse:
     made_at: Location | None = None
     cut_at: Location | None = None
     cleared_at: Location | None = None
+    early_at: Location | None = None
     reached_at: Location | None = None
     part_cut_at: Location | None = None
 

@@ -110,9 +110,9 @@ class Evidence:
     and the callbacks that may stop it (`stopping`) or keep its best weights (`keeping`); where it takes some rows as
     `train_dataset` or `eval_dataset`, encodes its texts (`encoding`), sets the padding token (`padding`), gives its
     model a larger embedding (`resizing`), first adds tokens to its tokenizer (`tokens`), freezes with
-    a name that does nothing (`freeze`) and evaluates by a call of its own (`evaluation`); the last line of a `forward`
-    that returns nothing; where weights get another format (`cast`), and the function that computes the loss for a
-    trainer (`compute_loss`) with its last `return` (`returned_loss`).
+    a name that does nothing (`freeze`), or all that it trains (`frozen`), and evaluates by a call of its own
+    (`evaluation`); the last line of a `forward` that returns nothing; where weights get another format (`cast`), and
+    the function that computes the loss for a trainer (`compute_loss`) with its last `return` (`returned_loss`).
     `origin` is where the first NaN or infinity of a loss comes from.
     `accumulation` is measured only where the run accumulates gradients; `responses` come from calling the model again.
     `call_number` counts the training calls that the script came to, from 1 on.

@@ -210,8 +210,17 @@ class EvalModeInTraining(Rule[Claim]):
                 "a recurrent layer is trained in eval mode",
                 help="call `train()` on the model before the training loop, and after each evaluation",
             )
-        # It is not meant to be where a validation before the training has put it there, and does so again later.
+        # It is not meant to be where a validation before the training has put it there, and does so again later, nor
+        # where the script only does so after the training: libraries load pretrained models in this mode.
         is_whole = loop is not None and loop.trained_in_eval_mode == loop.trained
+        later = evidence.first("evaluation_mode")
+        is_left = evidence.first("trained_in_eval_mode") == evidence.first("trained")
+        if is_whole and is_left and later is not None and evidence.model is not None and evidence.model.pretrained:
+            yield self.finding(
+                later,
+                "the model is in eval mode from its loading on, and never in train mode",
+                help="call `train()` on the model before the training loop, and after each evaluation",
+            )
         for call in (each for each in evidence.odd_calls if is_whole and each.kind == "left in eval mode"):
             yield self.finding(
                 call.location,

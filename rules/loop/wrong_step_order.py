@@ -178,9 +178,10 @@ class WrongStepOrder(Rule[Claim]):
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
         uses = evidence.loop.optimizers if evidence.loop else ()
-        if any(use.dropped and use.steps_on_nothing == use.steps > 1 for use in uses):
+        for use in (each for each in uses if each.dropped and each.steps_on_nothing == each.steps > 1):
+            location = use.early_at or use.cleared_at or evidence.location
             what = "the optimizer steps after its gradients have been cleared"
-            yield from self.if_confirmed(self.finding(evidence.location, what), evidence)
+            yield from self.if_confirmed(self.finding(location, what), evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
         return cause.rule == self.name

@@ -197,7 +197,7 @@ class MissingNumLabels(Rule[Claim]):
         advice = "pass `num_labels=` with the number of classes when loading the model, and number labels from 0"
         of_layer = "give the last layer an output for each class, and number labels from 0"
         finding = self.finding(
-            (loss.location if is_own and loss is not None else None) or evidence.location,
+            (loss.location if is_own and loss is not None else None) or evidence.location_of("model"),
             f"the head has {_outputs(evidence)} outputs, but a label is out of range",
             help=of_layer if is_own else advice,
             subject="model",

@@ -193,7 +193,7 @@ class NothingTrainable(Rule[Claim]):
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         if evidence.model is not None and evidence.model.trainable_parameters == 0:
             yield self.finding(
-                evidence.location,
+                evidence.location_of("frozen"),
                 "no weight of the model is trainable",
                 help="leave `requires_grad` of the parts to train at `True`",
             )

@@ -122,7 +122,7 @@ class RegressionHeadForClasses(Rule[Claim]):
         is_meant = model is None or model.problem_type is not None or evidence.loop is not None or is_own_loss
         if model is not None and model.num_labels == 1 and len(classes) == 1 and not is_meant:
             yield self.finding(
-                evidence.location,
+                evidence.location_of("model"),
                 "a head with one output is trained on classes",
                 help=f"pass `num_labels={max(classes) or '<number of classes>'}` where the model is loaded",
                 subject="num_labels",

@@ -185,12 +185,13 @@ class PadInLoss(Rule[Claim]):
             yield self._report_call(location, None)
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        alignment = evidence.loop.alignment if evidence.loop else None
+        alignment, batch = evidence.loop.alignment if evidence.loop else None, evidence.batch()
         if alignment is not None and alignment.padding is not None:
             text = f"{alignment.padding} of {alignment.scored} targets in the loss are padding"
+            if not alignment.padding and batch is not None and batch.padding_tokens == 0:
+                return Verdict.inconclusive(f"{text}, but no row of the measured batch is padded")
             verdict = Verdict.confirmed if alignment.padding else Verdict.refuted
             return verdict(text, padding=alignment.padding, scored=alignment.scored)
-        batch = evidence.batch()
         if batch is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
         targets = batch.targets

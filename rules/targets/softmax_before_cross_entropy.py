@@ -228,9 +228,8 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
         for loss in evidence.losses_of("cross_entropy"):
             if loss.gives_probabilities and _is_of_classes(loss):
-                found = self.finding(
-                    loss.location or evidence.location, "`cross_entropy` expects logits, but gets probabilities"
-                )
+                location = loss.activated_at or loss.location or evidence.location
+                found = self.finding(location, "`cross_entropy` expects logits, but gets probabilities")
                 yield from self.if_confirmed(found, evidence)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:

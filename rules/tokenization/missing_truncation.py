@@ -159,6 +159,9 @@ class MissingTruncation(Rule[Claim]):
         # Rotary positions have no end, and a collator may cut what is too long.
         if model is None or model.rotary or "encoding" not in evidence.locations or evidence.passed("forward"):
             return
+        # What is cut off, or short before it is padded, is not the reason.
+        if evidence.encodings and all(each.cut or each.limit <= (model.positions or 0) for each in evidence.encodings):
+            return
         yield self.finding(
             evidence.locations["encoding"],
             f"rows are not truncated to the {model.positions} positions of the model",

@@ -151,8 +151,11 @@ class OverLongInput(Rule[Claim]):
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
         is_rotary = evidence.model is not None and evidence.model.rotary
+        # Rows that are neither cut nor padded may be put together after they were encoded.
+        batch, cut = evidence.batch(), any(each.cut for each in evidence.encodings)
+        is_encoded_so = cut or (batch is not None and bool(batch.padding_tokens))
         finding = self.finding(
-            evidence.location,
+            evidence.location_of("encoding") if is_encoded_so else evidence.location,
             "training inputs are longer than the model's number of positions",
             help="truncate them: pass `truncation=True` and at most the number of positions as `max_length`",
             subject="train_dataset",

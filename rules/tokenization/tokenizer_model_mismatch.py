@@ -164,9 +164,9 @@ class TokenizerModelMismatch(Rule):
         # One that encoded nothing may belong to another model; a table of its size was made for it.
         if tokenizer is None or model is None or model.embedding_rows == tokenizer.tokens:
             return
-        if model.checkpoint and tokenizer.made_ids:
+        if model.checkpoint and (tokenizer.made_ids or _encoded_all(evidence)):
             yield self.finding(
-                evidence.location,
+                evidence.location if evidence.loop is None else evidence.data_location,
                 f"the tokenizer is not that of `{model.checkpoint}`, on which its ids are trained",
                 help=f'load it from the model\'s checkpoint: `from_pretrained("{model.checkpoint}")`',
             )
@@ -195,6 +195,12 @@ def _other_of_evaluation(evidence: Evidence) -> EncodedTexts | None:
     if not trains or any((each.shared or 0.0) < SAME for each in trains):
         return None
     return next((each for each in holds_out if each.shared is not None and each.shared < OTHER), None)
+
+
+def _encoded_all(evidence: Evidence) -> bool:
+    """Whether all texts that became rows of the training were encoded by the tokenizer of the run, or by its equal."""
+    trains = [each for each in evidence.encodings if "train_dataset" in each.made]
+    return bool(trains) and all(each.shared == 1.0 for each in trains)
 
 
 def _called(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:

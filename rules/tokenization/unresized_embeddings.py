@@ -182,7 +182,7 @@ class UnresizedEmbeddings(Rule[Claim]):
         # Tokens that no row uses do no harm: many tokenizers name more tokens than they give.
         if is_given or evidence.failed_with(*INDEX_ERRORS):
             yield self.finding(
-                evidence.location,
+                evidence.location_of("tokens"),
                 "the tokenizer gives ids for which the model has no embedding",
                 help="call `model.resize_token_embeddings(len(tokenizer))` after adding tokens",
             )

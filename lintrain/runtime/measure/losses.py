@@ -7,14 +7,17 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from lintrain.evidence.run import LossEvidence, NonFiniteGradient, TargetAlignment
 from lintrain.evidence.tracebacks import read_frames
+from lintrain.model.location import Location
 from lintrain.runtime.child.frames import is_users, spot
 from lintrain.runtime.child.library import is_mapping, is_row, library
 from lintrain.runtime.measure.model import base_model, task_of
+from lintrain.runtime.measure.objects.statements import only_call
 from lintrain.runtime.measure.replay import alignment
 from lintrain.runtime.measure.responses import Tokens
 from lintrain.runtime.measure.seen import Iteration, LossCall, nodes_below
@@ -50,6 +53,7 @@ def loss_evidence(call: LossCall) -> LossEvidence:
         ignored_index=_ignored_index(name, options),
         log_target=bool(options.get("log_target", False)),
         is_swapped=_is_swapped(given, target),
+        activated_at=_activated_at(given),
     )
 
 
@@ -91,13 +95,39 @@ def _is_swapped(given: Any, target: Any) -> bool:
 
 
 def _made_by(tensor: Any) -> str:
+    node = _last_operation(tensor)
+    return "" if node is None else _name_of(node)
+
+
+def _last_operation(tensor: Any) -> Any:
+    """The node of the operation that a tensor comes from, views of its result left out; None without a graph."""
     node = getattr(tensor, "grad_fn", None)
-    while node is not None:
-        name = str(node.name()).partition("Backward")[0]
-        if name not in VIEWS or not node.next_functions:
-            return name
+    while node is not None and _name_of(node) in VIEWS and node.next_functions:
         node = node.next_functions[0][0]
-    return ""
+    return node
+
+
+def _name_of(node: Any) -> str:
+    return str(node.name()).partition("Backward")[0]
+
+
+ACTIVATED_AT = "lintrain_activated_at"
+"""The key under which autograd keeps where the script called an activation."""
+ACTIVATIONS = {"LogSoftmax": "log_softmax", "Sigmoid": "sigmoid", "Softmax": "softmax"}
+
+
+def mark_activation(result: Any, location: Location | None) -> None:
+    """Leave in the graph of a result where the script called the activation that made it."""
+    with suppress(AttributeError, TypeError):  # an operation of the script's own may have no such dictionary
+        result.grad_fn.metadata.setdefault(ACTIVATED_AT, location)
+
+
+def _activated_at(given: Any) -> Location | None:
+    node = _last_operation(given)
+    if node is None or _name_of(node) not in ACTIVATIONS:
+        return None
+    # Functions of `torch` itself leave no mark: TorchScript and subclasses of tensors know them by their identity.
+    return getattr(node, "metadata", {}).get(ACTIVATED_AT) or only_call(f"torch.{ACTIVATIONS[_name_of(node)]}")
 
 
 ROUNDING = frozenset({"Ceil", "Floor", "Heaviside", "Round", "Sgn", "Sign", "Trunc"})

@@ -66,11 +66,26 @@ class LossCall:
 
 @dataclass(eq=False)
 class Iteration:
-    """One batch of the loop: from its loader, through model and loss, backward."""
+    """One batch of the loop: from its loader, through model and loss, backward.
+
+    `earlier` is the batch before: a library that loads one ahead (accelerate) gives that one to the script. `failed` is
+    a module whose call raised an error.
+    """
 
     batch: Any = None
     forwards: list[Forward] = field(default_factory=list[Forward])
     losses: list[LossCall] = field(default_factory=list[LossCall])
+    earlier: Any = None
+    failed: Any = None
+
+    def on_forward(self, forward: Forward) -> None:
+        """A whole module gave its output: what the first one was called with is the batch."""
+        if not self.forwards and self.earlier is not None:
+            given = memory_of((forward.args, forward.kwargs))
+            if given.isdisjoint(memory_of(self.batch)) and not given.isdisjoint(memory_of(self.earlier)):
+                self.batch = self.earlier
+        self.earlier = None
+        self.forwards.append(forward)
 
     def on_loss(self, call: LossCall) -> None:
         """A loss was called; of a batch with very many only the first are kept."""
@@ -102,6 +117,11 @@ def tensors_in(value: Any) -> Iterator[Any]:
     parts = value if is_row(value) else value.values() if is_mapping(value) else ()
     for part in parts:
         yield from tensors_in(part)
+
+
+def memory_of(value: Any) -> set[int]:
+    """Where the tensors in a value have their numbers: the same for one and for a view of it."""
+    return {int(tensor.untyped_storage().data_ptr()) for tensor in tensors_in(value)}
 
 
 def autocast_now() -> Any:

@@ -31,6 +31,7 @@ class Account:
     dropped: int = 0
     cut_at: Location | None = None
     cleared_at: Location | None = None
+    early_at: Location | None = None
     reached_at: Location | None = None
     part: Part | None = None
     passes: set[int] = field(default_factory=set[int])
@@ -123,6 +124,8 @@ class Ledger:
         parameters = list(account.parameters())
         is_on_nothing = not any(has_gradient(parameter) for parameter in parameters)
         account.on_nothing += is_on_nothing
+        if not account.steps and not account.reached:
+            account.early_at = frame_location(users_frame())
         if is_on_nothing and not account.steps and not account.reached:
             account.cut_at = cut_in(forwards, {id(parameter) for parameter in parameters})
         elif not account.steps and account.part is None:
@@ -185,6 +188,7 @@ def _use(account: Account, stepped: set[int], reached: set[int]) -> OptimizerUse
         made_at=account.made_at,
         cut_at=account.cut_at,
         cleared_at=account.cleared_at,
+        early_at=account.early_at,
         reached_at=account.reached_at,
         part_cut_at=part_cut_at if reached.isdisjoint(weights) else None,
     )

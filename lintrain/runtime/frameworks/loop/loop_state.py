@@ -241,6 +241,8 @@ class Passes:
         """A module is put into eval mode: passes that train after that may owe it to this call."""
         frame = users_frame()
         self._eval_at = frame_location(frame)
+        if self.counts["trained"] and self._eval_at is not None:
+            self.counts.first_at.setdefault("evaluation_mode", self._eval_at)
         if self._eval_before is not None and self._eval_at == self._eval_before:
             self._odd_calls.note(OddCallKind.LEFT_IN_EVAL, "it was called before the training and again", frame)
 

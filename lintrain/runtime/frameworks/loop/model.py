@@ -10,7 +10,7 @@ from lintrain.runtime.child.library import is_mapping
 from lintrain.runtime.measure.calls import parameters_of
 from lintrain.runtime.measure.gradients import leaves_of
 from lintrain.runtime.measure.predictions import number, shape_of
-from lintrain.runtime.measure.seen import Iteration, LossCall, tensors_in
+from lintrain.runtime.measure.seen import Iteration, LossCall, memory_of, tensors_in
 
 
 class LooseParameters:
@@ -41,8 +41,8 @@ class LooseParameters:
 
 
 def trained_module(iteration: Iteration, optimizers: list[Any], loss: Any = None) -> Any:
-    """The last module called that an optimizer trains, on the way to the loss; the optimizer's parameters if there
-    is none.
+    """The last module called that an optimizer trains, on the way to the loss; else one whose call raised an error,
+    or the optimizer's parameters.
     """
     held = {weight for optimizer in optimizers for weight in held_by(optimizer)}
     trained = [each.module for each in iteration.forwards if any(id(own) in held for own in each.module.parameters())]
@@ -50,6 +50,8 @@ def trained_module(iteration: Iteration, optimizers: list[Any], loss: Any = None
     on_the_way = [module for module in trained if any(id(own) in reached for own in module.parameters())]
     if trained:
         return (on_the_way or trained)[-1]
+    if iteration.failed is not None and any(id(own) in held for own in iteration.failed.parameters()):
+        return iteration.failed
     of_loss = [optimizer for optimizer in optimizers if held_by(optimizer) & reached.keys()]
     return LooseParameters((of_loss or optimizers)[-1])
 
@@ -112,13 +114,8 @@ def used_entries(iteration: Iteration) -> tuple[str, ...]:
     if not is_mapping(batch):
         return ()
     given = [part for forward in iteration.forwards for part in (*forward.args, *forward.kwargs.values())]
-    used = {_memory_of(tensor) for tensor in tensors_in((given, [call.target for call in iteration.losses]))}
-    in_memory = {str(name): {_memory_of(part) for part in tensors_in(value)} for name, value in batch.items()}
-    return tuple(name for name, found in in_memory.items() if found & used)
-
-
-def _memory_of(tensor: Any) -> int:
-    return int(tensor.untyped_storage().data_ptr())
+    used = memory_of((given, [call.target for call in iteration.losses]))
+    return tuple(str(name) for name, value in batch.items() if not used.isdisjoint(memory_of(value)))
 
 
 def inputs_of(iteration: Iteration) -> tuple[str, ...]:

@@ -8,15 +8,26 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lintrain.evidence.run import OddCallKind
-from lintrain.runtime.child.frames import callers_frame, frame_location, is_users, keep_location, users_frame
+from lintrain.runtime.child.frames import (
+    MADE_AT,
+    callers_frame,
+    frame_location,
+    is_called_by_user,
+    is_users,
+    keep_location,
+    made_at,
+    users_frame,
+)
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.runtime.frameworks.loop.activations import hook_layers, hook_methods, marked
 from lintrain.runtime.frameworks.loop.batches import WatchedBatches
 from lintrain.runtime.frameworks.loop.later_loops import LoopAfterLoop
 from lintrain.runtime.frameworks.loop.metrics import hook_metrics
 from lintrain.runtime.frameworks.loop.odd_calls import hook_odd_calls, is_own_gradient
 from lintrain.runtime.frameworks.loop.watch import Watch
+from lintrain.runtime.measure.calls import without_shells
 from lintrain.runtime.measure.held_values import made_by_statement
 
 ENABLED = "lintrain_enabled"
@@ -41,9 +52,12 @@ def hook_torch(watch: Watch, hooks: AfterImport) -> None:
     hooks.add("torch.utils.data.distributed", _hook_samplers)
     hooks.add("torch.autograd.anomaly_mode", functools.partial(_hook_anomaly_detection, watch))
     hooks.add("torch.nn.modules.module", functools.partial(_hook_modules, watch))
+    hooks.add("transformers.modeling_utils", lambda module: _hook_eval(watch, module.PreTrainedModel))
     hooks.add("torch._jit_internal", _hook_scripting)
     hooks.add("torch.nn.functional", functools.partial(_hook_losses, watch))
     hooks.add("torch._tensor", functools.partial(_hook_backward, watch))
+    hooks.add("torch._tensor", hook_methods)
+    hooks.add("torch.nn.modules.activation", hook_layers)
     hooks.add("torch.nn.utils.clip_grad", functools.partial(_hook_clipping, watch))
     hooks.add("torch.amp.grad_scaler", functools.partial(_hook_scaler, watch))
     hooks.add("torch.optim.optimizer", functools.partial(_hook_optimizers, watch))
@@ -57,7 +71,7 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
-        keep_location(self)
+        _keep_place(self)
         if watch.session.is_root and self.num_workers:
             watch.session.shorten("data loaders run without worker processes")
             self.__dict__["lintrain_workers"] = self.num_workers
@@ -73,6 +87,17 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
         return WatchedBatches(watch, self, batches)
 
     loader.__init__, loader.__iter__ = init, iter_
+
+
+def _keep_place(loader: Any) -> None:
+    """Remember where a loader is made: one that a library makes of the script's is made where that was."""
+    frame = callers_frame(above=1)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        if (original := made_at(frame.f_locals.get("dataloader"))) is not None:
+            loader.__dict__[MADE_AT] = original
+            return
+        frame = frame.f_back
+    keep_location(loader)
 
 
 def _with_given(watch: Watch, batches: Iterator[Any]) -> Iterator[Any]:
@@ -119,20 +144,31 @@ def _hook_modules(watch: Watch, module: Any) -> None:
         watch.passes.reads(args, kwargs)
         try:
             output = call(self, *args, **kwargs)
+        except Exception:
+            watch.iteration.failed = without_shells(self)
+            raise
         finally:
             watch.depth -= 1
         watch.on_forward(self, args, kwargs, output)
         return output
 
-    evaluate = module.Module.eval
+    module.Module.__call__ = called
+    _hook_eval(watch, module.Module)
+
+
+def _hook_eval(watch: Watch, kind: Any) -> None:
+    """Pretrained models of transformers have a method of their own, which the library calls where it loads them."""
+    if "eval" not in vars(kind):
+        return
+    evaluate = kind.eval
 
     @functools.wraps(evaluate)
     def eval_(self: Any) -> Any:
-        if watch.is_on:
+        if watch.is_on and is_called_by_user():
             watch.passes.on_eval_mode()
         return evaluate(self)
 
-    module.Module.__call__, module.Module.eval = called, eval_
+    kind.eval = eval_
 
 
 def _hook_scripting(module: Any) -> None:
@@ -164,7 +200,7 @@ def _watched_softmax(watch: Watch, function: Callable[..., Any]) -> Callable[...
         is_direct = caller is not None and is_users(caller.f_code.co_filename)
         if is_direct and watch.is_on and getattr(input, "ndim", 0) > 1:
             watch.effects.counts.note("softmaxes_over_rows", 1)
-        return function(input, dim, *args, **kwargs)
+        return marked(function(input, dim, *args, **kwargs), callers_frame(above=1))
 
     return softmax
 
@@ -317,9 +353,8 @@ def _watched_schedule(watch: Watch, step: Callable[..., Any]) -> Callable[..., A
     @functools.wraps(step)
     def watched(self: Any, *args: Any, **kwargs: Any) -> Any:
         # A schedule that holds others steps them itself, some of them as it is made: that is not the script's step.
-        caller = callers_frame(above=1)
-        is_own = caller is not None and is_users(caller.f_code.co_filename)
-        watch.on_schedule_step(self, frame_location(caller) if is_own else None)
+        is_own = is_called_by_user("/accelerate/")
+        watch.on_schedule_step(self, frame_location(users_frame()) if is_own else None)
         return step(self, *args, **kwargs)
 
     return watched

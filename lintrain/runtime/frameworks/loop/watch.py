@@ -90,7 +90,7 @@ class Watch(LoopState):
         if self.run is None or loader is self.loader:
             self.loader = loader
             self.phase = StageName.FORWARD
-            self.iteration = Iteration(batch)
+            self.iteration = Iteration(batch, earlier=self.iteration.batch)
             if not self.rounds:
                 self.effects.on_batch()
             if self.run is not None and len(self.run.batches) < BATCHES:
@@ -156,7 +156,7 @@ class Watch(LoopState):
                 self.run.evaluation.on_forward(forward.output)
             if forward.records:
                 self.effects.on_training_pass()
-            self.iteration.forwards.append(forward)
+            self.iteration.on_forward(forward)
 
     def on_loss(self, name: str, given: Any, target: Any, rest: tuple[Any, ...], options: dict[str, Any]) -> LossCall:
         """A loss function is called."""

@@ -26,7 +26,7 @@ from lintrain.runtime.measure.model import (
     idle_freeze,
 )
 from lintrain.runtime.measure.objects.objects import Origins
-from lintrain.runtime.measure.objects.statements import assignment_to
+from lintrain.runtime.measure.objects.statements import assignment_to, last_freeze
 
 CUTTING = frozenset({"select", "take"})
 PURE = (
@@ -71,6 +71,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     hooks.add("transformers.data.data_collator", functools.partial(_note_classes, origins, "Collator"))
     for module, word in MONITORS.items():
         hooks.add(module, functools.partial(_note_classes, origins, word))
+    hooks.add("peft.peft_model", lambda module: _note_made(origins, module.PeftModel))
     hooks.add("peft.tuners.lora.config", lambda module: _note_adapter(origins, module.LoraConfig))
     dropped: dict[DroppedResult, None] = {}
     session.objects.add("dropped", lambda _: list(dropped))
@@ -246,8 +247,19 @@ def locations_of(origins: Origins, model: Any, tokenizer: Any, **others: object)
         "resizing": getattr(base_model(model), "__dict__", {}).get(RESIZED_AT),
         "tokens": getattr(tokenizer, "__dict__", {}).get(ADDED_AT),
         "forward": origins.silent,
+        "frozen": _frozen_at(origins, model),
     }
     return {**known, **{name: location for name, location in shown_by_text.items() if location is not None}}
+
+
+def _frozen_at(origins: Origins, model: Any) -> Location | None:
+    """Where the script freezes a model of which nothing trains: by its weights, else by the adapter that it adds."""
+    weights = list(model.parameters())
+    if not weights or any(weight.requires_grad for weight in weights):
+        return None
+    if base_model(model) is not model:
+        return origins.location_of(model)
+    return last_freeze(frame_location(users_frame()))
 
 
 def _pads_with_eos(tokenizer: Any) -> bool:

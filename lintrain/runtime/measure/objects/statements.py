@@ -6,6 +6,7 @@ import ast
 import linecache
 import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import characters, own_files, shown
@@ -26,6 +27,35 @@ def _assignments(attributes: frozenset[str]) -> Iterator[tuple[Location, str]]:
                     yield _location(path, node), ast.unparse(owner).rpartition(".")[2]
                 case _:
                     pass
+
+
+def last_freeze(before: Location | None) -> Location | None:
+    """The last statement that freezes weights, above a location where that is in the same file; None without one."""
+    found = [_location(path, node) for path in own_files() for node in ast.walk(_tree(path)) if _freezes(node)]
+    above = [each for each in found if before is not None and each.path == before.path and each.line < before.line]
+    return max(above or found, key=lambda each: each.line, default=None)
+
+
+def _freezes(node: ast.AST) -> TypeGuard[ast.stmt]:
+    match node:
+        case ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=False)):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=False)])):
+            return True
+        case _:
+            return False
+
+
+def only_call(function: str) -> Location | None:
+    """The only statement that calls a function by its whole name, or None if there are several, or none."""
+    found = {
+        _location(path, node)
+        for path in own_files()
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Expr | ast.Assign | ast.Return)
+        if any(isinstance(part, ast.Call) and ast.unparse(part.func) == function for part in ast.walk(node))
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def mentions(pattern: str) -> bool:
