@@ -197,7 +197,7 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
         for loss in evidence.losses_of("binary_cross_entropy_with_logits"):
             if loss.location is not None and loss.made_by in {"Sigmoid", "Softmax"}:
                 yield self.finding(
-                    loss.location,
+                    loss.activated_at or loss.location,
                     "the inputs of this loss are probabilities already, and it applies a sigmoid to them",
                     help="leave the sigmoid out before the loss",
                 )

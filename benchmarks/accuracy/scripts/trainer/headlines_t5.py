@@ -14,7 +14,7 @@ CHECKPOINT = "t5-small"
 PREFIX = "summarize: "
 
 texts = [f"the council met on day {day} and spoke of the bridge and the road" for day in range(48)]
-headlines = [f"council on day {day}" for day in range(48)]
+headlines = [f"day {day}{' of the council' * (day % 2)}" for day in range(48)]
 rows = Dataset.from_dict({"text": texts, "headline": headlines}).train_test_split(test_size=0.2, seed=1)
 
 tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT)
