@@ -244,6 +244,11 @@ class IgnoredIndexInMetric(Rule[Claim]):
         for location, function, verdict in metric_verdicts.scored_ignored(evidence):
             message = f"`{function}` also scores labels of -100, which mark positions to ignore"
             yield self.finding(location, message, help=EXCLUDE), verdict
+        evaluation, failed = evidence.evaluation, evidence.failed_place(*RAISED)
+        is_scored = evaluation is not None and evaluation.metric_function_called and evaluation.ignored_labels
+        if evidence.loop is None and is_scored and failed is not None:
+            found = self.finding(failed, "labels of -100 are decoded, which are no tokens", help=EXCLUDE)
+            yield from self.if_confirmed(found, evidence)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         claim = finding.claim
