@@ -22,7 +22,7 @@ RULE = "wrong-step-order"
 def probing(monkeypatch: pytest.MonkeyPatch, found: int, outcome: str) -> None:
     """Let probes of a mutant find its mistake at a line alone, and judge that of the text with an outcome."""
 
-    def probed(_: object, code: Code, text: str) -> tuple[list[Finding], Any]:
+    def probed(_: object, code: Code, text: str, _also: str = "") -> tuple[list[Finding], Any]:
         if text == code.text:
             return [], {"reason": "nothing confirmed", "findings": []}
         location = {"line": 39, "path": SCRIPT.name}

@@ -100,7 +100,7 @@ def _of_script(prober: Prober, path: Path, only: Sequence[str] | None, *, everyt
 
 
 def _of_mutant(prober: Prober, mutant: Mutant) -> Shown:
-    shown, document = _probed(prober, mutant.script, mutant.text)
+    shown, document = _probed(prober, mutant.script, mutant.text, mutant.injection.also)
     return Shown(mutant, _outcome(mutant, shown, str(document["reason"])), outcome_in(document, mutant))
 
 
@@ -121,11 +121,11 @@ def _is_at(finding: Finding, mutant: Mutant) -> bool:
     return Path(place.path).name == name and any(place.line <= line <= place.end_line for line in mutant.lines)
 
 
-def _probed(prober: Prober, code: Code, text: str) -> tuple[list[Finding], Any]:  # Any: what JSON holds
+def _probed(prober: Prober, code: Code, text: str, also: str = "") -> tuple[list[Finding], Any]:  # Any: what JSON holds
     """The findings that the evidence of a run confirms by itself, and the report of the probe."""
     with TemporaryDirectory(prefix="lintrain-alone-") as folder:
         evidence = Path(folder) / "evidence.json"
-        document = prober.probe(code, text, evidence)
+        document = prober.probe(code, text, evidence, also)
         try:
             record = read_record(evidence)
         except EvidenceFileError as error:

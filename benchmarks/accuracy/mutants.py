@@ -42,7 +42,7 @@ class Injection:
     """One operator: the rule that must find its mistake, and what a run shows of it.
 
     `not_run` is the reason why its mutants are not executed, `not_probed` why no probe is asked about them; empty where
-    they are.
+    they are. `also` is the measurement that the verdict of a plain probe asks for.
     """
 
     rule: str
@@ -50,6 +50,7 @@ class Injection:
     shows: tuple[str, ...]
     not_run: str = ""
     not_probed: str = ""
+    also: str = ""
 
     @property
     def name(self) -> str:
@@ -81,14 +82,16 @@ class Mutant:
 INJECTIONS: list[Injection] = []
 
 
-def injects(rule: str, *, shows: str, not_run: str = "", not_probed: str = "") -> Callable[[Operator], Operator]:
+def injects(
+    rule: str, *, shows: str, not_run: str = "", not_probed: str = "", also: str = ""
+) -> Callable[[Operator], Operator]:
     """Register an operator for the rule that must find its mistake."""
     channels = tuple(shows.split())
     if unknown := set(channels) - CHANNELS:
         raise ValueError(f"no such channels: {', '.join(sorted(unknown))}")
 
     def register(operator: Operator) -> Operator:
-        INJECTIONS.append(Injection(rule, operator, channels, not_run, not_probed))
+        INJECTIONS.append(Injection(rule, operator, channels, not_run, not_probed, also))
         return operator
 
     return register

@@ -87,8 +87,10 @@ class Prober:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def probe(self, code: Code, text: str, evidence: Path | None = None) -> Any:  # Any: what JSON holds
+    def probe(self, code: Code, text: str, evidence: Path | None = None, also: str = "") -> Any:  # Any: JSON
         """The report of `lintrain probe` on a script with this text, in a folder of its own; its evidence in a file."""
+        if also:  # processes that are forked from one share its random numbers, and two runs would agree
+            return probed(code, text, Path(sys.executable), evidence, also)
         with self.python() as program:
             return probed(code, text, program, evidence)
 
@@ -120,7 +122,7 @@ def probe_one(prober: Prober, path: Path, only: Sequence[str] | None, *, everyth
 
 def outcome_of(prober: Prober, mutant: Mutant) -> tuple[str, str]:
     """What a probe of a mutant said of its mistake, and why."""
-    return outcome_in(prober.probe(mutant.script, mutant.text), mutant)
+    return outcome_in(prober.probe(mutant.script, mutant.text, also=mutant.injection.also), mutant)
 
 
 def outcome_in(document: Any, mutant: Mutant) -> tuple[str, str]:  # Any: what JSON holds
@@ -140,7 +142,7 @@ def outcome_in(document: Any, mutant: Mutant) -> tuple[str, str]:  # Any: what J
     return MISSED, str(document["reason"])
 
 
-def probed(code: Code, text: str, python: Path, evidence: Path | None = None) -> Any:  # Any: what JSON holds
+def probed(code: Code, text: str, python: Path, evidence: Path | None = None, also: str = "") -> Any:  # Any: JSON
     """The report of `lintrain probe --python` on a script with this text, in a folder of its own."""
     path = Path(code.path)
     with written(code, text) as (folder, target):
@@ -149,12 +151,12 @@ def probed(code: Code, text: str, python: Path, evidence: Path | None = None) ->
             entry = target.with_suffix(".py")
             entry.write_text(text)
         shutil.copytree(DATA, folder, dirs_exist_ok=True)
-        return probe_in(folder, entry.relative_to(folder), python, evidence)
+        return probe_in(folder, entry.relative_to(folder), python, evidence, also)
 
 
-def probe_in(folder: Path, entry: Path, python: Path, evidence: Path | None = None) -> Any:  # Any: what JSON holds
+def probe_in(folder: Path, entry: Path, python: Path, evidence: Path | None = None, also: str = "") -> Any:  # Any: JSON
     """The report of `lintrain probe --python` on a script of a folder; its evidence in a file."""
-    kept = ("--evidence", str(evidence)) if evidence else ()
+    kept = (*(("--evidence", str(evidence)) if evidence else ()), *(("--also", also) if also else ()))
     words = ("probe", "--json", "--no-cache", "--python", str(python), *kept)
     done = subprocess.run(
         [sys.executable, "-m", "lintrain", *words, str(entry)],

@@ -20,7 +20,7 @@ def seeds(code: Code) -> list[ast.stmt]:
     return [one for one in found if isinstance(one, ast.Expr) and "Generator" not in code.code(one)]
 
 
-@injects("late-seed", shows="outputs weights")
+@injects("late-seed", shows="outputs weights", also="determinism")
 def set_the_seed_late(code: Code) -> Iterator[list[Edit]]:
     """Set the seed when the layers are made, unless their weights come from a file."""
     for seed in seeds(code):
@@ -38,7 +38,7 @@ def set_the_seed_late(code: Code) -> Iterator[list[Edit]]:
             yield [code.delete(seed), code.after(made[-1], HERE + code.lines_of(seed))]
 
 
-@injects("missing-seed", shows="outputs weights")
+@injects("missing-seed", shows="outputs weights", also="determinism")
 def set_no_seed(code: Code) -> Iterator[list[Edit]]:
     """Leave out the only word of seeds in a script that trains layers of its own, and runs it by itself."""
     found = seeds(code)
