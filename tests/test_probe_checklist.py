@@ -18,6 +18,9 @@ EVENTS: list[dict[str, Any]] = [
     {"event": "stage-started", "stage": "batch"},
     {"event": "progress", "stage": "batch", "done": 1, "of": 4},
     {"event": "stage", "stage": {"name": "batch", "status": "failed", "seconds": 0.5}},
+    {"event": "asks"},
+    {"event": "going-on", "repairs": ["line 24: write `eval_strategy`", "line 30: add `import evaluate`"]},
+    {"event": "stand-in", "text": "a collator that pads"},
     {"event": "again", "reason": "the script uses `add_column` on mapped data"},
 ]
 
@@ -31,6 +34,8 @@ def test_a_pipe_gets_one_line_for_each_stage() -> None:
     assert stream.read().splitlines() == [
         "probe: running the script up to its training call",
         "probe: ✗ batch (0.50 s)",
+        "probe: going on with line 24: write `eval_strategy`; line 30: add `import evaluate`",
+        "probe: going on with a collator that pads (stand-in)",
         "probe: running again with all data: the script uses `add_column` on mapped data",
     ]
 

@@ -263,6 +263,10 @@ def _line_of(event: Event, style: Style) -> str:
             return "probe: running the script up to its training call"
         case "again":
             return f"probe: running again with all data: {event['reason']}"
+        case "going-on" if event["repairs"]:
+            return f"probe: going on with {'; '.join(event['repairs'])}"
+        case "stand-in":
+            return f"probe: going on with {event['text']} (stand-in)"
         case "stage":
             stage = event["stage"]
             return f"probe: {sign(stage['status'], style)} {stage['name']} ({stage['seconds']:.2f} s)"
@@ -296,6 +300,9 @@ class LiveLines(NoChecklist):
             case "stage":
                 self._lines.append(_line_of(event, self._style).removeprefix("probe: "))
                 self._running = ""
+            case "going-on" | "stand-in" if line := _line_of(event, self._style):
+                self._lines.append(line.removeprefix("probe: "))
+                self._running, self._since, self._done = "script", time.monotonic(), ""
             case "stage-started":
                 self._running, self._since, self._done = event["stage"], time.monotonic(), ""
             case "progress":

@@ -16,7 +16,7 @@ from lintrain.evidence.stages import BEFORE_TRAINING, Ending, EndingKind
 from lintrain.model.location import Location
 from lintrain.runtime.child.going_on import ANSWER
 from lintrain.runtime.parent.entry import Entry
-from lintrain.runtime.parent.events import BEFORE_IT, Assembly, UntrustworthyError
+from lintrain.runtime.parent.events import BEFORE_IT, Assembly, Event, UntrustworthyError
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_ATTEMPTS = 8
@@ -46,13 +46,18 @@ class Answers:
         self._asked_at: list[float] = []
         self._began = time.monotonic()
 
-    def __call__(self, assembly: Assembly) -> None:
-        """Write the answer to the latest question; raises UntrustworthyError."""
+    def __call__(self, assembly: Assembly) -> Event | None:
+        """Write the answer to the latest question; returns an event with the new repairs. Raises UntrustworthyError."""
         self._asked_at.append(time.monotonic())
         repaired = self._repaired(assembly)
-        if repaired is not None:
-            self._repairs.append(repaired.repairs)
-        self._write({} if repaired is None else self._document(repaired))
+        if repaired is None:
+            self._write({})
+            return None
+        before = self._repairs[-1]
+        self._repairs.append(repaired.repairs)
+        self._write(self._document(repaired))
+        new = [repair for repair in repaired.repairs if repair not in before]
+        return {"event": "going-on", "repairs": [f"line {each.location.line}: {each.text}" for each in new]}
 
     def runs(self, assembly: Assembly, stopped: str) -> tuple[Evidence, ...]:
         """The evidence of each attempt that came further than the one before; raises UntrustworthyError."""

@@ -61,7 +61,8 @@ class NoRoomError(Exception):
 class Launch:
     """One pass over the script: started, followed, ended; `senders` of its processes may send events.
 
-    `answer` is asked after a failing stage, and writes to a file what the process goes on with.
+    `answer` is asked after a failing stage, and writes to a file what the process goes on with; it returns an event
+    that names the repairs, or None.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Launch:
         environment: Mapping[str, str],
         echo: IO[bytes] | None,
         senders: int = 1,
-        answer: Callable[[Assembly], None] | None = None,
+        answer: Callable[[Assembly], Event | None] | None = None,
     ) -> None:
         self.request = request
         self.assembly = Assembly()
@@ -179,9 +180,9 @@ class Launch:
     def _listen(self, listen: Callable[[Event], None]) -> None:
         for event in self._events.new_events():
             self.assembly.add(event)
-            if event["event"] == "asks" and self._answer is not None:
-                self._answer(self.assembly)
             listen(event)
+            if event["event"] == "asks" and self._answer is not None and (goes_on := self._answer(self.assembly)):
+                listen(goes_on)
 
     def _silent_end(self) -> tuple[EndingKind, str]:
         status = self._process.wait()
