@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from lintrain.knowledge.stand_in_facts import (
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
 from lintrain.runtime.stand_ins.batches import _cut_slow_batches  # pyright: ignore[reportPrivateUsage]
+from lintrain.runtime.stand_ins.checkpoints import Checkpoints
 from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
 from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of
@@ -45,6 +47,9 @@ FAMILIES = frozenset(
         "opt",
         "vit",
         "segformer",
+        "llava_next",
+        "mistral3",
+        "paligemma",
     }
 )
 
@@ -61,6 +66,9 @@ FAMILIES = frozenset(
         ("somebody/pythia-1b-tldr", "gpt_neox"),
         ("facebook/opt-6.7b", "opt"),
         ("nvidia/mit-b0", "segformer"),
+        ("llava-hf/llava-v1.6-vicuna-7b-hf", "llava_next"),
+        ("mistralai/Ministral-3-3B-Instruct-2512", "mistral3"),
+        ("google/paligemma-3b-pt-224", "paligemma"),
         ("somebody/nothing-known", None),
     ],
 )
@@ -286,6 +294,40 @@ def test_rotary_positions_of_images_fit_small_heads() -> None:
     config = small_config(transformers.CONFIG_MAPPING["qwen2_5_vl"]).text_config
     model = transformers.AutoModel.from_config(config).eval()
     assert model(torch.arange(6)[None] + 10).last_hidden_state.shape == (1, 6, config.hidden_size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["llava-hf/llava-v1.6-vicuna-7b-hf", "google/gemma-3-4b-it", "HuggingFaceM4/Idefics3-8B-x"]
+)
+def test_a_chat_with_an_image_fits_its_model(name: str, tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    image = pytest.importorskip("PIL.Image").new("RGB", (96, 64))
+    session = SimpleNamespace(stand_ins=[], measuring=False, script=str(tmp_path / "train.py"), note=print)
+    session.folder = lambda part: str(tmp_path / part)
+    (tmp_path / "train.py").write_text("processor.apply_chat_template(rows)")
+    checkpoints = Checkpoints(Ledger(session))  # type: ignore[arg-type]
+    checkpoints.fill(name)
+    folder = checkpoints.folder(name)
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    turn = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is it?"}]}
+    text = processor.apply_chat_template([turn], tokenize=False)
+    model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
+    batch = processor(text=[text], images=[[image]], return_tensors="pt")
+    assert torch.isfinite(model(**batch, labels=batch["input_ids"]).loss)
+
+
+@pytest.mark.slow
+def test_texts_are_no_longer_than_the_positions_of_the_model(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    session = SimpleNamespace(stand_ins=[], measuring=False, script="", note=print)
+    session.folder = lambda part: str(tmp_path / part)
+    checkpoints = Checkpoints(Ledger(session))  # type: ignore[arg-type]
+    longest = {
+        name: transformers.AutoTokenizer.from_pretrained(checkpoints.folder(name)).model_max_length
+        for name in ("somebody/blip-captioning", "somebody/qwen2.5-1b")
+    }
+    assert longest == {"somebody/blip-captioning": 512, "somebody/qwen2.5-1b": 131072}
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ It holds what a checkpoint on the hub holds, so that every library reads it as i
 
 from __future__ import annotations
 
-import inspect
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -23,30 +23,16 @@ from lintrain.knowledge.stand_in_facts import (
     values_by_name,
 )
 from lintrain.knowledge.tables import CheckpointFacts
-from lintrain.runtime.child.library import is_dictionary, library
+from lintrain.runtime.child.library import library
 from lintrain.runtime.stand_ins.diffusion import PARTS, encoder_of
 from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.processors import marks_of, write_processors
 from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
 
 REVISION = "0" * 40
 WEIGHTS = re.compile(r"(model|pytorch_model)[\w.-]*\.(safetensors|bin|json)")
 FALLBACK = "bert"
-MARKS = {
-    "qwen": {
-        "image_token_id": "<|image_pad|>",
-        "video_token_id": "<|video_pad|>",
-        "vision_start_token_id": "<|vision_start|>",
-        "vision_end_token_id": "<|vision_end|>",
-    },
-    "gemma3": {
-        "image_token_id": "<image_soft_token>",
-        "boi_token_index": "<start_of_image>",
-        "eoi_token_index": "<end_of_image>",
-    },
-    "": {"image_token_id": "<image>", "video_token_id": "<video>", "audio_token_id": "<audio>"},
-}
-"""By the beginning of a family's name: its tokens that stand for images and sound."""
 OFFSET = ("roberta", "camembert", "longformer", "mpnet", "xmod")
 """Families whose positions are counted from the padding token on."""
 ARCHITECTURES = (
@@ -134,8 +120,7 @@ class Checkpoints:
             self._ledger.session.note(f"no stand-in for {name}: {type(error).__name__}: {error}")
             return None
         os.makedirs(folder, exist_ok=True)
-        marks = next(found for start, found in MARKS.items() if family.startswith(start))
-        marks = {each: token for each, token in marks.items() if hasattr(config, each)}
+        marks = marks_of(family, config)
         tokenizer = self._tokenizer(family, name, facts, marks) if _reads_text(config) else None
         _fit(config, tokenizer, facts, marks)
         for value_name, value in values_by_name(name, family).items():
@@ -145,10 +130,11 @@ class Checkpoints:
             config.architectures = [encoder.architecture]
             if encoder.positions is not None:
                 config.max_position_embeddings = encoder.positions
+        write_processors(family, folder, config, tokenizer)
         config.save_pretrained(folder)
         if tokenizer is not None:
+            tokenizer.model_max_length = min(tokenizer.model_max_length, _positions_learned(config))
             tokenizer.save_pretrained(folder)
-        _write_processors(family, folder, config, tokenizer)
         self._report(name, config, family)
         return folder
 
@@ -177,6 +163,17 @@ class Checkpoints:
 def _reads_text(config: Any) -> bool:
     """Whether a configuration, or a part of it, has a vocabulary."""
     return any(isinstance(getattr(part, "vocab_size", None), int) for part in _parts(config))
+
+
+def _positions_learned(config: Any) -> float:
+    """Positions that the text parts have an embedding for: a longer text is out of range. Rotary ones have no end."""
+    before = 2 if any(each in config.model_type for each in OFFSET) else 0
+    counts = [
+        getattr(part, "max_position_embeddings", None)
+        for part in _parts(config)
+        if isinstance(getattr(part, "vocab_size", None), int) and not getattr(part, "rope_parameters", None)
+    ]
+    return min((count - before for count in counts if isinstance(count, int) and count > before), default=math.inf)
 
 
 def _plain(name: str) -> str:
@@ -284,55 +281,3 @@ def _write_weights(folder: str) -> None:
     kind = getattr(transformers, config.architectures[0], None) or transformers.AutoModel
     made = kind(config) if kind is not transformers.AutoModel else kind.from_config(config)
     made.to(getattr(library("torch"), str(config.dtype).removeprefix("torch."))).save_pretrained(folder)
-
-
-def _write_processors(family: str, folder: str, config: Any, tokenizer: Any) -> None:
-    """What turns images and sound into numbers, with the values of its class."""
-    pieces = {"tokenizer": tokenizer}
-    for module, mapping, piece in (
-        ("image_processing_auto", "IMAGE_PROCESSOR_MAPPING_NAMES", "image_processor"),
-        ("feature_extraction_auto", "FEATURE_EXTRACTOR_MAPPING_NAMES", "feature_extractor"),
-        ("video_processing_auto", "VIDEO_PROCESSOR_MAPPING_NAMES", "video_processor"),
-    ):
-        for kind in _classes(module, mapping, family):
-            with suppress(Exception):  # a class that lacks a library, or a value of its own
-                pieces[piece] = _sized(kind(), _of_vision(config, "image_size"))
-                pieces[piece].save_pretrained(folder)
-                break
-    for kind in _classes("processing_auto", "PROCESSOR_MAPPING_NAMES", family):
-        wanted = inspect.signature(kind.__init__).parameters
-        given = {name: piece for name, piece in pieces.items() if name in wanted and piece is not None}
-        given |= {"patch_size": _of_vision(config, "patch_size")} if "patch_size" in wanted else {}
-        given |= {"chat_template": getattr(tokenizer, "chat_template", None)} if "chat_template" in wanted else {}
-        if "vision_feature_select_strategy" in wanted:
-            given["vision_feature_select_strategy"] = getattr(config, "vision_feature_select_strategy", "default")
-        if "num_additional_image_tokens" in wanted:
-            given["num_additional_image_tokens"] = 1  # the token of the whole image, which the strategy leaves out
-        with suppress(Exception):  # as above
-            kind(**given).save_pretrained(folder)
-
-
-def _sized(made: Any, side: Any) -> Any:
-    """A processor whose images have the size that the model takes."""
-    for name in ("size", "crop_size"):
-        given = getattr(made, name, None)
-        keys = [key for key in ("height", "width", "shortest_edge") if given and key in given and given[key]]
-        if isinstance(side, int) and keys:
-            setattr(made, name, dict.fromkeys(keys, side))
-    return made
-
-
-def _of_vision(config: Any, name: str) -> Any:
-    return getattr(getattr(config, "vision_config", config), name, None)
-
-
-def _classes(module: str, mapping: str, family: str) -> Iterator[Any]:
-    try:
-        names = getattr(library(f"transformers.models.auto.{module}"), mapping).get(family)
-    except (ImportError, AttributeError):
-        return
-    listed = [names] if isinstance(names, str) else [*names.values()] if is_dictionary(names) else names or ()
-    for each in listed:
-        with suppress(Exception):  # the class lacks a library
-            if each is not None and (found := getattr(library("transformers"), each, None)) is not None:
-                yield found

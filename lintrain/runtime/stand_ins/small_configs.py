@@ -50,6 +50,7 @@ def small_config(kind: Any, known: Any = None) -> Any:
         values: Sizes = {name: value for name, value in known.to_dict().items() if name not in DERIVED}
         made = kind.from_dict({**values, **sizes})
     _fit_sections(made)
+    _fit_squares(made)
     return made
 
 
@@ -63,6 +64,16 @@ def _fit_sections(whole: Any) -> None:
             half = (getattr(part, "head_dim", None) or part.hidden_size // part.num_attention_heads) // 2
             time, height = half // 4, (half - half // 4) // 2
             part.rope_parameters = {**given, "mrope_section": [time, height, half - time - height]}
+
+
+def _fit_squares(whole: Any) -> None:
+    """The side of an image is a whole number of the squares of patches that the connector joins into a token."""
+    vision, joined = getattr(whole, "vision_config", None), getattr(whole, "scale_factor", None)
+    patch = getattr(vision, "patch_size", None)
+    if vision is not None and isinstance(joined, int) and isinstance(patch, int):
+        vision.image_size = -(-vision.image_size // (patch * joined)) * patch * joined
+    if vision is not None and isinstance(patch, int) and hasattr(whole, "mm_tokens_per_image"):
+        whole.mm_tokens_per_image = (vision.image_size // patch) ** 2
 
 
 DERIVED = ("layer_types", "block_types", "sliding_window_pattern", "no_rope_layers", "mlp_layer_types")

@@ -42,6 +42,8 @@ def small_tokenizer(
     _set_special_tokens(made, facts)
     if marks:
         made.add_tokens(list(dict.fromkeys(marks.values())), special_tokens=True)
+        if named := {name: token for name, token in marks.items() if name.endswith("_token")}:
+            made._set_model_specific_special_tokens(special_tokens=named)
         if made.pad_token is None:
             made.add_special_tokens({"pad_token": "<pad>"})
     if chats:
