@@ -312,3 +312,93 @@ def test_folders_of_classes_and_files_of_weights_are_made(tmp_path: Path, monkey
     probed = probe(tmp_path, FLOWERS, "--stand-ins")
     assert probed.stages["step"] == "passed"
     assert replaced(probed)["start.pth"] == "random weights of the same model"
+
+
+REQUIRED = """
+import argparse
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from google.colab import userdata
+from torch import nn
+from torch.utils.data import DataLoader
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, HfArgumentParser
+
+
+@dataclass
+class Settings:
+    model_name: str
+    max_length: int
+    warmup: float = 0.0
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("rows")
+parser.add_argument("--lr", type=float, required=True)
+parser.add_argument("--sizes", type=int, nargs=2, required=True)
+parser.add_argument("--schedule", choices=["cosine", "linear"], required=True)
+given, rest = parser.parse_known_args()
+(settings,) = HfArgumentParser(Settings).parse_args_into_dataclasses()
+os.environ["HF_TOKEN"] = userdata.get("HF_TOKEN")
+print(os.environ["WANDB_API_KEY"], os.environ.get("NOTHING"))
+tokenizer = AutoTokenizer.from_pretrained(settings.model_name)
+model = AutoModelForSequenceClassification.from_pretrained(settings.model_name, num_labels=3)
+rows = [json.loads(line)["question"] for line in Path(given.rows).read_text().splitlines()]
+optimizer = torch.optim.AdamW(model.parameters(), lr=given.lr)
+for texts in DataLoader(rows, batch_size=4):
+    encoded = tokenizer(texts, max_length=settings.max_length, truncation=True, padding=True, return_tensors="pt")
+    loss = model(**encoded, labels=torch.tensor([0, 1, 2, 0])).loss
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_a_script_requires_is_made_by_type_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    probed = probe(tmp_path, REQUIRED, "--stand-ins")
+    assert probed.stages["step"] == "passed"
+    made = {name: by.removesuffix(", as the script requires a value") for name, by in replaced(probed).items()}
+    arguments = {"rows": "stand-in.jsonl", "--lr": "0.0001", "--sizes": "[4, 4]", "--schedule": "cosine"}
+    fields = {"--model_name": "stand-in/model", "--max_length": "128", "$WANDB_API_KEY": "stand-in"}
+    assert made.items() >= {**arguments, **fields}.items()
+    assert made["stand-in.jsonl"] == "64 rows with the columns that the script reads: question"
+
+
+GIVEN = """
+import argparse
+import os
+
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--rate", type=float, required=True)
+rate = parser.parse_args().rate
+try:
+    parser.parse_args([])
+    os.environ["NO_SUCH_NAME"]
+    raise AssertionError
+except SystemExit:
+    pass
+try:
+    os.environ["NO_SUCH_NAME"]
+    raise AssertionError
+except KeyError:
+    pass
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), rate)
+for row in torch.utils.data.DataLoader(torch.ones(16, 2), batch_size=4):
+    optimizer.zero_grad()
+    model(row).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_what_is_given_or_may_be_missing_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, GIVEN, "--stand-ins", arguments=("--rate", "0.5"))
+    assert (probed.stages["step"], replaced(probed)) == ("passed", {})

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-TABLES = ("scripts.csv", "scripts-2.csv")
+TABLES = ("scripts.csv", "scripts-2.csv", "scripts-3.csv")
 ROOT = Path(__file__).parents[2]
 LEAST = 0.75
 SECONDS = 240

@@ -179,13 +179,14 @@ STAND_IN = "stand-in"
 
 
 class StandInKind(StrEnum):
-    """What `--stand-ins` replaced: weights and tokenizers of the hub, rows, metrics, the device, packages."""
+    """What `--stand-ins` replaced: weights and tokenizers of the hub, rows, metrics, devices, packages, arguments."""
 
     MODEL = "model"
     DATA = "data"
     METRIC = "metric"
     DEVICE = "device"
     PACKAGE = "package"
+    ARGUMENT = "argument"
 
 
 @dataclass(frozen=True, slots=True)

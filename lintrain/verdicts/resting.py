@@ -118,6 +118,7 @@ RESTS_ON: Final[Mapping[StandInKind, frozenset[str]]] = {
     StandInKind.METRIC: frozenset({"binary-average", "missing-best-metric", "unavailable-monitor"}),
     StandInKind.DEVICE: frozenset(_OF_DEVICE),
     StandInKind.PACKAGE: frozenset(),
+    StandInKind.ARGUMENT: frozenset({*_OF_WEIGHTS, *_OF_TOKENIZER, *_OF_ROWS}),
 }
 """By what was replaced: the rules whose verdicts depend on its values, not only on how it is used."""
 OWN_ERRORS = ("NameError", "UnboundLocalError", "SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError")

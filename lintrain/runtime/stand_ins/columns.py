@@ -187,10 +187,12 @@ def _names_columns(name: str) -> bool:
 
 
 def _is_row(value: ast.expr) -> bool:
-    """Whether a subscript's owner is a row or a batch of rows, by its name."""
+    """Whether a subscript's owner is a row or a batch of rows: by its name, or as it is read from a line."""
     match value:
         case ast.Name(id=name):
             return RECEIVERS.fullmatch(name) is not None
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="json"), attr="loads")):
+            return True
         case ast.Subscript(slice=ast.Constant(value=str(name))):
             return SPLITS.fullmatch(name) is not None
         case ast.Subscript(value=inner):

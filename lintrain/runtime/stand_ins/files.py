@@ -6,6 +6,7 @@ import builtins
 import functools
 import json
 import os
+import pathlib
 import re
 import zlib
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 
 from lintrain.evidence.run import StandInKind
 from lintrain.knowledge.stand_in_facts import kind_of_column
-from lintrain.runtime.child.frames import callers_frame, is_users
+from lintrain.runtime.child.frames import callers_frame, is_called_by_user, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.columns import TURN, read_of
@@ -36,6 +37,7 @@ def install(ledger: Ledger, hooks: AfterImport, folders: Folders) -> None:
     hooks.add("pandas", lambda module: _answer_tables(ledger, module))
     hooks.add("numpy", lambda module: _answer_arrays(ledger, module))
     builtins.open = _opening(ledger, folders, builtins.open)
+    _open_paths(ledger)
 
 
 def _columns(ledger: Ledger, name: str) -> dict[str, list[Any]]:
@@ -129,6 +131,24 @@ def _opening(ledger: Ledger, folders: Folders, original: Callable[..., Any]) -> 
             return original(path, mode, *args, **kwargs)
 
     return opening
+
+
+def _open_paths(ledger: Ledger) -> None:
+    """`Path(name).open()` and `read_text()`, as `open`."""
+    owner: Any = pathlib.Path
+    original = owner.open
+
+    @functools.wraps(original)
+    def opened(self: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, mode, *args, **kwargs)
+        except FileNotFoundError:
+            made = written(ledger, str(self)) if "r" in mode and is_called_by_user("pathlib") else None
+            if made is None:
+                raise
+            return original(type(self)(made), mode, *args, **kwargs)
+
+    owner.open = opened
 
 
 def written(ledger: Ledger, name: str) -> str | None:

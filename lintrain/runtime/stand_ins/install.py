@@ -5,6 +5,7 @@ from __future__ import annotations
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.stand_ins import (
+    arguments,
     batches,
     datasets,
     devices,
@@ -35,6 +36,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     batches.install(ledger, hooks)
     files.install(ledger, hooks, folders.install(ledger, hooks))
     packages.install(ledger)
+    arguments.install(ledger)
     older_names.install(ledger)
     if session.device == "cpu":
         devices.install(ledger, hooks)

@@ -48,6 +48,7 @@ EMPTY = {
         "torchao",
     ),
     "plot": ("matplotlib", "seaborn", "plotly", "visdom", "IPython", "ipywidgets"),
+    "notebook": ("google.colab", "kaggle_secrets"),
     "serving": ("vllm", "gradio", "sagemaker", "openai"),
 }
 """By what they are for: packages without which the training of a script is the same."""
@@ -84,7 +85,7 @@ class EmptyPackages:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The spec of an empty module; None for other names, and where a library asks."""
-        package = name.partition(".")[0]
+        package = "google.colab" if name.startswith("google.colab") else name.partition(".")[0]
         if package not in NAMES or not (isinstance(sys.modules.get(package), Empty) or _is_asked_by_script()):
             return None
         self._ledger.replace(StandInKind.PACKAGE, package, "an empty package: none of its functions does anything")

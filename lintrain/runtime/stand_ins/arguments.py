@@ -1,0 +1,177 @@
+"""Arguments and variables of the environment that a script requires and was not given: values made by type and name."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import linecache
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+from lintrain.evidence.run import StandInKind
+from lintrain.runtime.child.frames import is_called_by_user, users_frame
+from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.packages import Nothing
+
+NUMBERS: Mapping[str, str] = {
+    r".*(learning_rate|_lr|lr)": "1e-4",
+    r".*(dropout|decay|ratio|smoothing|proportion|fraction|temperature|prob|threshold).*": "0.1",
+    r".*(seed|rank|fold|gpu|device).*": "0",
+    r".*(max_\w*len\w*|seq_len\w*|max_length|length|block_size|max_tokens)": "128",
+    r".*(epochs?|accum\w*|workers?|stage)": "1",
+    r".*(steps?|samples|size_of_data|num_examples)": "100",
+    r".*(hidden|embed|dim|width)\w*": "32",
+}
+"""By patterns of names: a number that a training can begin with."""
+NUMBER = "4"
+FILES = {"read_csv": "csv", "json.loads": "jsonl", "json.load": "json", "read_json": "json", "read_table": "tsv"}
+"""The ending of a file of rows, by what the script's text reads it with; the first that it has."""
+SECRET = re.compile(r"(?i).*(token|key|secret|password|user(name)?|entity|project)")
+OF_MACHINES = re.compile(r"RANK|WORLD_SIZE|MASTER_|LOCAL_|SLURM_|CUDA_|OMP_|HOME|PATH|USER")
+
+
+def install(ledger: Ledger) -> None:
+    """Answer the parsers of arguments, and `os.environ[name]` in the script's own code."""
+    owner: Any = argparse.ArgumentParser
+    owner.parse_known_args = _parsing(ledger, owner.parse_known_args)
+    _answer_variables(ledger)
+
+
+def _parsing(ledger: Ledger, parse: Any) -> Any:
+    @functools.wraps(parse)
+    def parse_known_args(self: Any, args: Any = None, namespace: Any = None) -> Any:
+        is_of_command = args is None or [*args] == sys.argv[1:]
+        if not is_of_command or not is_called_by_user("argparse", "hf_argparser", "trl/"):
+            return parse(self, args, namespace)
+        kept: list[tuple[Any, dict[str, Any]]] = [
+            (each, {**vars(each)}) for each in (*self._actions, *self._mutually_exclusive_groups)
+        ]
+        try:
+            made = _without_requirements(ledger, self)
+            found: Any = parse(self, args, namespace)
+        finally:
+            for each, before in kept:
+                each.__dict__.update(before)
+        for name, (dest, value) in made.items():
+            if getattr(found[0], dest, None) == value:
+                ledger.replace(StandInKind.ARGUMENT, name, f"{value}, as the script requires a value")
+        return found
+
+    return parse_known_args
+
+
+def _without_requirements(ledger: Ledger, parser: Any) -> dict[str, tuple[str, Any]]:
+    """Give every argument that is required a value; returns them with the names of arguments."""
+    made: dict[str, tuple[str, Any]] = {}
+    of_groups = [group._group_actions[0] for group in parser._mutually_exclusive_groups if group.required]
+    for action in [*parser._actions, *of_groups]:
+        if not (action.required or action in of_groups) or isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]
+            continue
+        is_positional = not action.option_strings
+        if is_positional and action.nargs not in (None, "+"):
+            continue
+        value = _values(ledger, parser, action)
+        action.required, action.default = False, value
+        if is_positional:
+            action.nargs = "?" if action.nargs is None else "*"
+        name = action.dest if is_positional else max(action.option_strings, key=len)
+        made[name] = (action.dest, value)
+    for group in parser._mutually_exclusive_groups:
+        group.required = False
+    return made
+
+
+def _values(ledger: Ledger, parser: Any, action: Any) -> Any:
+    """The value of an argument, of its type; several where it takes several."""
+    if action.nargs == 0:
+        return action.const
+    value = _value(ledger, parser, action)
+    if action.nargs in (None, "?"):
+        return value
+    return [value] * (action.nargs if isinstance(action.nargs, int) else 1)
+
+
+def _value(ledger: Ledger, parser: Any, action: Any) -> Any:
+    if action.choices is not None:
+        return next(iter(action.choices))
+    make = parser._registry_get("type", action.type, action.type)
+    for text in (_text(action.dest.lower(), ledger.script), *_numbers(action.dest.lower())):
+        if make is str or make is None:
+            return text
+        if make in (int, float) and text not in _numbers(action.dest.lower()):
+            continue
+        try:
+            return make(text)
+        except (ValueError, TypeError, argparse.ArgumentTypeError):
+            continue
+    return NUMBER
+
+
+def _numbers(name: str) -> list[str]:
+    found = next((number for pattern, number in NUMBERS.items() if re.fullmatch(pattern, name)), NUMBER)
+    return [found, NUMBER, "true"]
+
+
+def _text(name: str, script: str) -> str:
+    """A text for an argument of this name: a checkpoint, a data set or file of rows, a folder, a secret."""
+    if SECRET.fullmatch(name) and "tokenizer" not in name:
+        return "stand-in"
+    if re.search(r"out|save|log|result|cache", name):
+        return "stand-in-output"
+    if re.search(r"model|tokenizer|checkpoint|ckpt|backbone|teacher|student|encoder|decoder", name):
+        return "stand-in/model"
+    if re.search(r"data|train|valid|test|eval|dev|rows|file|path|csv|json|corpus|input|dir", name):
+        return _data(name, script)
+    return "stand-in"
+
+
+def _data(name: str, script: str) -> str:
+    """A data set of the hub where the script's text loads one, else a file of rows of the kind that it reads."""
+    named = re.search(r"csv|jsonl|json|tsv|txt|parquet", name)
+    ending = named[0] if named else next((ending for reader, ending in FILES.items() if reader in script), "")
+    is_loaded = re.search(r"load_dataset\(|load_from_disk\(", script)
+    if ending and not (is_loaded and re.search(r"dataset|dir", name)):
+        return f"stand-in.{ending}"
+    return "stand-in/data"
+
+
+def _answer_variables(ledger: Ledger) -> None:
+    """A variable that the script's own code takes for granted; a question that allows for none gets none."""
+    environment: Any = type(os.environ)
+    read, write = environment.__getitem__, environment.__setitem__
+
+    @functools.wraps(read)
+    def getitem(self: Any, name: Any) -> Any:
+        try:
+            return read(self, name)
+        except KeyError:
+            is_needed = is_called_by_user() and not _is_tried(users_frame())
+            if not is_needed or not isinstance(name, str) or OF_MACHINES.match(name):
+                raise
+            value = _text(name.lower(), ledger.script)
+            ledger.replace(StandInKind.ARGUMENT, f"${name}", f"{value}, as the script requires a value")
+            return value
+
+    @functools.wraps(write)
+    def setitem(self: Any, name: Any, value: Any) -> None:
+        write(self, name, "stand-in" if isinstance(value, Nothing) else value)
+
+    environment.__getitem__, environment.__setitem__ = getitem, setitem
+
+
+def _is_tried(frame: FrameType | None) -> bool:
+    """Whether the line of a frame is in a `try`, so that its error may be part of the script's way."""
+    if frame is None:
+        return False
+    try:
+        tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
+    except SyntaxError:
+        return False
+    tried = (node for node in ast.walk(tree) if isinstance(node, ast.Try))
+    bodies: Sequence[Any] = [each for node in tried for each in node.body]
+    return any(each.lineno <= frame.f_lineno <= (each.end_lineno or each.lineno) for each in bodies)
