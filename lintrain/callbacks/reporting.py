@@ -12,7 +12,7 @@ from lintrain.callbacks.signs import KINDS
 from lintrain.doctor.judgement import Judgement
 from lintrain.model.level import Level
 from lintrain.model.location import Location
-from lintrain.runtime.child.library import loaded
+from lintrain.runtime.child.library import library, loaded
 from lintrain.startup.lazy_dataclass import dataclass
 
 OnMistake = Literal["raise", "stop", "warn"]
@@ -92,8 +92,11 @@ class RunReport:
 class Reporting:
     """Reports every kind once, as the run was asked to; `should_stop` is set from then on if it is to end.
 
-    `known` are kinds that were reported in another way; while `is_held`, nothing is reported.
+    `known` are kinds that were reported in another way; while `is_held`, nothing is reported. Of processes that train
+    together, the one that saw a sign first warns of it.
     """
+
+    _made = 0
 
     def __init__(self, on_mistake: OnMistake, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> None:
         check_on_mistake(on_mistake)
@@ -102,6 +105,8 @@ class Reporting:
         self.signs: list[Sign] = []
         self.known: set[str] = set()
         self.should_stop = self.is_held = False
+        Reporting._made += 1
+        self._number = Reporting._made
 
     def is_wanted(self, judgement: Judgement) -> bool:
         """Whether a sign is new and asked for; a rank other than the first reports errors alone."""
@@ -113,12 +118,42 @@ class Reporting:
         """Warn of a sign; raise MistakesError for an error if the run is to end with it."""
         self.signs.append(sign)
         self.known.add(sign.rule)
-        number = rank()
         if sign.level is Level.ERROR and self.on_mistake != "warn":
             if self.on_mistake == "raise" or is_one_of_several():
                 raise MistakesError(RunReport(self.signs))
             self.should_stop = True
-        warnings.warn(f"{'' if number is None else f'rank {number}: '}{sign.text()}", MistakeWarning, stacklevel=2)
+        self.warn(sign.rule, sign.text(), sign.step)
+
+    def warn(self, kind: str, text: str, step: int) -> None:
+        """Warn with the number of this process, unless another one has warned of the same kind at this step or before.
+
+        Each of them would do so: what is wrong in one is wrong in all after their gradients were averaged. One whose
+        loss is not finite at the same step is named in a line.
+        """
+        number = rank()
+        if number is None:
+            warnings.warn(text, MistakeWarning, stacklevel=3)
+            return
+        first, at = _first_to_warn(f"lintrain/{self._number}/{kind}", number, step)
+        if first == number or step < at:
+            warnings.warn(f"rank {number}: {text}", MistakeWarning, stacklevel=3)
+        elif step == at and kind == "non-finite":
+            warnings.warn(f"rank {number}: {kind} at step {step}, as in rank {first}", MistakeWarning, stacklevel=3)
+
+
+def _first_to_warn(key: str, number: int, step: int) -> tuple[int, int]:
+    """The process that was the first to warn and its step, by the store that the group was set up with; none waits."""
+    try:
+        store = library("torch.distributed.distributed_c10d")._get_default_store()
+        first, at = bytes(store.compare_set(key, "", f"{number} {step}")).split()
+    except (
+        AttributeError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+    ):  # the process that holds the store has ended
+        return number, step
+    return int(first), int(at)
 
 
 def rank() -> int | None:

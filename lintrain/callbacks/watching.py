@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -108,7 +107,8 @@ class Watching:
         if self.on_mistake == "raise" or (self.on_mistake == "stop" and is_one_of_several()):
             self.close()
             raise MistakesError(self.report)
-        warnings.warn(f"{self.report.reason}\n{self.report.text()}", MistakeWarning, stacklevel=2)
+        kinds = ", ".join(sorted({finding.rule for finding in self.report.findings}))
+        self.reporting.warn(kinds, f"{self.report.reason}\n{self.report.text()}", self.wanted)
         return self.on_mistake == "stop"
 
     def is_worth_judging(self) -> bool:
