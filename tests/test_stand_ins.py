@@ -318,6 +318,18 @@ def test_a_chat_with_an_image_fits_its_model(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_decoder_has_a_first_token(tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    session = SimpleNamespace(stand_ins=[], measuring=False, script="", note=print)
+    session.folder = lambda part: str(tmp_path / part)
+    checkpoints = Checkpoints(Ledger(session))  # type: ignore[arg-type]
+    checkpoints.fill("somebody/t5-large-mine")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(checkpoints.folder("somebody/t5-large-mine"))
+    ids = torch.arange(6)[None] + 5
+    assert torch.isfinite(model(input_ids=ids, labels=ids).loss)
+
+
+@pytest.mark.slow
 def test_texts_are_no_longer_than_the_positions_of_the_model(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     session = SimpleNamespace(stand_ins=[], measuring=False, script="", note=print)

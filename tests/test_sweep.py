@@ -6,6 +6,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -246,6 +247,32 @@ def test_a_stream_is_read_only_if_it_begins_again(run: Any, monkeypatch: pytest.
     holder.source = iter(range(3))  # type: ignore[attr-defined]
     assert sweeping.sweep(run, holder, PLAIN, []) is None
     assert list(holder.source) == [0, 1, 2]  # type: ignore[attr-defined]
+
+
+def test_a_stream_of_datasets_is_read_if_its_rows_are_here(run: Any, tmp_path: Path) -> None:
+    rows = datasets.Dataset.from_dict({"text": [f"text {each}" for each in range(ROWS)]})
+    stream = rows.to_iterable_dataset(num_shards=2).map(lambda row: {"size": len(row["text"])}).shuffle(seed=1)
+    found = sweeping.sweep(run, stream, PLAIN, [])
+    assert found is not None
+    assert (found[1].rows, found[1].of) == (ROWS, ROWS)
+    assert next(iter(stream))["size"] > 0
+    (tmp_path / "rows.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n')
+    file = datasets.load_dataset("json", data_files=str(tmp_path / "rows.jsonl"), streaming=True, split="train")
+    found = sweeping.sweep(run, file, PLAIN, [])
+    assert found is not None
+    assert found[1].rows == 2
+
+
+def test_a_stream_of_datasets_that_cannot_begin_again_or_is_far_is_left(run: Any, tmp_path: Path) -> None:
+    source = iter(range(3))
+    stream = datasets.IterableDataset.from_generator(lambda: ({"number": each} for each in source))
+    assert sweeping.sweep(run, stream, PLAIN, []) is None
+    assert list(source) == [0, 1, 2]
+    (tmp_path / "rows.jsonl").write_text('{"text": "a"}\n')
+    file = datasets.load_dataset("json", data_files=str(tmp_path / "rows.jsonl"), streaming=True, split="train")
+    far = {"base_files": ["hf://datasets/somebody/rows/rows.jsonl"]}
+    file._ex_iterable.kwargs = {**file._ex_iterable.kwargs, **far}
+    assert sweeping.sweep(run, file, PLAIN, []) is None
 
 
 def test_a_slow_data_set_is_left_in_time_and_the_share_is_told(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

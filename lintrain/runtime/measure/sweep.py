@@ -21,7 +21,7 @@ from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, StageName, Sweep, WrongRows
 from lintrain.runtime.child.frames import is_users
-from lintrain.runtime.child.library import is_row, library, loaded
+from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import END
 from lintrain.runtime.child.quick_datasets import is_repeated as is_repeated_sample
@@ -269,8 +269,38 @@ def _may_be_read_twice(dataset: Any) -> bool:
     module = sys.modules.get(type(dataset).__module__)
     path = getattr(module, "__file__", None)
     is_own = isinstance(path, str) and is_users(path)
+    if not is_own and hasattr(dataset, "_ex_iterable"):
+        return all(map(_begins_again, _sources(dataset._ex_iterable)))
     held: Iterable[Any] = getattr(dataset, "__dict__", {}).values()
-    return is_own and not any(hasattr(each, "__next__") or hasattr(each, "fileno") for each in held)
+    return is_own and not any(map(_is_used_up, held))
+
+
+def _is_used_up(held: Any) -> bool:
+    return hasattr(held, "__next__") or hasattr(held, "fileno")
+
+
+def _sources(stream: Any) -> Iterator[Any]:
+    """What gives the rows of a stream of `datasets`, below what maps, filters, shuffles and joins them."""
+    below = getattr(stream, "ex_iterables", None) or [getattr(stream, "ex_iterable", None)]
+    if below == [None]:
+        yield stream
+    for each in below:
+        if each is not None:
+            yield from _sources(each)
+
+
+def _begins_again(source: Any) -> bool:
+    """Whether such a source is a table in memory, files of this machine, or a function that holds no iterator."""
+    given = getattr(source, "kwargs", None)
+    if not is_mapping(given):
+        return False
+    function = getattr(source, "generate_examples_fn", None) or getattr(source, "generate_tables_fn", None)
+    config = getattr(getattr(function, "__self__", None), "config", None)  # of `from_generator`
+    cells: Iterable[Any] = getattr(getattr(config, "generator", function), "__closure__", None) or ()
+    arguments: dict[str, Any] = getattr(config, "gen_kwargs", None) or {}
+    held: list[Any] = [*given.values(), *arguments.values(), *(cell.cell_contents for cell in cells)]
+    held += [each for value in held if is_row(value) for each in value]
+    return not any(_is_used_up(each) or (isinstance(each, str) and "://" in each) for each in held)
 
 
 # a copy of the process

@@ -191,6 +191,8 @@ def _known_configs(name: str) -> Iterator[Any]:
 
 def _fit(config: Any, tokenizer: Any, facts: CheckpointFacts | None, marks: dict[str, str]) -> None:
     """Let a configuration and its parts have the vocabulary of a tokenizer, and the positions that are known."""
+    if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = getattr(config, "pad_token_id", None) or 0  # as every published T5 has it
     for part in _parts(config):
         if tokenizer is None:
             break
