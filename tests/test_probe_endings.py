@@ -13,6 +13,8 @@ from lintrain.runtime.parent.launcher import Bounds
 from lintrain.runtime.parent.prober import Wanted, probe_script
 from tests.support.probing import probe
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 LOOP = """
 import torch
 from torch import nn

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+from lintrain.runtime.sandbox.files import keeper
+from tests.support import forking
 
 pytestmark = [pytest.mark.slow, pytest.mark.libraries]
 
@@ -65,3 +70,21 @@ def test_a_command_prints_and_ends_as_in_a_python_of_its_own(
         return done.returncode, done.stdout, done.stderr
 
     assert ended(warm_commands) == ended(sys.executable)
+
+
+def test_the_guard_of_a_fork_looks_through_what_holds_its_functions_and_what_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keeper, "imported_before", keeper.imported_before)
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    holder, empty, replaced = (ModuleType(name) for name in ("holds_a_copy", "holds_none", "holds_none"))
+    vars(holder)["delete"] = os.remove
+    for module in (holder, empty):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    forking.get_ready_to_fork()
+    searched = dict(keeper.imported_before())
+    assert searched["holds_a_copy"] is holder
+    assert "holds_none" not in searched
+    assert len(searched) < len(sys.modules) / 2
+    monkeypatch.setitem(sys.modules, "holds_none", replaced)
+    assert dict(keeper.imported_before())["holds_none"] is replaced

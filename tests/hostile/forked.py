@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import json
 import os
 import random
@@ -22,7 +21,7 @@ import numpy as np
 import torch
 
 from lintrain.runtime.parent import supervised, supervisor
-from tests.support.forking import boot, pass_for_started_in
+from tests.support.forking import boot, get_ready_to_fork, pass_for_started_in
 
 EXECUTE = os.execvpe
 
@@ -33,8 +32,7 @@ class Forked:
     def __init__(self, command: Sequence[str], *, cwd: str, stdin: int, pass_fds: Sequence[int], **_: Any) -> None:
         reading, writing = os.pipe()
         self.returncode: int | None = None
-        gc.collect()
-        gc.freeze()  # what is imported by now is garbage for no child: none of them has to walk through it, or copy it
+        get_ready_to_fork()
         self.pid = os.fork()
         if self.pid == 0:
             _supervise(cwd, stdin, writing, int(command[-1]))

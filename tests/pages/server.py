@@ -12,7 +12,6 @@ goes to `output.txt` in its folder.
 from __future__ import annotations
 
 import atexit
-import gc
 import json
 import os
 import random
@@ -27,17 +26,15 @@ from typing import Any, NoReturn
 
 import torch
 
-from tests.support.forking import LIBRARIES, boot, pass_for_started_in
-
-ALWAYS = (*LIBRARIES, "transformers.models.distilbert.modeling_distilbert", "sklearn.metrics")
+from tests.support.forking import boot, get_ready_to_fork, load_libraries, pass_for_started_in
 
 
 def main() -> None:
     """Answer requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    for name in ALWAYS:
-        import_module(name)
+    load_libraries()
+    import_module("sklearn.metrics")
     for line in sys.stdin:
         asked = json.loads(line)
         for name in asked["imports"]:
@@ -49,8 +46,7 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:  # Any: whatever JSON holds
     """Run one script in a forked child and give its end."""
     error_file = Path(asked["folder"]) / "error.txt"
     error_file.write_text("")
-    gc.collect()
-    gc.freeze()  # what is imported by now is garbage for no child: none of them has to walk through it, or copy it
+    get_ready_to_fork()
     child = os.fork()
     if child == 0:
         run_script(asked, error_file)

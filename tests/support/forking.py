@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import weakref
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from lintrain.runtime.child import boot, frames
+from lintrain.runtime.sandbox.files import keeper
 
-__all__ = ["LIBRARIES", "boot", "pass_for_started_in"]
+__all__ = ["boot", "get_ready_to_fork", "load_libraries", "pass_for_started_in"]
 
 LIBRARIES = (
     "torch.utils.data",
@@ -16,8 +21,45 @@ LIBRARIES = (
     "datasets",
     "evaluate",
     "scipy.io",
+    "pyarrow.acero",
+    "torch.profiler._cupti_monitor",
+    "transformers.conversion_mapping",
+    "transformers.models.bert.tokenization_bert",
+    "transformers.models.distilbert.modeling_distilbert",
+    "transformers.models.distilbert.tokenization_distilbert",
 )
 """What nearly every script imports by itself or by what it calls; the probe is imported with this module."""
+
+_searched: dict[str, ModuleType] = {}
+"""Modules that are known to hold no function of those that the probe puts its guard in place of."""
+
+
+def load_libraries() -> None:
+    """Import the libraries and have them make what they make once in a process."""
+    for name in LIBRARIES:
+        import_module(name)
+    # A thousand regular expressions, compiled when the first model is loaded.
+    sys.modules["transformers.conversion_mapping"].get_checkpoint_conversion_mapping("bert")
+
+
+def get_ready_to_fork() -> None:
+    """Do what every child would do again, or what would copy the memory that it shares with this process.
+
+    What is imported by now is garbage for no child: none of them has to walk through it. Nor has the probe's guard to
+    look at every name of thousands of modules for a function that it replaces: what holds none is left out.
+    """
+    originals = keeper.originals()
+    for name, module in list(sys.modules.items()):
+        is_new = _searched.get(name) is not module and name not in ("__main__", "__mp_main__")
+        if is_new and not any(keeper.early_copies(name, module, originals)):
+            _searched[name] = module
+    keeper.imported_before = _not_searched
+    gc.collect()
+    gc.freeze()
+
+
+def _not_searched() -> list[tuple[str, Any]]:
+    return [(name, module) for name, module in list(sys.modules.items()) if _searched.get(name) is not module]
 
 
 def pass_for_started_in(folder: str) -> None:

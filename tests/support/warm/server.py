@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from lintrain.rulebook import load_rules
-from tests.support.forking import LIBRARIES, pass_for_started_in
+from tests.support.forking import get_ready_to_fork, load_libraries, pass_for_started_in
 
 SLOW = (
     "accelerate",
@@ -66,8 +66,7 @@ def main() -> None:
     if runs_commands():
         load_commands()
     else:
-        for name in LIBRARIES:
-            import_module(name)
+        load_libraries()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(sys.argv[1])
         listening.listen()
@@ -100,8 +99,7 @@ def answer(client: socket.socket) -> None:
     asked, streams = received(client)
     if not runs_commands():
         preload(asked)
-    gc.collect()
-    gc.freeze()  # what is imported by now is garbage for no child: none of them has to walk through it, or copy it
+    get_ready_to_fork()
     child = os.fork()
     if child == 0:
         client.close()

@@ -19,7 +19,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -301,18 +301,33 @@ def _stay_supported(original: Any, guarded: Any) -> None:
 
 def _replace_early_copies(guarded: dict[int, Guarded]) -> None:
     """Modules that were imported before may hold the original functions by names of their own."""
-    for name, module in list(sys.modules.items()):
-        # These keep the originals: `os` is patched by name above, `real` is what the guard itself works with, and the
-        # import system finds modules of the layer through `_WrittenModules`.
-        if name in ("posix", "nt", "os", "_io", real.__name__) or name.startswith("importlib"):
-            continue
-        owners = [module, *(getattr(module, inner, None) for inner in BOUND_EARLY.get(name, ()))]
-        for owner in filter(None, owners):
-            for attribute, value in list(getattr(owner, "__dict__", {}).items()):
-                # pathlib and glob keep functions of `os` as static methods of their classes.
-                inner = value.__func__ if type(value) is staticmethod else value
-                if id(inner) in guarded:
-                    found = guarded[id(inner)]
-                    setattr(owner, attribute, staticmethod(found) if inner is not value else found)
+    for name, module in imported_before():
+        for owner, attribute, value in early_copies(name, module, guarded):
+            # pathlib and glob keep functions of `os` as static methods of their classes.
+            is_static = type(value) is staticmethod
+            found = guarded[id(value.__func__ if is_static else value)]
+            setattr(owner, attribute, staticmethod(found) if is_static else found)
     if (shutil := sys.modules.get("shutil")) is not None:
         shutil._use_fd_functions = False  # type: ignore[attr-defined]  # removes by paths, not by descriptors
+
+
+def imported_before() -> list[tuple[str, Any]]:
+    """The modules that the guard looks through when it is installed."""
+    return list(sys.modules.items())
+
+
+def early_copies(name: str, module: Any, originals: Container[int]) -> Iterator[tuple[Any, str, Any]]:
+    """Where a module holds functions with these identities: the owner, the attribute, and its value."""
+    # These keep the originals: `os` is patched by name above, `real` is what the guard itself works with, and the
+    # import system finds modules of the layer through `_WrittenModules`.
+    if name in ("posix", "nt", "os", "_io", real.__name__) or name.startswith("importlib"):
+        return
+    for owner in filter(None, (module, *(getattr(module, inner, None) for inner in BOUND_EARLY.get(name, ())))):
+        for attribute, value in list(getattr(owner, "__dict__", {}).items()):
+            if id(value.__func__ if type(value) is staticmethod else value) in originals:
+                yield owner, attribute, value
+
+
+def originals() -> set[int]:
+    """The identities of the functions that the guard replaces."""
+    return {id(real.open_file), *(id(getattr(os, name)) for name in BY_NAME if hasattr(os, name))}

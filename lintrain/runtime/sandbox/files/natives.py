@@ -81,8 +81,11 @@ def _redirect(calls: Calls, native: Native, module: Any) -> None:
 
 def _replace_early_copies(package: str, name: str, original: object, function: object) -> None:
     """Where the package was imported before the probe began, its other modules hold the function already."""
+    inside = f"{package}."
     for path, module in list(sys.modules.items()):
-        if path.partition(".")[0] == package and getattr(module, "__dict__", {}).get(name) is original:
+        if not path.startswith(package) or not (path == package or path.startswith(inside)):
+            continue
+        if getattr(module, "__dict__", {}).get(name) is original:
             setattr(module, name, function)
 
 
