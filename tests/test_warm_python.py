@@ -15,6 +15,7 @@ import pytest
 
 from lintrain.runtime.sandbox.files import keeper
 from tests.support import forking
+from tests.support.probing import probe
 
 pytestmark = [pytest.mark.slow, pytest.mark.libraries]
 
@@ -88,3 +89,12 @@ def test_the_guard_of_a_fork_looks_through_what_holds_its_functions_and_what_is_
     assert len(searched) < len(sys.modules) / 2
     monkeypatch.setitem(sys.modules, "holds_none", replaced)
     assert dict(keeper.imported_before())["holds_none"] is replaced
+
+
+@pytest.mark.usefixtures("warm")
+def test_a_copy_of_open_from_before_the_fork_writes_no_file_of_the_user(tmp_path: Path) -> None:
+    probed = probe(
+        tmp_path, "import bz2\nimport torch\nbz2.open('made.bz2', 'wb').close()\nraise KeyError('read on')\n"
+    )
+    assert probed.document["reason"] == ("the script fails before any training call: KeyError: 'read on' (train.py:4)")
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
