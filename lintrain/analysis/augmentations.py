@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -43,7 +44,7 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
     if not source.contains(r"\btransforms?\b|Compose\(") or source.contains(ON_PURPOSE):
         return []
     names: list[ast.Name | ast.Attribute] = [*source.nodes_of(ast.Name), *source.nodes_of(ast.Attribute)]
-    stored = Counter(ast.unparse(each) for each in names if isinstance(each.ctx, ast.Store))
+    stored = Counter(unparse(each) for each in names if isinstance(each.ctx, ast.Store))
     # A name that is bound twice may be another transform in another branch; in another function it is another name.
     transforms = list(_random_transforms(source))
     made = {name: location for name, location in transforms if stored[name] == 1}
@@ -81,13 +82,13 @@ def _random_transforms(source: Source) -> Iterator[tuple[str, Location]]:
     for node in source.nodes_of(ast.Assign):
         match node:
             case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.Call() as call):
-                name = ast.unparse(target)
+                name = unparse(target)
                 is_own = (
                     isinstance(call.func, ast.Name) and call.func.id in own and _is_unused_beside(source, name, call)
                 )
                 inside = [each for each in ast.walk(call) if isinstance(each, ast.Call)]
                 inside += _appended(source, call)
-                if is_own or ("Compose" in ast.unparse(call.func) and any(map(_is_random, inside))):
+                if is_own or ("Compose" in unparse(call.func) and any(map(_is_random, inside))):
                     yield name, source.location(node)
             case _:
                 pass
@@ -113,7 +114,7 @@ def _appended(source: Source, compose: ast.Call) -> list[ast.Call]:
 
 
 def _is_random(call: ast.Call) -> bool:
-    return RANDOM.search(ast.unparse(call.func).rpartition(".")[2]) is not None
+    return RANDOM.search(unparse(call.func).rpartition(".")[2]) is not None
 
 
 def _is_unused_beside(source: Source, name: str, call: ast.Call) -> bool:
@@ -123,7 +124,7 @@ def _is_unused_beside(source: Source, name: str, call: ast.Call) -> bool:
         for node in source.nodes_of(ast.Assign)
         if isinstance(node.targets[0], ast.Name)
         and isinstance(node.value, ast.Call)
-        and ast.unparse(node.value.func) == ast.unparse(call.func)
+        and unparse(node.value.func) == unparse(call.func)
         and node.targets[0].id != name
     ]
     read = {each.id for each in source.nodes_of(ast.Name) if isinstance(each.ctx, ast.Load)}
@@ -142,23 +143,23 @@ def _uses(source: Source, made: dict[str, Location]) -> Iterator[tuple[str, froz
 def _data_in(value: ast.expr) -> Iterator[ast.expr]:
     """A data set, and one that is given to a loader at once: `DataLoader(Images(files, transform))`."""
     yield value
-    if isinstance(value, ast.Call) and value.args and ast.unparse(value.func).endswith("DataLoader"):
+    if isinstance(value, ast.Call) and value.args and unparse(value.func).endswith("DataLoader"):
         yield value.args[0]
 
 
 def _transform_of(call: ast.Call, made: dict[str, Location]) -> str:
     """The transform that a data set gets by any of its arguments; empty for other calls."""
-    name = ast.unparse(call.func).rpartition(".")[2]
+    name = unparse(call.func).rpartition(".")[2]
     is_data = name[:1].isupper() and not name.endswith(("Compose", "Apply", "OneOf", "DataLoader"))
     given = [*call.args[1:], *(each.value for each in call.keywords)] if is_data else []
     given += [each.value for each in call.keywords if each.arg in {"transform", "transforms"}]
-    found = [ast.unparse(each) for each in given if isinstance(each, ast.Name | ast.Attribute)]
+    found = [unparse(each) for each in given if isinstance(each, ast.Name | ast.Attribute)]
     return next((each for each in found if each in made), "")
 
 
 def _words(call: ast.Call, target: ast.expr | None) -> frozenset[str]:
     """The words of a data set: its name decides, else its split or its folder."""
-    named = words_of(ast.unparse(target)) if target is not None else frozenset[str]()
+    named = words_of(unparse(target)) if target is not None else frozenset[str]()
     if named & (TRAINING_WORDS | EVALUATION_WORDS):
         return named
     for keyword in call.keywords:
@@ -183,8 +184,8 @@ def _split_off(source: Source, made: dict[str, Location]) -> Iterator[AugmentedD
         match node:
             case ast.Assign(targets=[target], value=ast.Call(func=func, args=[ast.Name(id=name), *_]) as call):
                 parts = target.elts if isinstance(target, ast.Tuple) else [target]
-                is_split = ast.unparse(func).rpartition(".")[2] in SPLITS and name in whole
-                names = {ast.unparse(part) for part in parts}
+                is_split = unparse(func).rpartition(".")[2] in SPLITS and name in whole
+                names = {unparse(part) for part in parts}
                 # The part that is not shuffled beside one that is shuffled is for evaluation, whatever its name.
                 is_for_evaluation = bool(names & shuffled) and bool((names & plain) - shuffled)
                 is_for_evaluation = is_for_evaluation or any(words_of(part) & EVALUATION_WORDS for part in names)
@@ -198,10 +199,10 @@ def _loaded(source: Source) -> tuple[frozenset[str], frozenset[str]]:
     """The names of data that loaders shuffle, and of data that they read in order."""
     found: dict[bool, set[str]] = {True: set(), False: set()}
     for call in source.nodes_of(ast.Call):
-        if call.args and ast.unparse(call.func).endswith("DataLoader"):
-            given = {each.arg: ast.unparse(each.value) for each in call.keywords}
+        if call.args and unparse(call.func).endswith("DataLoader"):
+            given = {each.arg: unparse(each.value) for each in call.keywords}
             if given.get("shuffle", "False") in {"True", "False"} and not given.keys() & {None, "sampler"}:
-                found[given.get("shuffle") == "True"].add(ast.unparse(call.args[0]))
+                found[given.get("shuffle") == "True"].add(unparse(call.args[0]))
     return frozenset(found[True]), frozenset(found[False])
 
 
@@ -210,7 +211,7 @@ def _by_split(source: Source, made: dict[str, Location]) -> Iterator[AugmentedDa
     for node in source.nodes_of(ast.DictComp) if made else ():
         match node.generators:
             case [ast.comprehension(target=ast.Name(id=key), iter=ast.List() | ast.Tuple() as splits)]:
-                words = [words_of(ast.unparse(each)) for each in splits.elts]
+                words = [words_of(unparse(each)) for each in splits.elts]
                 calls = [each for each in ast.walk(node.value) if isinstance(each, ast.Call)]
             case _:
                 continue

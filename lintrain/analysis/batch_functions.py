@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from lintrain.model.location import Location
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -183,4 +184,4 @@ def _is_single(value: ast.expr, function: Mapped) -> bool:
 
 
 def _shown(column: ast.Subscript) -> str:
-    return ast.unparse(column)
+    return unparse(column)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from lintrain.analysis import origins
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -78,7 +78,7 @@ def _bound_by(statement: ast.stmt, name: str) -> Bound | None:
 
 
 def _switches_off(manager: ast.expr) -> bool:
-    return ast.unparse(manager) in {"torch.no_grad()", "no_grad()", "torch.inference_mode()"}
+    return unparse(manager) in {"torch.no_grad()", "no_grad()", "torch.inference_mode()"}
 
 
 def _stored(node: ast.AST) -> set[str]:

@@ -13,7 +13,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Class, Instance, Value
-from lintrain.source.nodes import own_nodes, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -31,7 +31,7 @@ class UncheckedLoad:
 
 def is_read(node: ast.expr) -> bool:
     """Whether an expression reads a file of weights: `torch.load(…)`."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in READERS
+    return isinstance(node, ast.Call) and unparse(node.func) in READERS
 
 
 def loaded_from_file(source: Source, node: ast.expr) -> ast.expr | None:
@@ -133,13 +133,13 @@ def assigned_loads(source: Source) -> Iterator[tuple[Location, str, str]]:
             case ast.Assign(
                 targets=[target], value=ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict")) as call
             ):
-                name, code = ast.unparse(target), source.code(source.location(call))
+                name, code = unparse(target), source.code(source.location(call))
             case _:
                 continue
         used = rf"(?<![\w.]){re.escape(name)}(?:\.(?:eval|train|to|cuda|parameters|forward|zero_grad)\(|\()"
         is_used = re.search(used, source.text) is not None
-        if name == ast.unparse(owner) or (is_used and not isinstance(owner, ast.Name)):
-            yield source.location(node), name, code if name == ast.unparse(owner) else ""
+        if name == unparse(owner) or (is_used and not isinstance(owner, ast.Name)):
+            yield source.location(node), name, code if name == unparse(owner) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _moved_model(call: ast.Call) -> str:
         case ast.Attribute(value=ast.Call(args=[ast.Name(id=name), *_]), attr="cuda"):
             return name
         case ast.Attribute(value=ast.Name(id=name), attr="to"):
-            return name if call.args and DEVICE.search(ast.unparse(call.args[0])) else ""
+            return name if call.args and DEVICE.search(unparse(call.args[0])) else ""
         case _:
             return ""
 
@@ -228,7 +228,7 @@ def _handled(nodes: Sequence[ast.AST]) -> set[str]:
 
 def _is_made_there(values: Mapping[str, Sequence[ast.expr]], model: str, load: ast.Call) -> bool:
     """Whether a model is put on a device where it is made."""
-    made = [ast.unparse(value) for value in values.get(model, ()) if value.lineno < load.lineno]
+    made = [unparse(value) for value in values.get(model, ()) if value.lineno < load.lineno]
     return any("cuda" in code or ".to(" in code for code in made)
 
 
@@ -254,13 +254,13 @@ def _wrong_states(source: Source) -> list[WrongState]:
 def _uncalled_states(source: Source) -> Iterator[WrongState]:
     """`torch.save(model.state_dict, path)`, also as the value of a dictionary."""
     for call in source.nodes_of(ast.Call):
-        if ast.unparse(call.func) != "torch.save" or not call.args:
+        if unparse(call.func) != "torch.save" or not call.args:
             continue
         saved = call.args[0]
         values = saved.values if isinstance(saved, ast.Dict) else [saved]
         for value in values:
             if isinstance(value, ast.Attribute) and value.attr == "state_dict":
-                remedy = f"call it: `{ast.unparse(value)}()`"
+                remedy = f"call it: `{unparse(value)}()`"
                 yield WrongState(source.location(value), "this saves the method `state_dict`, not the weights", remedy)
 
 
@@ -272,14 +272,14 @@ def _paths_as_states(source: Source) -> Iterator[WrongState]:
             is_text = isinstance(given, ast.JoinedStr) or (
                 isinstance(given, ast.Constant) and isinstance(given.value, str)
             )
-            if is_text or (isinstance(given, ast.Call) and ast.unparse(given.func) == "os.path.join"):
-                remedy = f"read it first: `torch.load({ast.unparse(given)})`"
+            if is_text or (isinstance(given, ast.Call) and unparse(given.func) == "os.path.join"):
+                remedy = f"read it first: `torch.load({unparse(given)})`"
                 yield WrongState(source.location(given), "`load_state_dict` gets the name of a file", remedy)
 
 
 def _unsaved_keys(source: Source) -> Iterator[WrongState]:
     """The entries that a checkpoint is read for, though the file saves one with other keys, which it reads as well."""
-    saves = [call for call in source.nodes_of(ast.Call) if ast.unparse(call.func) == "torch.save" and call.args]
+    saves = [call for call in source.nodes_of(ast.Call) if unparse(call.func) == "torch.save" and call.args]
     written = saves[0].args[0] if len(saves) == 1 else None
     if not isinstance(written, ast.Dict) or not all(isinstance(each, ast.Constant) for each in written.keys):
         return
@@ -337,7 +337,7 @@ def _is_save(call: ast.Call) -> bool:
 
 def _given(call: ast.Call) -> str:
     """The code of the file or folder that a call gets first."""
-    return ast.unparse(call.args[0]) if call.args else ""
+    return unparse(call.args[0]) if call.args else ""
 
 
 def loads_as_statements(source: Source) -> Iterator[tuple[ast.Call, str, str]]:
@@ -367,7 +367,7 @@ def _made_of_later(source: Source) -> dict[str, str]:
     classes = {
         node.name
         for node in source.nodes_of(ast.ClassDef)
-        if any(ast.unparse(base).rpartition(".")[2] == "LightningModule" for base in node.bases)
+        if any(unparse(base).rpartition(".")[2] == "LightningModule" for base in node.bases)
     }
     found = dict[str, str]()
     for node in source.nodes_of(ast.Assign):

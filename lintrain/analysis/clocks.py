@@ -12,7 +12,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -85,7 +85,7 @@ def unsynchronized(pipeline: Pipeline) -> Iterator[Timing]:
                     yield from _judged_next(pipeline, block, started[name], end, work)
             if _is_start(source, statement, clocks):
                 assert isinstance(statement, ast.Assign)
-                started[ast.unparse(statement.targets[0])] = statement
+                started[unparse(statement.targets[0])] = statement
 
 
 def _unfinished_events(source: Source) -> Iterator[Timing]:
@@ -106,8 +106,8 @@ def _unfinished_events(source: Source) -> Iterator[Timing]:
 
 def _recorded(source: Source, event: ast.expr, before: int) -> Location | None:
     """Where an event was recorded last before a line."""
-    code = f"{ast.unparse(event)}.record"
-    calls = (each for each in source.nodes_of(ast.Call) if ast.unparse(each.func) == code and each.lineno < before)
+    code = f"{unparse(event)}.record"
+    calls = (each for each in source.nodes_of(ast.Call) if unparse(each.func) == code and each.lineno < before)
     last = max(calls, key=lambda each: each.lineno, default=None)
     return source.location(last) if last is not None else None
 
@@ -152,9 +152,9 @@ def _differences(
             continue
         last = node.left.right if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Add) else node.left
         if isinstance(last, ast.Call) and source.location(last) in clocks:
-            yield ast.unparse(node.right), source.location(last)
-        elif (end := started.get(ast.unparse(last))) is not None:
-            yield ast.unparse(node.right), source.location(end.value)
+            yield unparse(node.right), source.location(last)
+        elif (end := started.get(unparse(last))) is not None:
+            yield unparse(node.right), source.location(end.value)
 
 
 def _judged(pipeline: Pipeline, start: ast.Assign, end: Location, work: list[Location]) -> Iterator[Timing]:
@@ -176,7 +176,7 @@ def _work_on_moved(source: Source, first: Location, end: Location) -> list[Locat
     for node in nodes:
         if not first.end_line < node.lineno or not (node.end_lineno or 0) < end.line:
             continue
-        if isinstance(node, ast.Call) and not COMPUTES.search(ast.unparse(node.func)):
+        if isinstance(node, ast.Call) and not COMPUTES.search(unparse(node.func)):
             continue
         names = {each.id for each in walk(node) if isinstance(each, ast.Name)}
         if any(_is_moved(source, name, node.lineno) for name in names):
@@ -188,7 +188,7 @@ def _is_moved(source: Source, name: str, line: int) -> bool:
     """Whether what a name was given last before a line is on a GPU: `x = x.cuda()`, `torch.ones(8, device="cuda")`."""
     given = [node for node in source.nodes_of(ast.Assign) if node.lineno < line and name in _targets(node)]
     last = max(given, key=lambda node: node.lineno, default=None)
-    code = ast.unparse(last.value) if last is not None else ""
+    code = unparse(last.value) if last is not None else ""
     return re.search(r"\.cuda\(|\.to\(|device=", code) is not None and "cpu" not in code
 
 
@@ -267,7 +267,7 @@ def _may_be_on_gpu(source: Source, scope: ast.AST, used: set[str]) -> bool:
         seen.add(name)
         if name in moved or name not in made:
             return True
-        if any(MOVED.search(ast.unparse(value)) for value in made[name]):
+        if any(MOVED.search(unparse(value)) for value in made[name]):
             return True
         pending.extend(each.id for value in made[name] for each in walk(value) if isinstance(each, ast.Name))
     return False

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -109,7 +109,7 @@ def _seeds_in(source: Source, body: list[ast.stmt], bound: set[str]) -> Iterator
         call = statement.value if isinstance(statement, ast.Expr) else None
         if not isinstance(call, ast.Call):
             continue
-        code = ast.unparse(call.func)
+        code = unparse(call.func)
         if code in SEEDS and len(call.args) == 1 and _is_constant(call.args[0], bound):
             yield call, SEEDS[code]
         elif code in own and not bound and all(isinstance(each, ast.Constant) for each in call.args):
@@ -121,7 +121,7 @@ def _own_seeders(source: Source) -> dict[str, str]:
     found = dict[str, str]()
     for function in source.tree.body:
         if isinstance(function, ast.FunctionDef) and len(function.args.defaults) == len(function.args.args):
-            calls = [ast.unparse(node.func) for node in walk(function) if isinstance(node, ast.Call)]
+            calls = [unparse(node.func) for node in walk(function) if isinstance(node, ast.Call)]
             modules = [SEEDS[code] for code in calls if code in SEEDS]
             if modules:
                 found[function.name] = "torch" if "torch" in modules else modules[0]
@@ -187,18 +187,18 @@ def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
 def _draws(node: ast.AST, module: str) -> bool:
     if not isinstance(node, ast.Call) or any(each.arg == "generator" for each in node.keywords):
         return False
-    code = ast.unparse(node.func)
+    code = unparse(node.func)
     return code.startswith(f"{module}.") and DRAWS.search(code) is not None
 
 
 def _is_shuffled(source: Source, loop: Loop, seed: ast.Call) -> bool:
     """Whether a loop goes through a loader that shuffles after a seed, without a generator of its own."""
-    over = {ast.unparse(each.iter) for each in walk(loop) if isinstance(each, ast.For) and each.lineno > seed.lineno}
+    over = {unparse(each.iter) for each in walk(loop) if isinstance(each, ast.For) and each.lineno > seed.lineno}
     for node in source.nodes_of(ast.Assign):
         call = node.value
-        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("DataLoader"):
-            given = {each.arg: ast.unparse(each.value) for each in call.keywords}
-            if given.get("shuffle") == "True" and "generator" not in given and ast.unparse(node.targets[0]) in over:
+        if isinstance(call, ast.Call) and unparse(call.func).endswith("DataLoader"):
+            given = {each.arg: unparse(each.value) for each in call.keywords}
+            if given.get("shuffle") == "True" and "generator" not in given and unparse(node.targets[0]) in over:
                 return True
     return False
 

@@ -145,10 +145,10 @@ def _of_function(source: Source, function: ast.FunctionDef, layers: frozenset[st
         for side in sides:
             tensor = _cpu_tensor(side, made)
             others = [each for each in sides if each is not side]
-            is_layer = layers is not None and isinstance(use, ast.Call) and ast.unparse(use.func) in layers
+            is_layer = layers is not None and isinstance(use, ast.Call) and unparse(use.func) in layers
             if tensor is not None and (is_layer or any(_is_moved_tensor(each, moved, made) for each in others)):
-                by = ast.unparse(use.func) if isinstance(use, ast.Call) else ""
-                yield LocalTensor(source.location(tensor), ast.unparse(tensor), source.location(use), by)
+                by = unparse(use.func) if isinstance(use, ast.Call) else ""
+                yield LocalTensor(source.location(tensor), unparse(tensor), source.location(use), by)
 
 
 NAMES_GPU = lazy_pattern(r"cuda|gpu|\bmps\b|\bcpu\b", re.IGNORECASE)
@@ -285,7 +285,7 @@ def _moves_to_device(node: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(attr="cuda")):
             return True
         case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]):
-            return ON_DEVICE.search(ast.unparse(place)) is not None
+            return ON_DEVICE.search(unparse(place)) is not None
         case ast.Call(func=ast.Attribute(value=owner, attr="float" | "long" | "half" | "detach")):
             return _moves_to_device(owner)
         case ast.Call(func=ast.Name(id="tuple" | "list"), args=[ast.GeneratorExp() | ast.ListComp() as items]):

@@ -12,6 +12,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Absent, Constant, Library, Value, is_missing, is_true, literal
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -120,13 +121,11 @@ def kept_worst(source: Source) -> Iterator[KeptWorst]:
     for node in source.nodes_of(ast.If):
         if "best" not in source.code(source.location(node.test)).lower():
             continue
-        code = "\n".join(ast.unparse(each) for each in node.body)
+        code = "\n".join(unparse(each) for each in node.body)
         for test in _comparisons(node.test):
             value, best, is_less = test
             is_set = any(
-                isinstance(each, ast.Assign)
-                and best in map(ast.unparse, each.targets)
-                and ast.unparse(each.value) == value
+                isinstance(each, ast.Assign) and best in map(unparse, each.targets) and unparse(each.value) == value
                 for each in node.body
             )
             if not is_set or "best" not in best.lower() or KEEPS.search(code.replace(f"{best} =", "")) is None:
@@ -148,7 +147,7 @@ def _comparisons(test: ast.expr) -> Iterator[tuple[str, str, bool]]:
                 pairs = [(left, right, False), (right, left, True)]
             case _:
                 pairs = []
-        yield from ((ast.unparse(one), ast.unparse(other), is_less) for one, other, is_less in pairs)
+        yield from ((unparse(one), unparse(other), is_less) for one, other, is_less in pairs)
 
 
 def _word(code: str) -> str:
@@ -186,4 +185,4 @@ def _bindings(source: Source) -> Iterator[tuple[str, str]]:
                 pairs = list(zip(target.elts, node.value.elts, strict=False))
             else:
                 pairs = [(target, node.value)]
-            yield from ((ast.unparse(one), ast.unparse(other)) for one, other in pairs)
+            yield from ((unparse(one), unparse(other)) for one, other in pairs)

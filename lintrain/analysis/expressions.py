@@ -19,6 +19,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import Class, Function, Unknown, Value
 from lintrain.source import parsing
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -86,7 +87,7 @@ class Expression:
     @property
     def code(self) -> str:
         """Its code in one form, however it is laid out and quoted."""
-        return ast.unparse(self._node)
+        return unparse(self._node)
 
     @property
     def written_code(self) -> str:
@@ -220,7 +221,7 @@ def parsed(code: str) -> Expression:
 
 def code_of(defined: Function | Class) -> str:
     """The code of a function or class in one form, with its head."""
-    return ast.unparse(defined.node)
+    return unparse(defined.node)
 
 
 def call_at(pipeline: Pipeline, location: Location) -> Expression | None:
@@ -332,7 +333,7 @@ def classes_in_file(source: Source) -> Iterator[ClassCode]:
         calls: dict[str, tuple[Expression, ...]] = {}
         for method in methods:
             calls[method.name] = (*calls.get(method.name, ()), *_calls_inside(source, method))
-        yield ClassCode(tuple(map(ast.unparse, node.bases)), _calls_inside(source, node), calls)
+        yield ClassCode(tuple(map(unparse, node.bases)), _calls_inside(source, node), calls)
 
 
 def _calls_inside(source: Source, node: ast.AST) -> tuple[Expression, ...]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -66,7 +66,7 @@ def _applied(source: Source) -> dict[str, Location]:
 
 def _layer_of(source: Source, loop: ast.For) -> str:
     """The name of the layers that a loop goes through; empty for other loops."""
-    over, target = ast.unparse(loop.iter), loop.target
+    over, target = unparse(loop.iter), loop.target
     if isinstance(target, ast.Tuple) and target.elts:
         target = target.elts[-1]
     if not isinstance(target, ast.Name):
@@ -79,9 +79,9 @@ def _layer_of(source: Source, loop: ast.For) -> str:
 def _sequences(source: Source) -> dict[str, int]:
     """The code of what a file makes as a sequence of layers, with how many of those have weights to fill."""
     return {
-        ast.unparse(node.targets[0]): len(LAYERS.findall(ast.unparse(node.value)))
+        unparse(node.targets[0]): len(LAYERS.findall(unparse(node.value)))
         for node in source.nodes_of(ast.Assign)
-        if isinstance(node.value, ast.Call) and ast.unparse(node.value.func).endswith("Sequential")
+        if isinstance(node.value, ast.Call) and unparse(node.value.func).endswith("Sequential")
     }
 
 
@@ -99,7 +99,7 @@ def _in(source: Source, body: list[ast.stmt], name: str, spread: Location) -> It
 
 def _asks_for_layers(test: ast.expr, name: str) -> bool:
     """`isinstance(m, nn.Linear)`, `type(m) == nn.Linear`; a second condition picks some of them."""
-    code = ast.unparse(test)
+    code = unparse(test)
     is_plain = isinstance(test, ast.Call | ast.Compare)
     return is_plain and name in code and LAYERS.search(code) is not None and OTHERS.search(code) is None
 
@@ -108,9 +108,9 @@ def _filled(call: ast.Call) -> str:
     """The code of what a call fills with one number; empty for other calls."""
     match call:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[weight, *_]) if name in FILLS:
-            return ast.unparse(weight)
+            return unparse(weight)
         case ast.Call(func=ast.Attribute(value=weight, attr=name)) if name in FILLS_ITSELF:
-            return ast.unparse(weight)
+            return unparse(weight)
         case _:
             return ""
 
@@ -123,9 +123,9 @@ def shared(source: Source) -> Iterator[tuple[Location, str]]:
                 target=ast.Tuple(elts=[ast.Name(id=first), ast.Name(id=second)]),
                 iter=ast.Call(func=ast.Name(id="zip"), args=[ast.Call() as one, ast.Call() as other]),
                 body=[ast.Assign(targets=[ast.Attribute(value=ast.Name() as target, attr="data")]) as statement],
-            ) if ast.unparse(one).endswith(".parameters()") and ast.unparse(other).endswith(".parameters()"):
-                names = {ast.unparse(statement.value).removesuffix(".data"), target.id}
-                owners = ast.unparse(one if target.id == first else other)
+            ) if unparse(one).endswith(".parameters()") and unparse(other).endswith(".parameters()"):
+                names = {unparse(statement.value).removesuffix(".data"), target.id}
+                owners = unparse(one if target.id == first else other)
                 if names == {first, second} and SECOND.search(owners):
                     yield source.location(statement.value), source.code(source.location(statement.value))
             case _:

@@ -60,7 +60,7 @@ def _only_looks(pipeline: Pipeline, event: Event) -> bool:
         case ast.If() | ast.While() | ast.Assert():
             return True
         case ast.Expr(value=ast.Call(func=callee)):
-            return REPORTS.search(ast.unparse(callee)) is not None
+            return REPORTS.search(unparse(callee)) is not None
         case (
             ast.Assign(targets=[ast.Name()], value=value)
             | ast.AugAssign(target=ast.Name(), value=value)
@@ -75,7 +75,7 @@ def _reduces(node: ast.AST) -> bool:
     """Whether a node makes a number of what contains a gradient."""
     match node:
         case ast.Call(func=ast.Attribute(attr=name)):
-            return name in REDUCES and ".grad" in ast.unparse(node)
+            return name in REDUCES and ".grad" in unparse(node)
         case _:
             return False
 
@@ -229,17 +229,17 @@ def rebound(source: Source) -> Iterator[Rebound]:
     targets = {
         each.id
         for loop in source.nodes_of(ast.For)
-        if ".parameters()" in ast.unparse(loop.iter)
+        if ".parameters()" in unparse(loop.iter)
         for each in ast.walk(loop.target)
         if isinstance(each, ast.Name)
     }
     for node in source.nodes_of(ast.Assign):
         match node:
             case ast.Assign(targets=[target], value=ast.BinOp(left=left, op=ast.Sub(), right=step)):
-                name = ast.unparse(target)
+                name = unparse(target)
             case _:
                 continue
-        if isinstance(target, ast.Name | ast.Attribute) and ast.unparse(left) == name and _uses(step, f"{name}.grad"):
+        if isinstance(target, ast.Name | ast.Attribute) and unparse(left) == name and _uses(step, f"{name}.grad"):
             yield Rebound(source.location(node), name, name in targets)
 
 
@@ -320,7 +320,7 @@ def _is_weight(node: ast.AST) -> bool:
 
 
 def _uses(node: ast.expr, code: str) -> bool:
-    return any(isinstance(each, ast.Attribute) and ast.unparse(each) == code for each in ast.walk(node))
+    return any(isinstance(each, ast.Attribute) and unparse(each) == code for each in ast.walk(node))
 
 
 MOST_UPDATES = 64

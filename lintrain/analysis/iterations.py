@@ -372,13 +372,13 @@ def first_step(pipeline: Pipeline, training: TrainingLoop) -> FirstStep | None:
         return None
     counted = _divided_counter(own[0])
     loop = step.loops[-1]
-    counter = ast.unparse(counted[0]) if counted is not None else ""
+    counter = unparse(counted[0]) if counted is not None else ""
     head = rf"for \(?{re.escape(counter)}, [^\n]* in enumerate\("
     is_counter = bool(counter) and re.match(head, pipeline.code(loop.location)) is not None
     starts_later = re.search(r"start\s*=|,\s*[1-9]\d*\)$", loop.header) is not None
-    if counted is None or not is_counter or starts_later or ast.unparse(counted[1]) == "1":
+    if counted is None or not is_counter or starts_later or unparse(counted[1]) == "1":
         return None
-    return FirstStep(step, own[0].location, counter, ast.unparse(counted[1]))
+    return FirstStep(step, own[0].location, counter, unparse(counted[1]))
 
 
 def _divided_counter(condition: Condition) -> tuple[ast.expr, ast.expr] | None:

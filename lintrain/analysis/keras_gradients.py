@@ -12,7 +12,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Layer, Network
 from lintrain.pipeline.values.python import Constant, Function, Instance, Library, Value
 from lintrain.pipeline.values.training import KerasRun
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.startup.lazy_dataclass import dataclass
 
 WITHOUT_GRADIENT = frozenset(
@@ -120,7 +120,7 @@ def _cut_in(pipeline: Pipeline, function: Function, position: int) -> tuple[Loca
                 pass
             case _:
                 return None
-    return (source.location(found), ast.unparse(_operator(found))) if found is not None else None
+    return (source.location(found), unparse(_operator(found))) if found is not None else None
 
 
 def _operator(node: ast.expr) -> ast.AST:
@@ -171,7 +171,7 @@ def symbolic_gradients(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
                     func=ast.Attribute(value=ast.Name(id=tape), attr="gradient"),
                     args=[_, ast.Attribute(value=ast.Name(id=owner), attr="input" | "inputs") as by],
                 ) if tape in tapes and owner != "self":
-                    yield source.location(call), ast.unparse(by)
+                    yield source.location(call), unparse(by)
                 case _:
                     pass
 

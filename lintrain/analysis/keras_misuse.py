@@ -45,7 +45,7 @@ def torch_networks(source: Source) -> Iterator[TorchInKeras]:
     bound = dict[str, list[ast.Assign]]()
     for node in source.nodes_of(ast.Assign) if imported else ():
         for target in node.targets:
-            bound.setdefault(ast.unparse(target), []).append(node)
+            bound.setdefault(unparse(target), []).append(node)
     seen = set[ast.Assign]()
     for call in sorted(source.nodes_of(ast.Call), key=lambda each: each.lineno) if imported else ():
         match call:
@@ -113,7 +113,7 @@ def _cut_by_numpy(function: ast.FunctionDef) -> ast.expr | None:
 
 
 def _is_numpy(func: ast.expr) -> bool:
-    return isinstance(func, ast.Attribute) and ast.unparse(func.value) in {"np", "numpy"}
+    return isinstance(func, ast.Attribute) and unparse(func.value) in {"np", "numpy"}
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -149,7 +149,7 @@ def short_embeddings(source: Source) -> Iterator[ShortEmbedding]:
         given = call.args[0] if call.args else next((e.value for e in call.keywords if e.arg == "input_dim"), None)
         counted = values.get(given.id, given) if isinstance(given, ast.Name) else given
         if given is not None and counted is not None and _counts_words(counted, values, tokenizers):
-            yield ShortEmbedding(source.location(given), ast.unparse(given), source.location(counted))
+            yield ShortEmbedding(source.location(given), unparse(given), source.location(counted))
 
 
 def _keeps_all_words(value: ast.expr) -> bool:

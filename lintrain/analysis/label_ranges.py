@@ -10,7 +10,7 @@ from lintrain.analysis import expressions
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Tensor
-from lintrain.source.nodes import own_nodes, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -58,7 +58,7 @@ def _is_written(source: Source, name: str) -> bool:
 
 
 def _of_call(call: ast.Call, ignored: int) -> tuple[int, int] | None:
-    name = ast.unparse(call.func).rpartition(".")[2]
+    name = unparse(call.func).rpartition(".")[2]
     given = {each.arg: each.value for each in call.keywords}
     if name == "randint":
         return _of_random(call)
@@ -136,7 +136,7 @@ def _copied_names(nodes: Sequence[ast.AST]) -> Iterator[str]:
     for node in nodes:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value):
-                if LABEL_NAME.search(name) and COPIES.search(ast.unparse(value)):
+                if LABEL_NAME.search(name) and COPIES.search(unparse(value)):
                     yield name
             case _:
                 pass
@@ -169,6 +169,6 @@ def _returns_row(nodes: Sequence[ast.AST], name: str) -> bool:
         isinstance(node, ast.Return)
         and isinstance(node.value, ast.Dict)
         and {"input_ids", "labels"} <= {each.value for each in node.value.keys if isinstance(each, ast.Constant)}
-        and name in ast.unparse(node.value)
+        and name in unparse(node.value)
         for node in nodes
     )

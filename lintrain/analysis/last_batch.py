@@ -96,7 +96,7 @@ def _bound_by_each_batch(source: Source, scope: ast.AST, loop: ast.For, names: S
         if not stored or any(id(node) not in inside for node in stored):
             return False
         values = [node.value for node in walk(loop) if isinstance(node, ast.Assign) and hits.binds(node, name)]
-        is_sum = any(isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name for node in walk(loop))
+        is_sum = any(isinstance(node, ast.AugAssign) and unparse(node.target) == name for node in walk(loop))
         if is_sum or any(_keeps(value, name) for value in values):
             return False
     return True

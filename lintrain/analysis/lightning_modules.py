@@ -27,7 +27,7 @@ from lintrain.pipeline.values.python import (
     options_of,
 )
 from lintrain.pipeline.values.tensors import Operation
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -208,7 +208,7 @@ def without_result(pipeline: Pipeline) -> Iterator[Forgotten]:
             node.func.attr for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         }
         if losses and not ends and not calls & {"manual_backward", "backward", "optimizers"}:
-            yield Forgotten(source.location(losses[-1]), ast.unparse(losses[-1].targets[0]))
+            yield Forgotten(source.location(losses[-1]), unparse(losses[-1].targets[0]))
 
 
 def _names_loss(targets: list[ast.expr]) -> bool:
@@ -245,13 +245,13 @@ def kept_losses(pipeline: Pipeline) -> Iterator[KeptLoss]:
                 case ast.Expr(
                     value=ast.Call(func=ast.Attribute(value=target, attr="append"), args=[ast.Name(id=loss) as added])
                 ):
-                    is_freed = f"{ast.unparse(target)}.clear(" in source.text or _is_reset(source, target)
+                    is_freed = f"{unparse(target)}.clear(" in source.text or _is_reset(source, target)
                 case ast.AugAssign(target=ast.Attribute() as target, op=ast.Add(), value=ast.Name(id=loss) as added):
                     is_freed = False
                 case _:
                     continue
-            if loss in given and ast.unparse(target).startswith("self.") and not is_freed:
-                yield KeptLoss(source.location(added), loss, ast.unparse(target), source.location(returns[-1]))
+            if loss in given and unparse(target).startswith("self.") and not is_freed:
+                yield KeptLoss(source.location(added), loss, unparse(target), source.location(returns[-1]))
 
 
 def _losses_in(value: ast.expr | None) -> list[str]:
@@ -268,12 +268,12 @@ def _losses_in(value: ast.expr | None) -> list[str]:
 
 def _is_reset(source: Source, target: ast.expr) -> bool:
     """Whether an attribute is emptied or set again outside of `__init__`."""
-    text = ast.unparse(target)
+    text = unparse(target)
     set_in = [
         function.name
         for function in source.nodes_of(ast.FunctionDef)
         for node in walk(function)
-        if isinstance(node, ast.Assign) and any(ast.unparse(each) == text for each in node.targets)
+        if isinstance(node, ast.Assign) and any(unparse(each) == text for each in node.targets)
     ]
     return any(name != "__init__" for name in set_in)
 
@@ -318,7 +318,7 @@ def logged_values(pipeline: Pipeline) -> list[Logged] | None:
 
 
 def _is_logging(function: ast.Attribute) -> bool:
-    owner = ast.unparse(function.value)
+    owner = unparse(function.value)
     is_other = owner.partition(".")[0] in OTHER_LOGS or "logger" in owner.lower()
     return function.attr in {"log", "log_dict"} and not is_other
 

@@ -10,6 +10,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import Class, Function, Instance, Mapping, Sequence, options_of
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -54,7 +55,7 @@ def _updates_by_itself(cls: Class) -> bool:
 def _is_manual(node: ast.AST) -> bool:
     match node:
         case ast.Assign(targets=[target], value=ast.Constant(value=False)):
-            return ast.unparse(target) in {"self.automatic_optimization", "automatic_optimization"}
+            return unparse(target) in {"self.automatic_optimization", "automatic_optimization"}
         case ast.FunctionDef(name="automatic_optimization", body=[*_, ast.Return(value=ast.Constant(value=False))]):
             return True
         case _:
@@ -66,12 +67,12 @@ def _uncleared_in(source: Source, cls: Class) -> Iterator[Uncleared]:
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     methods = [(call, call.func) for call in calls if isinstance(call.func, ast.Attribute)]
     optimizers = _optimizers(nodes)
-    cleared = {ast.unparse(method.value) for _, method in methods if method.attr == "zero_grad"}
+    cleared = {unparse(method.value) for _, method in methods if method.attr == "zero_grad"}
     if _handles_gradients(nodes) or not cleared <= optimizers or _is_passed_on(calls, optimizers):
         return
     backwards = [call for call, method in methods if method.attr in {"manual_backward", "backward"}]
     for call, method in methods:
-        owner = ast.unparse(method.value)
+        owner = unparse(method.value)
         is_step = method.attr == "step" and (owner in optimizers or owner == "self.optimizers()")
         before = [each for each in backwards if each.lineno < call.lineno]
         if is_step and before and owner not in cleared:
@@ -113,7 +114,7 @@ def _is_passed_on(calls: list[ast.Call], optimizers: set[str]) -> bool:
     given = (
         part.id
         for call in calls
-        if (call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)) not in ONLY_LOOK
+        if (call.func.attr if isinstance(call.func, ast.Attribute) else unparse(call.func)) not in ONLY_LOOK
         for part in (*call.args, *(each.value for each in call.keywords))
         if isinstance(part, ast.Name)
     )
@@ -171,7 +172,7 @@ def unconfigured(pipeline: Pipeline) -> Iterator[Unconfigured]:
         source = pipeline.source_of(method.origin) if method.origin else pipeline.source
         forgotten = _forgotten(method.node)
         if forgotten is not None:
-            name = ast.unparse(forgotten.targets[0]) if isinstance(forgotten, ast.Assign) else ""
+            name = unparse(forgotten.targets[0]) if isinstance(forgotten, ast.Assign) else ""
             yield Unconfigured(
                 source.location(forgotten),
                 f"`{CONFIGURES}` returns nothing, so nothing is trained",
@@ -283,7 +284,7 @@ def undivided_updates(pipeline: Pipeline) -> Iterator[Undivided]:
         nodes = list(ast.walk(method))
         counted = [each for each in nodes if isinstance(each, ast.If) and _modulus(each.test)]
         divisors = {
-            ast.unparse(each.right if isinstance(each, ast.BinOp) else each.value)
+            unparse(each.right if isinstance(each, ast.BinOp) else each.value)
             for each in nodes
             if isinstance(each, ast.BinOp | ast.AugAssign) and isinstance(each.op, ast.Div | ast.Mult)
         }
@@ -307,7 +308,7 @@ def _is_call(node: ast.AST, method: str) -> bool:
 def _owner(node: ast.AST) -> str:
     match node:
         case ast.Call(func=ast.Attribute(value=value)):
-            return ast.unparse(value)
+            return unparse(value)
         case _:
             return ""
 
@@ -316,6 +317,6 @@ def _modulus(test: ast.expr) -> str:
     """The code of the number of batches in `(batch_idx + 1) % n == 0`; empty for other conditions."""
     match test:
         case ast.Compare(left=ast.BinOp(op=ast.Mod(), right=right), ops=[ast.Eq()], comparators=[ast.Constant()]):
-            return ast.unparse(right)
+            return unparse(right)
         case _:
             return ""

@@ -15,7 +15,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Batch, Loader, TorchDataset
 from lintrain.pipeline.values.python import Absent, Constant, Either, Instance, Mapping, Sequence, Value
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -100,7 +100,7 @@ OTHER_SPLIT = lazy_pattern(r"\btrain\s*=\s*False\b")
 def _is_only_evaluated(source: Source, names: set[str]) -> bool:
     """Whether code hands a loader to functions, and the names of all of them show that they evaluate."""
     calls = [
-        words_of(ast.unparse(call.func))
+        words_of(unparse(call.func))
         for call in source.nodes_of(ast.Call)
         for given in (*call.args, *(keyword.value for keyword in call.keywords))
         if isinstance(given, ast.Name) and given.id in names
@@ -113,7 +113,7 @@ def _is_made_for_phases(pipeline: Pipeline, loader: Loader) -> bool:
     location = loader.origin
     statement = blocks.statement_at(pipeline, location) if location is not None else None
     found = (node for node in walk(statement) if isinstance(node, ast.DictComp | ast.ListComp)) if statement else ()
-    phases = (ast.unparse(each.iter) for node in found for each in node.generators)
+    phases = (unparse(each.iter) for node in found for each in node.generators)
     return any(PHASES.search(text) for text in phases)
 
 
@@ -192,7 +192,7 @@ def _guards(source: Source) -> tuple[Location, ...]:
 def _expects(node: ast.With | ast.Try) -> bool:
     if isinstance(node, ast.Try):
         return bool(node.handlers)
-    return any("raises" in ast.unparse(item).lower() for item in node.items)
+    return any("raises" in unparse(item).lower() for item in node.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +249,11 @@ def _fixed_names(pipeline: Pipeline, forward: Event, loop: ast.For) -> tuple[str
     """The arguments of a pass, if all of them are names or attributes that nothing in the loop binds or writes to."""
     call = pipeline.source.cached(_calls).get(forward.location)
     given = [_unmoved(each) for each in call.args] if call is not None and not call.keywords else [None]
-    names = tuple(ast.unparse(each) for each in given if each is not None)
+    names = tuple(unparse(each) for each in given if each is not None)
     if len(names) < len(given):
         return ()
-    body = "\n".join(ast.unparse(statement) for statement in loop.body)
-    stored = {ast.unparse(node) for node in walk(loop) if isinstance(getattr(node, "ctx", None), ast.Store)}
+    body = "\n".join(unparse(statement) for statement in loop.body)
+    stored = {unparse(node) for node in walk(loop) if isinstance(getattr(node, "ctx", None), ast.Store)}
     # A method that is not seen here may load a batch into an attribute.
     attributes = [name for name in names if "." in name]
     may_load = bool(attributes) and LOADS.search(body) is not None
@@ -292,7 +292,7 @@ def yields_all(stream: Instance) -> bool:
     if cls.has_unknown_base or STREAM not in bases or bases - {STREAM, "typing.Generic"}:
         return False
     nodes = [owner.node for owner in cls.lineage()]
-    if any(DIVIDES_ROWS.search(ast.unparse(node)) for node in nodes):
+    if any(DIVIDES_ROWS.search(unparse(node)) for node in nodes):
         return False
     iterates = next((method for node in nodes for method in node.body if _is_iter(method)), None)
     return iterates is not None and all(_is_plain(stream, each) for each in ast.walk(iterates))
@@ -352,7 +352,7 @@ def cycled(pipeline: Pipeline) -> Iterator[tuple[Loader, Loop]]:
         if endless is None:
             continue
         calls = [call for call in source.nodes_of(ast.Call) if getattr(call.func, "id", "") == function.name]
-        given = {ast.unparse(call.args[0]) for call in calls if call.args}
+        given = {unparse(call.args[0]) for call in calls if call.args}
         for loader in pipeline.loaders if given else ():
             if len(pipeline.loaders) == 1 or not given.isdisjoint(each.name for each in pipeline.names_of(loader)):
                 yield loader, Loop(source.location(endless), header="while True")

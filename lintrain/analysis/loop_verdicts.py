@@ -20,6 +20,7 @@ from lintrain.pipeline.values.python import Constant, Value, literal, options_of
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.source import parsing
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -65,8 +66,7 @@ def _is_chosen_with(pipeline: Pipeline, loss: LossCall) -> bool:
         for node in source.nodes_of(ast.If):
             if node.orelse and source.location(node).holds(location):
                 first, other = (
-                    frozenset(CRITERION.findall("\n".join(map(ast.unparse, block))))
-                    for block in (node.body, node.orelse)
+                    frozenset(CRITERION.findall("\n".join(map(unparse, block)))) for block in (node.body, node.orelse)
                 )
                 if first & other:
                     return True
@@ -141,8 +141,8 @@ def softmax_in_a_branch(pipeline: Pipeline, loss: LossCall) -> Operation | None:
         if source.location(statement) >= location or source.location(statement).holds(location):
             break
         for node in ast.walk(statement):
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-                is_branch = isinstance(statement, ast.If) and not FITS.search(ast.unparse(statement.test))
+            if isinstance(node, ast.Assign) and unparse(node.targets[0]) == name:
+                is_branch = isinstance(statement, ast.If) and not FITS.search(unparse(statement.test))
                 last = _softmax_of(source, node.value) if is_branch else None
     return last
 
@@ -150,9 +150,9 @@ def softmax_in_a_branch(pipeline: Pipeline, loss: LossCall) -> Operation | None:
 def _softmax_of(source: Source, value: ast.expr) -> Operation | None:
     match value:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="F" | "torch"), attr="softmax"), args=[given, *_]):
-            return Operation("softmax", source.location(value), "", ast.unparse(given))
+            return Operation("softmax", source.location(value), "", unparse(given))
         case ast.Call(func=ast.Attribute(value=given, attr="softmax")):
-            return Operation("softmax", source.location(value), "", ast.unparse(given))
+            return Operation("softmax", source.location(value), "", unparse(given))
         case _:
             return None
 
@@ -220,7 +220,7 @@ def _written_endings(source: Source) -> list[Operation]:
             continue
         last: ast.expr | None = function.body[-1].value
         before = function.body[-2] if len(function.body) > 1 else None
-        if isinstance(last, ast.Name) and isinstance(before, ast.Assign) and ast.unparse(before.targets[0]) == last.id:
+        if isinstance(last, ast.Name) and isinstance(before, ast.Assign) and unparse(before.targets[0]) == last.id:
             last = before.value
         if isinstance(last, ast.Call):
             found.append(Operation(_last_name(last.func).lower(), source.location(last)))

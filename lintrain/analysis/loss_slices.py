@@ -16,7 +16,7 @@ from lintrain.analysis.script_text import imported_names
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -101,7 +101,7 @@ def _cuts_of(source: Source, loss: ast.expr, sink: Location) -> Iterator[Cut]:
         yield Cut(source.location(built), _how(built), sink, is_whole=True)
     elif state.is_live:
         for dead, term in follower.dead_terms(loss):
-            yield Cut(source.location(dead), _how(dead), sink, is_whole=False, term=ast.unparse(term))
+            yield Cut(source.location(dead), _how(dead), sink, is_whole=False, term=unparse(term))
     for leaf in follower.leaves:
         if state.cut is not leaf:
             yield Cut(source.location(leaf), _how(leaf), sink, is_whole=False)
@@ -268,7 +268,7 @@ class _Follower:
 
     def _is_of_object(self, owner: ast.expr | None) -> bool:
         """Whether a method is one of an object that may have weights: `discriminator.compute_loss(…)`."""
-        root = ast.unparse(owner).partition(".")[0] if owner is not None else ""
+        root = unparse(owner).partition(".")[0] if owner is not None else ""
         is_module = root in {"nn", "F", "torch"} | self.source.cached(imported_names)
         return owner is not None and not is_module and not (isinstance(owner, ast.Name) and owner.id == "self")
 
@@ -350,7 +350,7 @@ WEIGHT = lazy_pattern(
 
 def _is_weight(factor: ast.expr) -> bool:
     """Whether a factor only weights a term: a setting, or a name for one."""
-    return isinstance(factor, ast.Name | ast.Attribute) and WEIGHT.search(ast.unparse(factor)) is not None
+    return isinstance(factor, ast.Name | ast.Attribute) and WEIGHT.search(unparse(factor)) is not None
 
 
 def _loss_names(source: Source) -> frozenset[str]:
@@ -376,7 +376,7 @@ def _callee(call: ast.Call) -> tuple[str, ast.expr | None]:
 
 
 def _learns(call: ast.Call) -> bool:
-    return any(each.arg == "requires_grad" and ast.unparse(each.value) == "True" for each in call.keywords)
+    return any(each.arg == "requires_grad" and unparse(each.value) == "True" for each in call.keywords)
 
 
 def _is_maximum(call: ast.Call) -> bool:

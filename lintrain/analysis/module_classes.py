@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -179,7 +179,7 @@ def _is_layer(source: Source, value: ast.expr) -> bool:
     """Whether a value is a layer or a parameter: of `torch.nn`, or an object of a network of the file."""
     match value:
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):
-            return name[:1].isupper() and ast.unparse(owner) in {"nn", "torch.nn"}
+            return name[:1].isupper() and unparse(owner) in {"nn", "torch.nn"}
         case ast.Call(func=ast.Name(id=name)):
             return name in HELD or any(each.name == name for each in networks_of(source))
         case _:

@@ -128,7 +128,7 @@ def _is_derived(source: Source, value: ast.expr, leaves: set[str]) -> bool:
     """Whether an expression computes another tensor from a leaf: with a method, or with a number."""
     match value:
         case ast.Call(func=ast.Attribute(value=base, attr=name)) if name in DERIVES:
-            if name == "cuda" and "device" in ast.unparse(base):
+            if name == "cuda" and "device" in unparse(base):
                 return False
             if name == "to" and not _moves_to_gpu(source, value):
                 return False
@@ -141,9 +141,9 @@ def _is_derived(source: Source, value: ast.expr, leaves: set[str]) -> bool:
 
 
 def _moves_to_gpu(source: Source, call: ast.Call) -> bool:
-    given = ast.unparse(call.args[0]) if call.args else ""
-    named = [each for each in source.nodes_of(ast.Assign) if ast.unparse(each.targets[0]) == given]
-    return TO_GPU.search(" ".join([given, *(ast.unparse(each.value) for each in named)])) is not None
+    given = unparse(call.args[0]) if call.args else ""
+    named = [each for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == given]
+    return TO_GPU.search(" ".join([given, *(unparse(each.value) for each in named)])) is not None
 
 
 def _is_called(node: ast.AST, name: str) -> bool:
@@ -253,6 +253,6 @@ def _cut_before(judged: ast.expr) -> ast.expr | None:
         judged = judged.func.value
     match judged:
         case ast.Call(func=func, args=[ast.Call(func=ast.Attribute(attr="detach"), args=[]) as cut, *_]):
-            return cut if JUDGE.fullmatch(ast.unparse(func)) else None
+            return cut if JUDGE.fullmatch(unparse(func)) else None
         case _:
             return None

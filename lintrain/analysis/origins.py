@@ -15,7 +15,7 @@ from typing import cast
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import BLOCKS, WITH_BLOCKS, walk
+from lintrain.source.nodes import BLOCKS, WITH_BLOCKS, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -48,7 +48,7 @@ class Origin:
                     found.append(divisor)
                 case _:
                     pass
-        return [ast.unparse(_number(each)) for each in found]
+        return [unparse(_number(each)) for each in found]
 
 
 def _number(node: ast.expr) -> ast.expr:
@@ -101,10 +101,10 @@ def has_one_axis(source: Source, expression: ast.expr) -> bool:
 
 def read_by_number(scope: ast.AST) -> set[ast.expr]:
     """What single items of are read with a number or the counter of a loop: `x` in `x[0]` and `x[i]`."""
-    loops = (each for each in walk(scope) if isinstance(each, ast.For) and ast.unparse(each.iter).startswith("range("))
-    counters = {ast.unparse(each.target) for each in loops}
+    loops = (each for each in walk(scope) if isinstance(each, ast.For) and unparse(each.iter).startswith("range("))
+    counters = {unparse(each.target) for each in loops}
     parts = [each for each in walk(scope) if isinstance(each, ast.Subscript)]
-    return {each.value for each in parts if isinstance(each.slice, ast.Constant) or ast.unparse(each.slice) in counters}
+    return {each.value for each in parts if isinstance(each.slice, ast.Constant) or unparse(each.slice) in counters}
 
 
 def other_names(owner: ast.ClassDef, name: str) -> set[str]:
@@ -113,7 +113,7 @@ def other_names(owner: ast.ClassDef, name: str) -> set[str]:
     for node in walk(owner):
         match node:
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=other)], value=value):
-                given.setdefault(other, set()).add(ast.unparse(value))
+                given.setdefault(other, set()).add(unparse(value))
             case _:
                 pass
     own = {f"self.{each}" for each in given}
@@ -250,7 +250,7 @@ def names_in(expressions: Iterable[ast.expr]) -> Iterator[ast.Name | ast.Attribu
 
 def text_of(node: ast.Name | ast.Attribute) -> str:
     """The code of a name."""
-    return node.id if isinstance(node, ast.Name) else ast.unparse(node)
+    return node.id if isinstance(node, ast.Name) else unparse(node)
 
 
 def _pairs(statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[tuple[ast.expr, ast.expr | None]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -77,10 +78,10 @@ def _shuffled(source: Source) -> Iterator[tuple[str, ast.stmt]]:
     """The names that a statement outside of any function puts into a random order."""
     for node in source.tree.body:
         match node:
-            case ast.Expr(value=ast.Call(func=func, args=[ast.Name(id=name)])) if ast.unparse(func) in SHUFFLES:
+            case ast.Expr(value=ast.Call(func=func, args=[ast.Name(id=name)])) if unparse(func) in SHUFFLES:
                 yield name, node
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func, args=[ast.Name(id=same)])) if (
-                name == same and ast.unparse(func) in PERMUTES
+                name == same and unparse(func) in PERMUTES
             ):
                 yield name, node
             case _:
@@ -89,9 +90,7 @@ def _shuffled(source: Source) -> Iterator[tuple[str, ast.stmt]]:
 
 def _keeps_order(bound: list[ast.Assign], name: str, moment: ast.stmt, call: ast.Call) -> bool:
     """Whether a name holds the same rows from its shuffle to the training."""
-    later = [
-        node for node in bound if moment.lineno < node.lineno < call.lineno and ast.unparse(node.targets[0]) == name
-    ]
+    later = [node for node in bound if moment.lineno < node.lineno < call.lineno and unparse(node.targets[0]) == name]
     return all(_converts(node.value, name) for node in later)
 
 
@@ -107,7 +106,7 @@ def _converts(value: ast.expr, name: str) -> bool:
 
 def _is_older(bound: list[ast.Assign], other: str, moment: ast.stmt) -> bool:
     """Whether the other list was there before the shuffle, and is only converted after it."""
-    values = [node for node in bound if ast.unparse(node.targets[0]) == other]
+    values = [node for node in bound if unparse(node.targets[0]) == other]
     after = [node for node in values if node.lineno > moment.lineno]
     is_old = any(node.lineno < moment.lineno for node in values)
     return is_old and all(_converts(node.value, other) for node in after)

@@ -9,7 +9,7 @@ from lintrain.analysis import origins
 from lintrain.analysis.script_text import networks_of
 from lintrain.analysis.whole_numbers import counted_in
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -59,7 +59,7 @@ def _plain_parts(source: Source) -> list[ast.ClassDef]:
     """The classes without a base that a network of the file makes an attribute of, and calls."""
     inside = [node for network in networks_of(source) for node in walk(network)]
     made = {
-        ast.unparse(node.value.func)
+        unparse(node.value.func)
         for node in inside
         if isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Call)
@@ -83,8 +83,8 @@ def _of_network(source: Source, node: ast.ClassDef) -> Iterator[PlainTensor]:
     for statement in _statements_of(init.body):
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
-        target = ast.unparse(statement.targets[0])
-        given = moved.get(ast.unparse(statement.value))
+        target = unparse(statement.targets[0])
+        given = moved.get(unparse(statement.value))
         if is_moved_parameter(statement.value) or given is not None:
             moved[target] = given or source.location(statement)
             if target.startswith("self."):
@@ -112,7 +112,7 @@ def _judged(
     source: Source, owner: ast.ClassDef, methods: list[ast.FunctionDef], statement: ast.Assign, name: str
 ) -> PlainTensor | None:
     """The attribute if the network uses it as it is, and no code handles it in another way."""
-    code, needs_grad = ast.unparse(statement.value), _needs_grad(statement.value)
+    code, needs_grad = unparse(statement.value), _needs_grad(statement.value)
     uses = [each for each in source.nodes_of(ast.Attribute) if each.attr == name]
     inside = {each for each in walk(owner) if isinstance(each, ast.Attribute)}
     stored = [each for each in uses if isinstance(each.ctx, ast.Store)]
@@ -142,7 +142,7 @@ def is_tensor(node: ast.expr, known: Collection[str]) -> bool:
     """Whether an expression certainly creates a tensor with at least one axis, or computes one of such tensors."""
     match node:
         case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
-            return ast.unparse(node) in known
+            return unparse(node) in known
         case ast.Call(func=ast.Name(id="Variable"), args=[inner, *_]):
             return is_tensor(inner, known)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=given):
@@ -166,7 +166,7 @@ def is_moved_parameter(node: ast.expr) -> bool:
     """Whether an expression is `nn.Parameter(…).cuda()`: a copy on another device, which is no parameter."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Call(func=made) as inner, attr="cuda" | "to")):
-            return ast.unparse(made).rpartition(".")[2] == "Parameter" or is_moved_parameter(inner)
+            return unparse(made).rpartition(".")[2] == "Parameter" or is_moved_parameter(inner)
         case _:
             return False
 

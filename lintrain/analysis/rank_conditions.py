@@ -114,13 +114,13 @@ def _others_may_answer(source: Source, tests: list[tuple[ast.If, str]]) -> bool:
 
 
 def _is_about_ranks(node: ast.IfExp) -> bool:
-    found = ABOUT_RANKS.search(ast.unparse(node.test)) is not None
+    found = ABOUT_RANKS.search(unparse(node.test)) is not None
     return found and any(_is_collective_name(call) for call in _calls_in([node.body, node.orelse]))
 
 
 def _leaves(body: list[ast.stmt]) -> bool:
     """Whether the code after a branch is that of the others."""
-    return isinstance(body[-1], ast.Return | ast.Continue | ast.Break | ast.Raise) or "exit(" in ast.unparse(body[-1])
+    return isinstance(body[-1], ast.Return | ast.Continue | ast.Break | ast.Raise) or "exit(" in unparse(body[-1])
 
 
 def _may_call(node: ast.AST) -> bool:
@@ -212,13 +212,13 @@ def logs_by_batch(source: Source) -> Iterator[Guarded]:
                 if sorted(yes) != sorted(no):
                     call = [*yes.values(), *no.values()][0]
                     at, test_at = source.location(call), source.location(node.test)
-                    yield Guarded(at, "log", ast.unparse(node.test), test_at, at)
+                    yield Guarded(at, "log", unparse(node.test), test_at, at)
 
 
 def _synchronized_in(branch: list[ast.stmt]) -> dict[str, ast.Call]:
     """The synchronized logs of a branch, by the code of their names."""
     calls = [each for each in _calls_in(list[ast.AST](branch)) if is_synchronized(each) and each.args]
-    return {ast.unparse(each.args[0]): each for each in calls if unparse(each.func).startswith("self.")}
+    return {unparse(each.args[0]): each for each in calls if unparse(each.func).startswith("self.")}
 
 
 def _asks_for_numbers(test: ast.expr, batch: set[str]) -> bool:
@@ -249,11 +249,11 @@ def _results_of(source: Source, callee: str) -> Iterator[tuple[str, ast.Call]]:
         if isinstance(node.value, ast.Call) and re.fullmatch(callee, unparse(node.value.func)):
             target = node.targets[0]
             first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
-            yield ast.unparse(first), node.value
+            yield unparse(first), node.value
 
 
 def _under(source: Source, branch: ast.If, names: Names) -> Iterator[Guarded]:
-    test, test_at = ast.unparse(branch.test), source.location(branch.test)
+    test, test_at = unparse(branch.test), source.location(branch.test)
     for call in _calls_in(list[ast.AST](branch.body)):
         location = source.location(call)
         if name := names.collective(call):

@@ -17,6 +17,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.blocks import PlainFunction, plain_functions
 from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -78,7 +79,7 @@ def _fits_itself(source: Source, function: PlainFunction, made: dict[Location, s
         if not isinstance(call, ast.Call):
             continue
         found = _fitted(call, fits)
-        if found is not None and first and ast.unparse(found[1]) == first:
+        if found is not None and first and unparse(found[1]) == first:
             return True
         _bind(statement, call, fits, set())
     return False
@@ -120,7 +121,7 @@ def _in_loop(loop: ast.For, fits: _Fits) -> Iterator[Refit]:
     fitted = ((call, found) for call in calls if (found := _fitted(call, fits)) is not None)
     for call, (name, given, _) in fitted:
         if _root(given) == loop.target.id:
-            learner = name or ast.unparse(call.func).removesuffix(".fit_transform")
+            learner = name or unparse(call.func).removesuffix(".fit_transform")
             yield Refit(learner, fits.source.location(call), None, fits.source.location(rows[0]))
             return
 
@@ -135,7 +136,7 @@ def _bind(statement: ast.stmt, call: ast.expr | None, fits: _Fits, splits: set[L
                 fits.learners[target.id], fits.classes[target.id] = None, fits.made[here]
         elif isinstance(target, ast.Tuple) and here in splits:
             pairs = zip(target.elts[1::2], target.elts[::2], strict=False)
-            fits.held_out |= {ast.unparse(test): ast.unparse(train) for test, train in pairs}
+            fits.held_out |= {unparse(test): unparse(train) for test, train in pairs}
 
 
 def _fit(call: ast.Call, fits: _Fits) -> Iterator[Refit]:
@@ -156,7 +157,7 @@ def _fit(call: ast.Call, fits: _Fits) -> Iterator[Refit]:
     elif transforms or not name:
         same = (at for each, train, at in fits.trained if each == kind and _are_halves(train, rows, fits))
         if (at := next(same, None)) is not None:
-            learner = re.sub(r"\.(fit_transform|fit_on_texts)$", "", ast.unparse(call.func))
+            learner = re.sub(r"\.(fit_transform|fit_on_texts)$", "", unparse(call.func))
             yield Refit(name or learner, here, None, at)
 
 
@@ -199,7 +200,7 @@ def _is_test(rows: ast.expr, fits: _Fits) -> bool:
 def _are_halves(train: ast.expr, test: ast.expr, fits: _Fits) -> bool:
     """Whether two expressions are the same columns of training and of test rows, by their split or their names."""
     one, other = _root(train), _root(test)
-    codes = [re.sub(rf"\b{name}\b", "rows", ast.unparse(rows)) for name, rows in ((one, train), (other, test))]
+    codes = [re.sub(rf"\b{name}\b", "rows", unparse(rows)) for name, rows in ((one, train), (other, test))]
     ones, others = words_of(one), words_of(other)
     are_named = bool(ones & TRAINING_WORDS) and ones - TRAINING_WORDS == others - EVALUATION_WORDS
     return codes[0] == codes[1] and (fits.held_out.get(other) == one or are_named)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from lintrain.knowledge import tables
 from lintrain.knowledge.target import Targets, Version, written
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imports
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -82,7 +83,7 @@ def _of_iterators(source: Source, targets: Targets) -> Iterator[RemovedMethod]:
     for call in source.nodes_of(ast.Call):
         match call:
             case ast.Call(func=ast.Attribute(value=owner, attr="next") as used, args=[], keywords=[]):
-                if used not in guarded and (_is_over_loader(source, owner) or ast.unparse(owner) in made):
+                if used not in guarded and (_is_over_loader(source, owner) or unparse(owner) in made):
                     yield RemovedMethod(used, written(_LAST_NEXT), _TORCH, "iterators of loaders", call)
             case _:
                 pass
@@ -93,7 +94,7 @@ def _iterators(source: Source) -> frozenset[str]:
     bound: dict[str, bool] = {}
     for node in source.nodes_of(ast.Assign):
         for target in node.targets:
-            code = ast.unparse(target)
+            code = unparse(target)
             bound[code] = bound.get(code, True) and _is_over_loader(source, node.value)
     return frozenset(code for code, is_iterator in bound.items() if is_iterator)
 
@@ -107,13 +108,13 @@ def _is_over_loader(source: Source, node: ast.expr) -> bool:
             pass
         case _:
             return False
-    return "loader" in _last_name(loader).lower() or ast.unparse(loader) in source.cached(_loaders)
+    return "loader" in _last_name(loader).lower() or unparse(loader) in source.cached(_loaders)
 
 
 def _loaders(source: Source) -> frozenset[str]:
     """The code of what a file binds to a `DataLoader`."""
     return frozenset(
-        ast.unparse(target)
+        unparse(target)
         for node in source.nodes_of(ast.Assign)
         if isinstance(node.value, ast.Call) and _last_name(node.value.func) == "DataLoader"
         for target in node.targets

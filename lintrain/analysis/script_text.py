@@ -171,7 +171,7 @@ def may_be_taken(source: Source, name: str) -> bool:
     """Whether a variable of a file, or the code of a function, contains a name that a fix would define."""
     if any(name in variable for variable in variables(source)):
         return True
-    return any(name in ast.unparse(node) for node in source.nodes_of(ast.FunctionDef))
+    return any(name in unparse(node) for node in source.nodes_of(ast.FunctionDef))
 
 
 def names_beside_attribute(source: Source, attribute: str) -> frozenset[str]:
@@ -320,9 +320,9 @@ def _is_reduced(source: Source, read: DataIndex) -> bool:
     around = [node for node in source.nodes_of(ast.FunctionDef) if source.location(node).holds(read.location)]
     inner = max(around, key=lambda node: node.lineno) if around else None
     made = [
-        ast.unparse(node.value)
+        unparse(node.value)
         for node in (ast.walk(inner) if inner is not None else ())
-        if isinstance(node, ast.Assign) and any(ast.unparse(target) == read.tensor for target in node.targets)
+        if isinstance(node, ast.Assign) and any(unparse(target) == read.tensor for target in node.targets)
     ]
     return bool(made) and all(REDUCED.search(each) for each in made)
 
@@ -390,7 +390,7 @@ def _networks_of(source: Source) -> list[ast.ClassDef]:
     names = set(NETWORKS)
     networks: list[ast.ClassDef] = []
     for node in source.nodes_of(ast.ClassDef):
-        bases = [*map(ast.unparse, node.bases)]
+        bases = [*map(unparse, node.bases)]
         is_network = any(name in names or name.endswith(".nn.Module") for name in bases)
         if is_network or _is_written_as_network(node):
             names.add(node.name)
@@ -404,8 +404,8 @@ def _is_written_as_network(node: ast.ClassDef) -> bool:
     if not node.bases or "forward" not in methods or "__init__" not in methods:
         return False
     is_method = [each.arg for each in methods["forward"].args.args[:1]] == ["self"]
-    begins = any(BEGINS.search(ast.unparse(each)) for each in methods["__init__"].body[:3])
-    return is_method and begins and OF_NETWORKS.search(" ".join(map(ast.unparse, node.bases))) is not None
+    begins = any(BEGINS.search(unparse(each)) for each in methods["__init__"].body[:3])
+    return is_method and begins and OF_NETWORKS.search(" ".join(map(unparse, node.bases))) is not None
 
 
 BEGINS = lazy_pattern(r"^super\([^)]*\)\.__init__\(")

@@ -246,8 +246,8 @@ def _classes(source: Source) -> Nesting[ast.ClassDef]:
 def _own_code(statement: ast.stmt) -> str:
     """The code of a statement without its blocks."""
     if not hasattr(statement, "body"):
-        return ast.unparse(statement)
-    return "\n".join(ast.unparse(each) for each in ast.iter_child_nodes(statement) if isinstance(each, ast.expr))
+        return unparse(statement)
+    return "\n".join(unparse(each) for each in ast.iter_child_nodes(statement) if isinstance(each, ast.expr))
 
 
 def _is_used(name: str, code: str) -> bool:
@@ -279,7 +279,7 @@ def _deep_copy(statement: ast.Assign) -> tuple[str, str] | None:
             targets=[ast.Name() | ast.Attribute(value=ast.Name(id="self")) as target],
             value=ast.Call(func=ast.Attribute(attr="deepcopy") | ast.Name(id="deepcopy"), args=[model]),
         ):
-            return ast.unparse(target), ast.unparse(model)
+            return unparse(target), unparse(model)
         case _:
             return None
 

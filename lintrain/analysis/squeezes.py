@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -50,7 +50,7 @@ def restored_later(nodes: Sequence[ast.AST]) -> set[int]:
     return {
         id(part)
         for each in computed
-        if each.lineno < lines.get(ast.unparse(each.targets[0]), 0)
+        if each.lineno < lines.get(unparse(each.targets[0]), 0)
         for part in walk(each.value)
     }
 
@@ -75,12 +75,12 @@ def restored_around(nodes: Sequence[ast.AST]) -> set[int]:
 
     Also the nodes of code that asks for the number of axes before: `if x.ndim > 1: x = x.squeeze()`.
     """
-    asking = [node for node in nodes if isinstance(node, ast.If) and AXES.search(ast.unparse(node.test))]
+    asking = [node for node in nodes if isinstance(node, ast.If) and AXES.search(unparse(node.test))]
     return {id(part) for node in asking for each in node.body for part in walk(each)} | {
         id(part)
         for node in nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "unsqueeze"
-        if node.args and ast.unparse(node.args[0]) == "0"
+        if node.args and unparse(node.args[0]) == "0"
         for part in walk(node.func.value)
     }
 
@@ -95,9 +95,9 @@ def iterated_squeezes(source: Source) -> list[tuple[Location, str]]:
 def _iterated_squeezes(source: Source) -> list[tuple[Location, str]]:
     found: dict[Location, str] = {}
     for loop in source.nodes_of(ast.For):
-        if LOADS.search(ast.unparse(loop.iter)):
+        if LOADS.search(unparse(loop.iter)):
             for node in _iterated_in(loop):
-                found.setdefault(source.location(node), ast.unparse(node.func.value))  # type: ignore[attr-defined]
+                found.setdefault(source.location(node), unparse(node.func.value))  # type: ignore[attr-defined]
     return list(found.items())
 
 
@@ -117,7 +117,7 @@ def _iterated_in(loop: ast.For) -> Iterator[ast.Call]:
                     rows.add(name)
             case _:
                 pass
-    text = ast.unparse(loop)
+    text = unparse(loop)
     for group in _iterated(loop):
         given = [(each, _given_squeeze(each, squeezed, rows)) for each in group]
         is_beside_rows = any(inner is None and _names(each) & rows for each, inner in given)
@@ -180,7 +180,7 @@ def _is_prediction(inner: ast.Call, rows: set[str]) -> bool:
     """Whether what is squeezed is what a model gives for the batch itself: `model(x).squeeze()`."""
     match _without_moves(inner.func.value) if isinstance(inner.func, ast.Attribute) else inner:
         case ast.Call(func=func, args=given):
-            return MODEL.search(ast.unparse(func)) is not None and any(_names(each) & rows for each in given)
+            return MODEL.search(unparse(func)) is not None and any(_names(each) & rows for each in given)
         case _:
             return False
 
@@ -215,9 +215,9 @@ def moves_one_entry(source: Source, location: Location, name: str, order: Sequen
         if source.location(node) >= location or source.location(node).holds(location):
             break
         axis = _single_axis(node.value, single, outputs, len(order))
-        single.pop(ast.unparse(node.targets[0]), None)
+        single.pop(unparse(node.targets[0]), None)
         if axis is not None:
-            single[ast.unparse(node.targets[0])] = axis
+            single[unparse(node.targets[0])] = axis
     axis = single.get(name)
     return axis is not None and order[axis] != axis
 
@@ -228,7 +228,7 @@ def _with_one_output(source: Source) -> frozenset[str]:
     for node in source.nodes_of(ast.Assign):
         for target in node.targets:
             if isinstance(target, ast.Attribute):
-                code = ast.unparse(target)
+                code = unparse(target)
                 found[code] = found.get(code, True) and _is_linear_to_one(node.value)
     return frozenset(code for code, is_one in found.items() if is_one)
 
@@ -246,14 +246,14 @@ def _single_axis(node: ast.expr, known: dict[str, int], outputs: frozenset[str],
     match node:
         case ast.Name(id=name):
             return known.get(name)
-        case ast.Call(func=func) if ast.unparse(func) in outputs or _is_linear_to_one(func):
+        case ast.Call(func=func) if unparse(func) in outputs or _is_linear_to_one(func):
             return rank - 1
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="view" | "reshape"), args=sizes) if (
             name in known
         ):
             axes = [_axis_read(each) for each in sizes]
             return axes.index(known[name]) if known[name] in axes else None
-        case ast.Call(func=func, args=[ast.Name(id=name)]) if KEEPS_AXES.search(ast.unparse(func)):
+        case ast.Call(func=func, args=[ast.Name(id=name)]) if KEEPS_AXES.search(unparse(func)):
             return known.get(name)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             sides = [_single_axis(each, known, outputs, rank) for each in (left, right)]

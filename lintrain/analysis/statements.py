@@ -69,12 +69,12 @@ def entered_names(source: Source, names: Collection[str]) -> list[tuple[str, Loc
     found: list[ast.Attribute | ast.Name] = []
     found += [each for each in entered if isinstance(each, ast.Attribute) and each.attr in names]
     found += [each for each in entered if isinstance(each, ast.Name) and each.id in plain]
-    return [(ast.unparse(each), source.location(each)) for each in found]
+    return [(unparse(each), source.location(each)) for each in found]
 
 
 def ends_of_branches(source: Source) -> Iterator[tuple[str, str]]:
     """The normalized code of each `if` and `elif` of a file: its test, and the last statement under it."""
-    return ((ast.unparse(node.test), ast.unparse(node.body[-1])) for node in source.nodes_of(ast.If))
+    return ((unparse(node.test), unparse(node.body[-1])) for node in source.nodes_of(ast.If))
 
 
 def file_named(code: str) -> str | None:
@@ -82,7 +82,7 @@ def file_named(code: str) -> str | None:
     match parsing.expression_of(f"({code})"):
         case ast.Call(args=[*_, name], keywords=keywords) if not any(each.arg == "f" for each in keywords):
             texts = (each.value for each in ast.walk(name) if isinstance(each, ast.Constant))
-            return ast.unparse(name) if any(isinstance(text, str) for text in texts) else None
+            return unparse(name) if any(isinstance(text, str) for text in texts) else None
         case _:
             return None
 
@@ -205,7 +205,7 @@ def calls_in_order(
 
 
 def _callee(statement: ast.Expr) -> str:
-    return ast.unparse(statement.value.func) if isinstance(statement.value, ast.Call) else ""
+    return unparse(statement.value.func) if isinstance(statement.value, ast.Call) else ""
 
 
 def _is_call(node: object) -> TypeGuard[ast.Expr]:
@@ -251,7 +251,7 @@ def iterators_used_again(source: Source) -> Iterator[UsedAgain]:
                 second = first
             if second is not None:
                 locations = [source.location(each.node) for each in (first, second)]
-                yield UsedAgain(target, ast.unparse(value), source.location(value), *locations)
+                yield UsedAgain(target, unparse(value), source.location(value), *locations)
 
 
 def _names_parameters(source: Source, scope: ast.AST) -> bool:
@@ -294,10 +294,10 @@ def _iterator_makers(source: Source) -> frozenset[str]:
 def _returns_iterator(function: ast.FunctionDef) -> bool:
     nodes = own_nodes(function)
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
-        loops = [node for node in nodes if isinstance(node, ast.For) and "parameters(" in ast.unparse(node.iter)]
+        loops = [node for node in nodes if isinstance(node, ast.For) and "parameters(" in unparse(node.iter)]
         given = [node.value for node in nodes if isinstance(node, ast.YieldFrom)]
         yields = any(isinstance(each, ast.Yield) for loop in loops for each in ast.walk(loop))
-        return yields or any("parameters(" in ast.unparse(value) for value in given)
+        return yields or any("parameters(" in unparse(value) for value in given)
     returned = [node.value for node in nodes if isinstance(node, ast.Return)]
     return bool(returned) and all(value is not None and _gives_iterator(value, ()) for value in returned)
 
@@ -309,7 +309,7 @@ def _is_assigned_once(scope: ast.AST, target: str) -> bool:
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)
     )
     parameters = [node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)]
-    return sum(ast.unparse(node) == target for node in stores) == 1 and target not in parameters
+    return sum(unparse(node) == target for node in stores) == 1 and target not in parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,11 +377,11 @@ def _read_at(node: ast.AST, target: str, readers: Readers) -> ast.expr | None:
         case ast.For(iter=ast.Call(func=ast.Name(id="zip" | "enumerate"), args=given) as over):
             return over if any(_is_given(each, target) for each in given) else None
         case ast.For(iter=over) | ast.comprehension(iter=over):
-            return over if ast.unparse(over) == target else None
+            return over if unparse(over) == target else None
         case ast.Call(func=ast.Name(id=called), args=given) if called in readers:
             given = [given[index] for index in readers[called] if index < len(given)]
             return node if any(_is_given(each, target) for each in given) else None
-        case ast.Call(func=callee) if READS_ALL.search(ast.unparse(callee)):
+        case ast.Call(func=callee) if READS_ALL.search(unparse(callee)):
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
             return node if any(_is_given(each, target) for each in given) else None
         case _:
@@ -395,6 +395,6 @@ def _is_given(given: ast.expr, target: str) -> bool:
         case ast.Dict(values=parts):
             return any(_is_given(part, target) for part in parts)
         case ast.Name() | ast.Attribute():
-            return ast.unparse(given) == target
+            return unparse(given) == target
         case _:
             return False

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from lintrain.analysis.script_text import networks_of
 from lintrain.analysis.squeezes import MODEL, restored_around, restored_later, squeezed_in
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -230,7 +230,7 @@ def whole_number(node: ast.expr) -> int | None:
 
 def _is_rest(argument: ast.expr) -> bool:
     """`-1`, the size that is inferred."""
-    return isinstance(argument, ast.UnaryOp) and ast.unparse(argument) == "-1"
+    return isinstance(argument, ast.UnaryOp) and unparse(argument) == "-1"
 
 
 HARMLESS = frozenset(
@@ -263,7 +263,7 @@ def squeezed_batches(source: Source) -> Iterator[tuple[Location, str]]:
 def _squeezes_in_network(source: Source, owner: ast.ClassDef) -> Iterator[tuple[Location, str]]:
     methods = [each for each in owner.body if isinstance(each, ast.FunctionDef)]
     forward = [node for each in methods if each.name == "forward" for node in walk(each)]
-    called = {ast.unparse(each.func) for each in forward if isinstance(each, ast.Call)}
+    called = {unparse(each.func) for each in forward if isinstance(each, ast.Call)}
     for method in methods:
         if not FOR_ONE_ROW.search(method.name):
             is_part = method.name == "forward" or f"self.{method.name}" in called
@@ -287,17 +287,17 @@ def _squeezes_in_loop(source: Source, loop: ast.For) -> Iterator[tuple[Location,
         if isinstance(target, ast.Name)
     }
     for call in nodes:
-        if isinstance(call, ast.Call) and LOSS.search(ast.unparse(call.func)) and len(call.args) > 1:
+        if isinstance(call, ast.Call) and LOSS.search(unparse(call.func)) and len(call.args) > 1:
             first, second = call.args[:2]
             given = squeezed.get(first.id) if isinstance(first, ast.Name) else _predictions(first, batch)
-            if given is not None and "squeeze" not in ast.unparse(second) and "view" not in ast.unparse(second):
-                yield source.location(given), ast.unparse(squeezed_in(given) or given)
+            if given is not None and "squeeze" not in unparse(second) and "view" not in unparse(second):
+                yield source.location(given), unparse(squeezed_in(given) or given)
 
 
 def _predictions(node: ast.expr, batch: set[str]) -> ast.expr | None:
     """The squeeze of what a model gives for a batch: `model(x).squeeze()`."""
     match squeezed_in(node):
-        case ast.Call(func=func, args=[first, *_]) if MODEL.search(ast.unparse(func)):
+        case ast.Call(func=func, args=[first, *_]) if MODEL.search(unparse(func)):
             names = {each.id for each in walk(first) if isinstance(each, ast.Name)}
             return node if names & batch else None
         case _:
@@ -318,13 +318,13 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
         if id(node) in unharmed or not isinstance(node, ast.Call) or not _has_rows(squeezed, rows):
             continue
         if not _is_one_row(squeezed, _names_with_one_row(nodes, node.lineno)):
-            yield source.location(node), ast.unparse(squeezed)
+            yield source.location(node), unparse(squeezed)
 
 
 def _flat_names(node: ast.Assign) -> list[str]:
     """The names that are given something that was squeezed."""
     is_flat = any(squeezed_in(each) is not None for each in walk(node.value))
-    return [ast.unparse(each) for each in node.targets] if is_flat else []
+    return [unparse(each) for each in node.targets] if is_flat else []
 
 
 def _spread_over_rows(node: ast.BinOp, whole: set[str]) -> Iterator[ast.expr]:

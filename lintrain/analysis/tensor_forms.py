@@ -13,7 +13,7 @@ from itertools import pairwise
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.swaps import whole_number
 from lintrain.model.location import Location
-from lintrain.source.nodes import own_nodes, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -58,7 +58,7 @@ def _argument_of(node: ast.AST, name: str) -> ast.expr | None:
     """The tensor that a function of torch, or the method of that name, is applied to."""
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=given) if attr == name:
-            if ast.unparse(owner) in TORCH:
+            if unparse(owner) in TORCH:
                 return given[0] if given else None
             is_module = isinstance(owner, ast.Name) and owner.id in NO_TENSORS
             return None if is_module else owner
@@ -124,7 +124,7 @@ def views_of_permuted(source: Source) -> Iterator[PermutedView]:
             sizes = _sizes_of(view)
             if groups is None or sizes is None or sizes >= groups or _is_reordered_before(changed, nodes):
                 continue
-            yield PermutedView(source.location(view), source.location(changed), ast.unparse(changed))
+            yield PermutedView(source.location(view), source.location(changed), unparse(changed))
 
 
 MOST_NODES = 20_000
@@ -257,10 +257,10 @@ def tensors_for_parameters(source: Source) -> Iterator[TensorForParameter]:
         for node in nodes:
             match node:
                 case ast.Assign(targets=[ast.Attribute(value=owner, attr="weight" | "bias") as target], value=value):
-                    layer = ast.unparse(owner)
+                    layer = unparse(owner)
                     if _is_new_tensor(value) and layer != "self" and _is_layer(source, scope, nodes, owner):
                         yield TensorForParameter(
-                            source.location(node), ast.unparse(target), source.location(value), ast.unparse(value)
+                            source.location(node), unparse(target), source.location(value), unparse(value)
                         )
                 case _:
                     pass
@@ -291,18 +291,18 @@ INITIALIZES = lazy_pattern(r"^(?:torch\.)?(?:nn\.)?init\.\w+_$")
 
 def _is_layer(source: Source, scope: ast.AST, nodes: Sequence[ast.AST], owner: ast.expr) -> bool:
     """Whether an expression certainly is a layer: it is made here, or its weights are initialized here."""
-    written = ast.unparse(owner)
+    written = unparse(owner)
     if isinstance(scope, ast.FunctionDef) and any(
-        isinstance(node, ast.Call) and ast.unparse(node.func).endswith("register_parameter") for node in nodes
+        isinstance(node, ast.Call) and unparse(node.func).endswith("register_parameter") for node in nodes
     ):
         return False
     for node in nodes:
         match node:
-            case ast.Assign(targets=[target], value=ast.Call(func=made)) if ast.unparse(target) == written:
-                if LAYER.match(ast.unparse(made)):
+            case ast.Assign(targets=[target], value=ast.Call(func=made)) if unparse(target) == written:
+                if LAYER.match(unparse(made)):
                     return True
             case ast.Call(func=called, args=[ast.Attribute(value=layer, attr="weight" | "bias"), *_]):
-                if ast.unparse(layer) == written and INITIALIZES.match(ast.unparse(called)):
+                if unparse(layer) == written and INITIALIZES.match(unparse(called)):
                     return True
             case _:
                 pass
@@ -319,7 +319,7 @@ def powers_of_two_of_losses(source: Source) -> Iterator[Location]:
     """The powers of 2 whose exponent names a loss, in a statement that names a perplexity."""
     for node in source.nodes_of(ast.BinOp, ast.Call):
         exponent = _exponent_of_two(node)
-        if exponent is None or LOSS.search(ast.unparse(exponent)) is None:
+        if exponent is None or LOSS.search(unparse(exponent)) is None:
             continue
         line = source.lines[node.lineno - 1]
         if PERPLEXITY.search(line) is not None:
@@ -351,14 +351,14 @@ def softmaxes_over_rows(source: Source) -> Iterator[ast.Call]:
     for call in source.nodes_of(ast.Call):
         layers = call.args if last_name(call.func) == "Sequential" else []
         last = layers[-1] if layers else None
-        if isinstance(last, ast.Call) and _is_over_rows(last) and MAKES_ROWS.search(" ".join(map(ast.unparse, layers))):
+        if isinstance(last, ast.Call) and _is_over_rows(last) and MAKES_ROWS.search(" ".join(map(unparse, layers))):
             yield last
     for owner in source.nodes_of(ast.ClassDef):
         last = next(
             (_last_call(each) for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "forward"),
             None,
         )
-        if last is not None and _is_over_rows(last) and MAKES_ROWS.search(ast.unparse(owner)):
+        if last is not None and _is_over_rows(last) and MAKES_ROWS.search(unparse(owner)):
             yield last
 
 

@@ -13,6 +13,7 @@ from itertools import takewhile
 
 from lintrain.analysis import origins
 from lintrain.model.location import Location
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -204,11 +205,11 @@ def _plain_name(node: ast.expr) -> str:
 
 def _is_without_count(call: ast.Call) -> bool:
     given = [*call.args, *(each.value for each in call.keywords)]
-    return not given or (len(given) == 1 and ast.unparse(given[0]) in {"-1", "None"})
+    return not given or (len(given) == 1 and unparse(given[0]) in {"-1", "None"})
 
 
 def _yields_forever(node: ast.stmt) -> bool:
-    if not isinstance(node, ast.While) or ast.unparse(node.test) not in {"True", "1"}:
+    if not isinstance(node, ast.While) or unparse(node.test) not in {"True", "1"}:
         return False
     inside = list(ast.walk(node))
     leaves = any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside)
@@ -225,7 +226,7 @@ def ended_generators(source: Source) -> Iterator[tuple[Location, Location]]:
         keywords = {each.arg: each.value for each in call.keywords}
         epochs = keywords.get("epochs", keywords.get("nb_epoch"))
         first = call.args[0] if call.args else keywords.get("x", keywords.get("generator"))
-        if _called(call) not in {"fit", "fit_generator"} or epochs is None or ast.unparse(epochs) in {"1", "None"}:
+        if _called(call) not in {"fit", "fit_generator"} or epochs is None or unparse(epochs) in {"1", "None"}:
             continue
         made = _given_to(source, first) if isinstance(first, ast.Name) else first
         functions = source.cached(_functions).get(_plain_name(made), []) if made is not None else []
@@ -239,7 +240,7 @@ def ended_generators(source: Source) -> Iterator[tuple[Location, Location]]:
 def _takes_all_rows(keywords: dict[str | None, ast.expr]) -> bool:
     """Whether an epoch has all batches of the rows, as far as the arguments of `fit` say."""
     steps = keywords.get("steps_per_epoch", keywords.get("samples_per_epoch"))
-    code = ast.unparse(steps) if steps is not None else ""
+    code = unparse(steps) if steps is not None else ""
     return steps is None or (_tells_size(code) and not PARTS_OF_RUN.search(code))
 
 
@@ -260,7 +261,7 @@ def _only_pass(source: Source, function: ast.FunctionDef, made: ast.Call) -> ast
 
 def _ends_with_rows(source: Source, rows: ast.expr, function: ast.FunctionDef, made: ast.Call) -> bool:
     """Whether a loop counts rows, or goes through arguments of the generator that have a size."""
-    code = ast.unparse(rows)
+    code = unparse(rows)
     if PARTS_OF_RUN.search(code):
         return False
     if isinstance(rows, ast.Call) and _plain_name(rows) == "range":
@@ -268,7 +269,7 @@ def _ends_with_rows(source: Source, rows: ast.expr, function: ast.FunctionDef, m
     given = dict(zip((each.arg for each in function.args.args), made.args, strict=False))
     parts = rows.args if isinstance(rows, ast.Call) and _plain_name(rows) in {"zip", "enumerate"} else [rows]
     passed = [given.get(each.id) if isinstance(each, ast.Name) else None for each in parts]
-    names = [ast.unparse(each) for each in passed if isinstance(each, ast.Name)]
+    names = [unparse(each) for each in passed if isinstance(each, ast.Name)]
     return len(names) == len(parts) and any(
         f"{name}.shape" in source.text or f"len({name})" in source.text for name in names
     )

@@ -23,6 +23,7 @@ from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import ABSENT, Constant, Either, Sequence, Value, is_missing, literal, options_of
 from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, TokenSetting
 from lintrain.pipeline.values.training import TrainerRun
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -329,7 +330,7 @@ def padded_only(source: Source) -> list[PaddedOnly]:
 def _padded_only(source: Source) -> list[PaddedOnly]:
     calls = ((call, {each.arg: each.value for each in call.keywords}) for call in source.nodes_of(ast.Call))
     return [
-        PaddedOnly(source.location(call), ast.unparse(given["max_length"]), _untruncated(source, call))
+        PaddedOnly(source.location(call), unparse(given["max_length"]), _untruncated(source, call))
         for call, given in calls
         if {"padding", "max_length"} <= given.keys() and not _may_truncate(given)
         # A third positional argument and those after it may be the truncation.
@@ -365,7 +366,7 @@ def _is_tokenizer(node: ast.expr) -> bool:
     """Whether code is that of a tokenizer, or of its method that encodes texts."""
     match node:
         case ast.Attribute(value=owner, attr="encode" | "encode_plus" | "batch_encode_plus" | "__call__"):
-            return "tok" in ast.unparse(owner).lower()
+            return "tok" in unparse(owner).lower()
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name.lower().endswith(("tokenizer", "tok"))
         case _:

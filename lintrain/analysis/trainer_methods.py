@@ -10,6 +10,7 @@ from lintrain.pipeline.blocks import spread_names
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Absent, Bound, Class, Constant, Function, Partial, Value
 from lintrain.pipeline.values.training import TrainerRun
+from lintrain.source.nodes import unparse
 
 
 def own_method(run: TrainerRun, name: str) -> Function | None:
@@ -95,7 +96,7 @@ def returns_nothing(function: Function) -> bool:
 def assigned_last(function: Function, name: str) -> ast.Assign | None:
     """The last statement that gives a name its value in a function."""
     assigned = [node for node in nodes_of(function) if isinstance(node, ast.Assign)]
-    named = [node for node in assigned if ast.unparse(node.targets[0]) == name]
+    named = [node for node in assigned if unparse(node.targets[0]) == name]
     return max(named, key=lambda node: node.lineno, default=None)
 
 

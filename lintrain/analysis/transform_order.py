@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -89,7 +89,7 @@ def _name_of(source: Source, item: ast.expr) -> str:
     """The name of a transform of torchvision, empty for one of another library or of the script's own."""
     match item:
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):
-            return name if ast.unparse(owner) in source.cached(_owners) else ""
+            return name if unparse(owner) in source.cached(_owners) else ""
         case ast.Call(func=ast.Name(id=name)):
             return name if f"{name}()" in source.cached(_owners) else ""
         case _:
@@ -130,14 +130,14 @@ def _read_for_transform(cls: ast.ClassDef) -> tuple[ast.Call, str] | None:
     for node in statements:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func)) if name not in read:
-                if ast.unparse(func) in READS_ARRAYS:
-                    read[name] = ast.unparse(func)
+                if unparse(func) in READS_ARRAYS:
+                    read[name] = unparse(func)
             case _:
                 pass
     changed = {
         node.targets[0].id
         for node in statements
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and "Image" in ast.unparse(node.value)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and "Image" in unparse(node.value)
     }
     for node in statements:
         match node:

@@ -10,6 +10,7 @@ from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import imported_names
 from lintrain.knowledge.trainers import TORCH_OPTIMIZERS
 from lintrain.model.location import Location
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -49,9 +50,9 @@ def uncalled(source: Source) -> Iterator[Uncalled]:
     """The methods of tensors, networks, optimizers and trainers that a file names where a call was meant."""
     for statement in source.nodes_of(ast.Expr):
         if isinstance(statement.value, ast.Attribute) and _is_meant(statement.value):
-            yield Uncalled(source.location(statement.value), ast.unparse(statement.value), does_nothing=True)
+            yield Uncalled(source.location(statement.value), unparse(statement.value), does_nothing=True)
     for node in _failing(source):
-        yield Uncalled(source.location(node), ast.unparse(node), does_nothing=False)
+        yield Uncalled(source.location(node), unparse(node), does_nothing=False)
 
 
 def idle_methods(source: Source) -> frozenset[str]:

@@ -16,7 +16,7 @@ from lintrain.pipeline.modules import weight_of
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Module, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Absent, LibraryObject, Value, text_of
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -48,7 +48,7 @@ def overwritten(pipeline: Pipeline) -> Iterator[Overwritten]:
         lost = _lost_in_forward(source, scope, target, node.value) or _lost_in_hook(source, scope, target, node.value)
         lost = lost or _lost_output(pipeline, scope, target, node)
         if lost:
-            yield Overwritten(source.location(node), ast.unparse(target), lost)
+            yield Overwritten(source.location(node), unparse(target), lost)
 
 
 def only_read_detached(source: Source) -> Iterator[tuple[Location, str]]:
@@ -56,7 +56,7 @@ def only_read_detached(source: Source) -> Iterator[tuple[Location, str]]:
     for cls in source.nodes_of(ast.ClassDef):
         if "Parameter(" not in source.code(source.location(cls)):
             continue
-        code = ast.unparse(cls)
+        code = unparse(cls)
         names = set(re.findall(r"self\.(\w+) = (?:\w+\.)*Parameter\(", code))
         methods = [each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name != "__init__"]
         for name in sorted(names):
@@ -65,7 +65,7 @@ def only_read_detached(source: Source) -> Iterator[tuple[Location, str]]:
                 for method in methods
                 for parent in walk(method)
                 for node in ast.iter_child_nodes(parent)
-                if isinstance(node, ast.Attribute) and node.attr == name and ast.unparse(node.value) == "self"
+                if isinstance(node, ast.Attribute) and node.attr == name and unparse(node.value) == "self"
             ]
             reads = [parent for _, parent in uses if isinstance(parent, ast.Attribute)]
             are_cut = all(parent.attr in {"data", "detach"} and isinstance(parent.ctx, ast.Load) for parent in reads)
@@ -78,12 +78,12 @@ def _lost_in_forward(source: Source, scope: ast.AST, target: ast.expr, value: as
     if not isinstance(scope, ast.FunctionDef) or scope.name != "forward":
         return ""
     owner = next((each for each in source.nodes_of(ast.ClassDef) if scope in each.body), None)
-    code = ast.unparse(owner) if owner is not None else ""
-    for name in dict.fromkeys(re.findall(r"self\.(\w+)", ast.unparse(value))):
-        uses = re.findall(rf"\bself\.{name}\b(?!\.(?:data|detach|shape|size))", ast.unparse(scope))
+    code = unparse(owner) if owner is not None else ""
+    for name in dict.fromkeys(re.findall(r"self\.(\w+)", unparse(value))):
+        uses = re.findall(rf"\bself\.{name}\b(?!\.(?:data|detach|shape|size))", unparse(scope))
         is_parameter = re.search(rf"self\.{name}\b[^=\n]*= *(?:\w+\.)*Parameter\(", code)
-        inside = re.findall(rf"\bself\.{name}\b(?!\.(?:data|detach|shape|size))", ast.unparse(value))
-        if is_parameter and f"self.{name}" != ast.unparse(target) and inside and len(inside) == len(uses):
+        inside = re.findall(rf"\bself\.{name}\b(?!\.(?:data|detach|shape|size))", unparse(value))
+        if is_parameter and f"self.{name}" != unparse(target) and inside and len(inside) == len(uses):
             return f"self.{name}"
     return ""
 
@@ -96,11 +96,11 @@ def _lost_in_hook(source: Source, scope: ast.AST, target: ast.expr, value: ast.e
         case _:
             return ""
     is_hook = isinstance(scope, ast.FunctionDef) and len(scope.args.args) in (2, 3)
-    code = ast.unparse(target)
+    code = unparse(target)
     called = made.func.attr if isinstance(made.func, ast.Attribute) else ""
-    bodies = [ast.unparse(each) for each in source.nodes_of(ast.FunctionDef) if each.name == called]
-    is_repeated = any(CHANGES_TWICE.search(text) for text in (ast.unparse(made), *bodies))
-    return code if is_hook and is_repeated and code in {ast.unparse(each) for each in made.args} else ""
+    bodies = [unparse(each) for each in source.nodes_of(ast.FunctionDef) if each.name == called]
+    is_repeated = any(CHANGES_TWICE.search(text) for text in (unparse(made), *bodies))
+    return code if is_hook and is_repeated and code in {unparse(each) for each in made.args} else ""
 
 
 def _lost_output(pipeline: Pipeline, scope: ast.AST, target: ast.expr, node: ast.Assign) -> str:
@@ -111,11 +111,11 @@ def _lost_output(pipeline: Pipeline, scope: ast.AST, target: ast.expr, node: ast
     if not isinstance(target, ast.Name) or not isinstance(value, ast.Name):
         return ""
     made = [each for each in walk(scope) if isinstance(each, ast.Assign) and each.lineno < node.lineno]
-    leaf = [each.value for each in made if ast.unparse(each.targets[0]) == target.id]
-    given = [each.value for each in made if ast.unparse(each.targets[0]) == value.id]
+    leaf = [each.value for each in made if unparse(each.targets[0]) == target.id]
+    given = [each.value for each in made if unparse(each.targets[0]) == value.id]
     passes = {event.location for event in pipeline.acts(Act.FORWARD) if not event.without_grad}
     is_output = bool(given) and source.location(given[-1]) in passes
-    return value.id if is_output and leaf and "requires_grad=True" in ast.unparse(leaf[-1]) else ""
+    return value.id if is_output and leaf and "requires_grad=True" in unparse(leaf[-1]) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _misfits(pipeline: Pipeline) -> Iterator[tuple[str, str, Misfit]]:
         given, code = _numbers_in(event.details["value"], statement.value)
         found = _misfit_of(pipeline, *weight, given, code)
         if found is not None:
-            target = ast.unparse(statement.targets[0]).removesuffix(".data")
+            target = unparse(statement.targets[0]).removesuffix(".data")
             yield target.rpartition(".")[0], weight[1], Misfit(source.location(statement), target, *found)
 
 
@@ -185,7 +185,7 @@ def _misfit_of(pipeline: Pipeline, layer: Module, part: str, given: Value, code:
         return f"shape {_shown(expected)}", _shown(sizes)
     if isinstance(given, Tensor) and given.kind == "int":
         return "floating-point numbers", "integers"
-    text = "\n".join(ast.unparse(each.expression) for each in origins.origins(pipeline.source, code) if each.is_certain)
+    text = "\n".join(unparse(each.expression) for each in origins.origins(pipeline.source, code) if each.is_certain)
     is_double = "torch.tensor(" in text or "from_numpy(" in text
     is_other = SINGLES.search(text) or pipeline.source.contains(WIDENS)
     return ("float32", "float64") if is_double and DOUBLES.search(text) and not is_other else None

@@ -15,7 +15,7 @@ from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import LibraryObject, options_of
 from lintrain.pipeline.values.training import LossCall
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -45,7 +45,7 @@ def stale_labels(source: Source) -> list[StaleLabel]:
 
 
 def _stale_labels(source: Source) -> list[StaleLabel]:
-    loops = [loop for loop in source.nodes_of(ast.For) if LOADS.search(ast.unparse(loop.iter))]
+    loops = [loop for loop in source.nodes_of(ast.For) if LOADS.search(unparse(loop.iter))]
     bound_by: dict[str, list[ast.For]] = {}
     for loop in loops:
         for name in _names_in(loop.target):
@@ -81,7 +81,7 @@ def _stale_in(
             if loaded & derived and not any(map(is_other, loaded)):
                 derived |= {name for target in node.targets for name in _names_in(target)}
     for call in nodes:
-        if not isinstance(call, ast.Call) or not MEASURES.search(ast.unparse(call.func).lower()):
+        if not isinstance(call, ast.Call) or not MEASURES.search(unparse(call.func).lower()):
             continue
         given = [*call.args, *(each.value for each in call.keywords)]
         wrong = [
@@ -115,8 +115,8 @@ def unused_wrappers(pipeline: Pipeline) -> Iterator[UnusedWrapper]:
     for node in source.nodes_of(ast.Assign):
         match node:
             case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.Call(args=[inner, *_]) as call):
-                wrapper, model = ast.unparse(target), ast.unparse(inner)
-                name = ast.unparse(call.func).rpartition(".")[2]
+                wrapper, model = unparse(target), unparse(inner)
+                name = unparse(call.func).rpartition(".")[2]
                 if name in WRAPPERS and wrapper != model and not _is_used(pipeline, source, target):
                     called = _calls_of(source, model, source.location(node))
                     if called is not None:
@@ -138,7 +138,7 @@ def _is_used(pipeline: Pipeline, source: Source, target: ast.Name | ast.Attribut
 
 def _calls_of(source: Source, model: str, after: Location) -> Location | None:
     """The first call of a bare model after a statement."""
-    calls = [each for each in source.nodes_of(ast.Call) if ast.unparse(each.func) == model]
+    calls = [each for each in source.nodes_of(ast.Call) if unparse(each.func) == model]
     return next((source.location(each) for each in calls if source.location(each).line > after.line), None)
 
 
@@ -195,12 +195,12 @@ def _rounded_by_function(source: Source, scope: ast.AST, name: str, loss: Locati
         return
     for call in walk(scope):
         called = functions.get(call.func.id) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None
-        if called is None or not isinstance(call, ast.Call) or "sigmoid" in ast.unparse(called):
+        if called is None or not isinstance(call, ast.Call) or "sigmoid" in unparse(called):
             continue
         for parameter, given in zip(called.args.args, call.args, strict=False):
             if isinstance(given, ast.Name) and given.id == name:
                 # One that other code calls with probabilities is right for these.
-                calls = [each for each in source.nodes_of(ast.Call) if ast.unparse(each.func) == called.name]
+                calls = [each for each in source.nodes_of(ast.Call) if unparse(each.func) == called.name]
                 yield from _rounded_in(source, called, parameter.arg, loss) if len(calls) == 1 else ()
 
 
@@ -212,7 +212,7 @@ def _rounded_calls(source: Source, loss: LossCall) -> Iterator[RoundedLogits]:
         return
     for node in source.nodes_of(ast.Compare, ast.Call):
         rounded = _rounded(node)
-        if isinstance(rounded, ast.Call) and ast.unparse(rounded.func) == found[1]:
+        if isinstance(rounded, ast.Call) and unparse(rounded.func) == found[1]:
             yield RoundedLogits(source.location(node), found[1], loss.location)
 
 
@@ -239,7 +239,7 @@ def _rounded_names(scope: ast.AST) -> tuple[dict[str, list[ast.expr]], set[str]]
     rounded: dict[str, list[ast.expr]] = {}
     squashed: set[str] = set()
     for node in walk(scope):
-        if isinstance(node, ast.Assign) and "sigmoid" in ast.unparse(node.value):
+        if isinstance(node, ast.Assign) and "sigmoid" in unparse(node.value):
             squashed |= {name for target in node.targets for name in _names_in(target)}
         if isinstance(node, ast.expr) and (name := _name_of(_rounded(node))):
             rounded.setdefault(name, []).append(node)

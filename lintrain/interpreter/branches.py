@@ -13,7 +13,7 @@ from lintrain.interpreter.core.scope import Changes, Scope
 from lintrain.pipeline.events import Condition
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Value, join
 from lintrain.pipeline.values.python import Sequence as SequenceValue
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 EXPECTED_ERRORS = frozenset(
@@ -97,7 +97,7 @@ def _asks_for_kind(call: ast.Call) -> bool:
 def _period(reader: Reader, test: ast.expr, scope: Scope) -> tuple[Value, str]:
     """The `k` of a test like `(i + 1) % k == 0`, and its code."""
     divisor = reader.once(_divisor, test)
-    return (dispatch.evaluate(reader, divisor, scope), ast.unparse(divisor)) if divisor else (UNKNOWN, "")
+    return (dispatch.evaluate(reader, divisor, scope), unparse(divisor)) if divisor else (UNKNOWN, "")
 
 
 def _divisor(test: ast.expr) -> ast.expr | None:

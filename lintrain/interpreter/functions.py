@@ -38,7 +38,7 @@ from lintrain.pipeline.values.python import (
     constant,
     mapping_of,
 )
-from lintrain.source.nodes import children, walk
+from lintrain.source.nodes import children, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -204,7 +204,7 @@ def decorated(reader: Reader, made: Function | Class) -> Value:
             # the function itself with an unknown result: its effects are those of the body in most cases,
             # its value may be wrapped.
             value = given if isinstance(given, Function | Class | Instance | Partial | Bound) else _hidden(value)
-        elif not is_plain(decorator) and not KEEPS_RESULTS.search(ast.unparse(mark)):
+        elif not is_plain(decorator) and not KEEPS_RESULTS.search(unparse(mark)):
             value = _hidden(value)
     return value
 

@@ -28,6 +28,7 @@ from lintrain.pipeline.values.python import (
 from lintrain.pipeline.values.tensors import (
     CHANGED_IN_PLACE,
 )
+from lintrain.source.nodes import unparse
 from lintrain.source.parsing import expression_of
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -61,7 +62,7 @@ def turns_grad_off(manager: Value) -> bool:
             return not KEEPS_GRAD.search(manager.name)
         case Instance():
             # The script's own manager: it can only turn gradients off if its code names them somewhere.
-            return manager.cls.has_unknown_base or any("grad" in ast.unparse(own.node) for own in manager.cls.lineage())
+            return manager.cls.has_unknown_base or any("grad" in unparse(own.node) for own in manager.cls.lineage())
         case _:
             return False
 

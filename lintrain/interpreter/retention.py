@@ -14,7 +14,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.blocks import given_back, given_names
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.python import Constant, Instance, Value
-from lintrain.source.nodes import children
+from lintrain.source.nodes import children, unparse
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 TAKES_OFF = frozenset(
@@ -85,12 +85,12 @@ def note_append(reader: Reader, node: ast.Call | None, value: Value, scope: Scop
 
 def _note(reader: Reader, target: ast.expr, added: ast.expr, value: Value) -> None:
     if not _takes_off(added) and not _is_cut(reader, added):
-        reader.act(Act.RETAIN, reader.source.location(added), value, target=Constant(ast.unparse(target)))
+        reader.act(Act.RETAIN, reader.source.location(added), value, target=Constant(unparse(target)))
 
 
 def _is_cut(reader: Reader, added: ast.expr) -> bool:
     """Whether the loop takes what is added off the graph before: `loss.detach_()`, `loss = loss.detach()`."""
-    texts = [ast.unparse(added)]
+    texts = [unparse(added)]
     match added:
         case ast.BinOp(left=ast.Name(id=name), op=ast.Mult()):
             texts.append(name)  # `value * count`
@@ -113,7 +113,7 @@ def _takes_off(added: ast.expr) -> bool:
 def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
     """Whether a target that is added to keeps what it gets from one iteration of the innermost loop to the next."""
     loop = reader.loops[-1]
-    text = ast.unparse(target)
+    text = unparse(target)
     location = reader.source.location(target)
     if not loop.location.holds(location):
         return _is_kept_by_object(reader, target, loop, scope)
@@ -189,7 +189,7 @@ def _is_callers_sum(reader: Reader, target: ast.expr) -> bool:
     own = _own_location(reader)
     bound = [node for node in source.nodes_of(ast.Name) if node.id == given.id and not isinstance(node.ctx, ast.Load)]
     return (
-        any(own.holds(source.location(node)) and node.id == ast.unparse(target) for node in back)
+        any(own.holds(source.location(node)) and node.id == unparse(target) for node in back)
         and sum(loop.location.holds(source.location(node)) for node in bound) == 1
     )
 

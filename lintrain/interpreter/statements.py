@@ -33,6 +33,7 @@ from lintrain.pipeline.values.python import (
     Value,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
+from lintrain.source.nodes import unparse
 
 
 @statement(ast.Expr)
@@ -219,9 +220,9 @@ def _switch_of(item: ast.withitem) -> tuple[str, ...]:
     """The code of the argument of `set_grad_enabled`, or of the manager where it has a name."""
     match item.context_expr:
         case ast.Call(args=[argument]) | ast.Call(keywords=[ast.keyword(value=argument)]):
-            return (ast.unparse(argument),)
+            return (unparse(argument),)
         case manager:
-            return (ast.unparse(manager),)
+            return (unparse(manager),)
 
 
 def _run_around(reader: Reader, manager: ContextCall, inside: Callable[[Value], Flow]) -> Flow:

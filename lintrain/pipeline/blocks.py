@@ -13,7 +13,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.bounds import Nesting
-from lintrain.source.nodes import BLOCKS
+from lintrain.source.nodes import BLOCKS, unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -61,7 +61,7 @@ def call_leading_to(pipeline: Pipeline, event: Event, other: Event) -> Location 
 
 
 def _name_called(call: ast.Call) -> str:
-    return ast.unparse(call.func).rpartition(".")[2]
+    return unparse(call.func).rpartition(".")[2]
 
 
 def is_one_scope(pipeline: Pipeline, *locations: Location) -> bool:
@@ -128,7 +128,7 @@ def are_in_one_body(pipeline: Pipeline, first: Location, second: Location) -> bo
 
 def expects_error(source: Source, location: Location) -> bool:
     """Whether the error of the code at a location is caught: in a `try`, or by `pytest.raises`."""
-    raises = (node for node in source.nodes_of(ast.With) if "aises" in ast.unparse(node.items[0]))
+    raises = (node for node in source.nodes_of(ast.With) if "aises" in unparse(node.items[0]))
     return any(source.location(node).holds(location) for node in (*source.nodes_of(ast.Try), *raises))
 
 
@@ -229,7 +229,7 @@ def returned_in(body: list[ast.stmt]) -> list[ast.expr]:
 def _names(node: ast.AST, context: type[ast.expr_context] | None = None) -> Iterator[str]:
     for each in ast.walk(node):
         if isinstance(each, ast.Name | ast.Attribute) and (context is None or isinstance(each.ctx, context)):
-            yield ast.unparse(each)
+            yield unparse(each)
         elif isinstance(each, ast.FunctionDef | ast.ClassDef) and context is not ast.Load:
             yield each.name
         elif isinstance(each, ast.alias) and context is not ast.Load:

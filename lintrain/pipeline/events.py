@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.python import UNKNOWN, Value
+from lintrain.source.nodes import unparse
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -101,7 +102,7 @@ class Condition:
     @property
     def code(self) -> str:
         """The code of its test as it must be for what it holds to run; empty for anything but an `if`."""
-        test = ast.unparse(self.test) if self.test else ""
+        test = unparse(self.test) if self.test else ""
         return f"not ({test})" if self.is_else else test
 
 

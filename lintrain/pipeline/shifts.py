@@ -11,6 +11,7 @@ from lintrain.pipeline.values.model import Model, Task, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, LibraryObject, Unknown, Value, text_of
 from lintrain.pipeline.values.tensors import Derived, root_of
 from lintrain.pipeline.values.training import ModelCall
+from lintrain.source.nodes import unparse
 from lintrain.source.parsing import expression_of
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -106,7 +107,7 @@ def _terms(node: ast.expr) -> dict[str, int] | None:
         case ast.BinOp(op=ast.Sub(), left=left, right=right):
             return _added(_terms(left), _terms(right), -1)
         case _:
-            return {ast.unparse(node): 1}
+            return {unparse(node): 1}
 
 
 def _added(one: Mapping[str, int] | None, two: Mapping[str, int] | None, sign: int) -> dict[str, int] | None:

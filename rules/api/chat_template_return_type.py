@@ -85,6 +85,7 @@ from lintrain.knowledge import api
 from lintrain.pipeline.values.data import Encoding, Tokenizer
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Verdict, fixes
 from lintrain.source import parsing
+from lintrain.source.nodes import unparse
 
 METHOD = "transformers.PreTrainedTokenizerBase.apply_chat_template"
 SETS_RETURN_TYPE = frozenset({"return_dict", "return_assistant_tokens_mask", None})
@@ -195,7 +196,7 @@ def _uses(source: Source, node: ast.expr, parents: dict[ast.AST, ast.AST]) -> li
     named = source.cached(_names).get((_scope(assign, parents), assign.targets[0].id), [])
     stores = [each for each in named if not isinstance(each.ctx, ast.Load)]
     callers = [up for each in named if isinstance(up := parents.get(each), ast.Call)]
-    if len(stores) != 1 or any(re.match(CHECKS_TYPE, ast.unparse(caller.func)) for caller in callers):
+    if len(stores) != 1 or any(re.match(CHECKS_TYPE, unparse(caller.func)) for caller in callers):
         return []
     return [each for each in named if isinstance(each.ctx, ast.Load)]
 
@@ -226,7 +227,7 @@ def _used_as(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> str | None:
         case ast.Call(func=ast.Attribute(attr="generate"), args=[first, *_]) if first is node:
             return "as input of `generate`"
         case ast.Call(func=function, args=[first, *_]) if first is node:
-            called = ast.unparse(function)
+            called = unparse(function)
             return f"as ids: `{called}`" if re.fullmatch(TAKES_IDS, called) else None
         case ast.keyword(arg=str(name)) if name in OF_IDS:
             return f"as `{name}`"

@@ -109,6 +109,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import Constant, is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, dataclass, fixes
+from lintrain.source.nodes import unparse
 from lintrain.text import show_number
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def _saved_state(source: Source) -> ast.Constant | None:
     """The key under which the script puts the state of an optimizer into a dictionary, to save it."""
     for node in source.nodes_of(ast.Dict, ast.Assign):
         for key, value in _entries(node):
-            if re.search(OPTIMIZER, ast.unparse(value)) and ast.unparse(value).endswith(".state_dict()"):
+            if re.search(OPTIMIZER, unparse(value)) and unparse(value).endswith(".state_dict()"):
                 return key
     return None
 
@@ -257,11 +258,11 @@ def _key_of(key: ast.Constant) -> str:
 def _may_restore(tree: ast.Module) -> bool:
     """Whether a call named after loading may restore an optimizer: it is a method of one, or gets it as argument."""
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and re.search(RESTORES, ast.unparse(call.func)):
+        if isinstance(call, ast.Call) and re.search(RESTORES, unparse(call.func)):
             arguments = " ".join(
-                ast.unparse(argument) for argument in [*call.args, *(each.value for each in call.keywords)]
+                unparse(argument) for argument in [*call.args, *(each.value for each in call.keywords)]
             )
-            if re.search(OPTIMIZER, ast.unparse(call.func)) or re.search(OPTIMIZER, arguments):
+            if re.search(OPTIMIZER, unparse(call.func)) or re.search(OPTIMIZER, arguments):
                 return True
     return False
 
@@ -269,16 +270,14 @@ def _may_restore(tree: ast.Module) -> bool:
 def _resumed_progress(source: Source) -> ast.Subscript | None:
     """Where the epoch or step is read from the checkpoint into a variable that is the start of a `range`."""
     starts = {
-        ast.unparse(call.args[0])
+        unparse(call.args[0])
         for call in source.nodes_of(ast.Call)
-        if len(call.args) > 1 and ast.unparse(call.func) == "range"
+        if len(call.args) > 1 and unparse(call.func) == "range"
     }
     entries = [entry for key in PROGRESS for entry in checkpoints.entries_read(source, key)]
     given = _given_back(source, entries) if entries else {}
     for node in source.nodes_of(ast.Assign) if entries else ():
-        names = {
-            ast.unparse(each) for target in node.targets for each in ast.walk(target) if isinstance(each, ast.expr)
-        }
+        names = {unparse(each) for target in node.targets for each in ast.walk(target) if isinstance(each, ast.expr)}
         if names & starts:
             parts = {id(part) for part in ast.walk(node.value)}
             found = [entry for entry in entries if id(entry) in parts]
@@ -298,7 +297,7 @@ def _given_back(source: Source, entries: Sequence[ast.Subscript]) -> dict[str, a
 
 
 def _names_called(value: ast.expr) -> list[str]:
-    return [ast.unparse(node.func).rpartition(".")[2] for node in ast.walk(value) if isinstance(node, ast.Call)]
+    return [unparse(node.func).rpartition(".")[2] for node in ast.walk(value) if isinstance(node, ast.Call)]
 
 
 def _loads_weights(source: Source, call: ast.Call) -> bool:
@@ -315,9 +314,9 @@ def _loads_of_the_rest(pipeline: Pipeline, load: ast.Call, saved: ast.Constant) 
         return None
     statements: list[str] = []
     for key, value in _entries(dictionary):
-        owner, dot, _ = ast.unparse(value).rpartition(".state_dict()")
+        owner, dot, _ = unparse(value).rpartition(".state_dict()")
         is_read = bool(checkpoints.entries_read(source, _key_of(key)))
-        if not dot or is_read or ast.unparse(load.func) == f"{owner}.load_state_dict":
+        if not dot or is_read or unparse(load.func) == f"{owner}.load_state_dict":
             continue
         bound = [each for each in pipeline.bindings if each.name == owner and each.location < source.location(load)]
         if (

@@ -54,6 +54,7 @@ import ast  # the rule is about names that are passed on from statement to state
 from collections.abc import Iterator
 
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Source, dataclass, lazy_pattern
+from lintrain.source.nodes import unparse
 
 OVERSAMPLERS = lazy_pattern(r"\b(?:\w*SMOTE\w*|ADASYN|\w*OverSampler)\b")
 SPLITS = frozenset({"train_test_split", "cross_val_score", "cross_validate", "cross_val_predict"})
@@ -157,13 +158,13 @@ def _repeats(source: Source, node: ast.AST) -> bool:
 def _maker_of(source: Source, owner: ast.expr) -> str:
     """The code that makes a sampler: of its call, or of the last statement that binds its name."""
     if not isinstance(owner, ast.Name):
-        return ast.unparse(owner)
+        return unparse(owner)
     bound = [
         node.value
         for node in source.nodes_of(ast.Assign)
         if any(isinstance(target, ast.Name) and target.id == owner.id for target in node.targets)
     ]
-    return ast.unparse(bound[-1]) if bound else ""
+    return unparse(bound[-1]) if bound else ""
 
 
 def _called(call: ast.Call) -> str:
@@ -173,7 +174,7 @@ def _called(call: ast.Call) -> str:
 def _bound_names(target: ast.expr) -> set[str]:
     """What a target binds: names, and `self.rows`; an entry of something else is none."""
     if isinstance(target, ast.Attribute):
-        return _names_in(target) - {"self"} if ast.unparse(target.value) == "self" else set()
+        return _names_in(target) - {"self"} if unparse(target.value) == "self" else set()
     return _names_in(target) if not isinstance(target, ast.Subscript) else set()
 
 
@@ -181,4 +182,4 @@ def _names_in(node: ast.AST) -> set[str]:
     """The names in an expression, and the attributes of `self`."""
     names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     attributes = (each for each in ast.walk(node) if isinstance(each, ast.Attribute))
-    return names | {f"self.{each.attr}" for each in attributes if ast.unparse(each.value) == "self"}
+    return names | {f"self.{each.attr}" for each in attributes if unparse(each.value) == "self"}

@@ -171,6 +171,7 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
+from lintrain.source.nodes import unparse
 
 RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
 """Classes of `torch.nn` whose state is computed from their weights and the previous state."""
@@ -296,7 +297,7 @@ def _carried_attributes(pipeline: Pipeline, training: training_loops.TrainingLoo
         if forward.act is not Act.FORWARD or forward.without_grad or not isinstance(network, Instance):
             continue
         method = network.cls.lookup("forward")
-        if method is None or not isinstance(method[1], Function) or DETACHES.search(ast.unparse(network.cls.node)):
+        if method is None or not isinstance(method[1], Function) or DETACHES.search(unparse(network.cls.node)):
             continue
         for node in ast.walk(method[1].node):
             carried = _taken_and_given(node) if isinstance(node, ast.Assign) else None
@@ -370,7 +371,7 @@ def _layer_with_the_state(module: Instance) -> Value | None:
         return None
     forward = found[1].node
     names = [parameter.arg for parameter in forward.args.args]
-    if isinstance(forward, ast.Lambda) or len(names) != 3 or DETACHES.search(ast.unparse(forward)):
+    if isinstance(forward, ast.Lambda) or len(names) != 3 or DETACHES.search(unparse(forward)):
         return None
     match forward.body:
         case [*_, ast.Return(value=ast.Tuple(elts=[_, ast.Name(id=given)]))]:
@@ -409,13 +410,13 @@ def _taken_and_given(node: ast.Assign) -> str | None:
         case ast.Assign(
             targets=[ast.Tuple(elts=[_, ast.Tuple(elts=[ast.Name(id=given), _]) as state])],
             value=ast.Call(args=[_, ast.Tuple() as taken]),
-        ) if ast.unparse(state) == ast.unparse(taken):
+        ) if unparse(state) == unparse(taken):
             return given
         case ast.Assign(
             targets=[ast.Tuple(elts=[_, ast.Attribute(value=ast.Name(id="self")) as state])],
             value=ast.Call(args=[_, ast.Attribute() as taken]),
-        ) if ast.unparse(state) == ast.unparse(taken):
-            return ast.unparse(state)
+        ) if unparse(state) == unparse(taken):
+            return unparse(state)
         case _:
             return None
 

@@ -120,6 +120,7 @@ from lintrain.pipeline.values import data, training
 from lintrain.pipeline.values.model import Model, Task
 from lintrain.pipeline.values.python import Function, is_missing, options_of
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.source.nodes import unparse
 
 VOCABULARY_WIDE = frozenset({Task.CAUSAL_LM, Task.MASKED_LM})
 OWN_EVALUATION = frozenset({"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "get_eval_dataloader"})
@@ -170,7 +171,7 @@ class EvalLogitsMemory(Rule[Claim]):
             related=reasons,
             help=f"keep only the predicted tokens: `{ARGUMENT}`",
             subject="compute_metrics",
-            claim=Claim(ast.unparse(choice[1]) if choice else ""),
+            claim=Claim(unparse(choice[1]) if choice else ""),
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -267,7 +268,7 @@ def _argmax_operand(call: ast.Call) -> ast.expr | None:
     is_of_numpy = isinstance(call.func.value, ast.Name) and call.func.value.id in ("np", "numpy")
     given = [*call.args, *(each.value for each in call.keywords if each.arg in ("axis", "dim"))]
     of = given.pop(0) if is_of_numpy and given else call.func.value
-    is_last = len(given) == 1 and ast.unparse(given[0]) == "-1"
+    is_last = len(given) == 1 and unparse(given[0]) == "-1"
     return of if is_last and len(call.keywords) <= 1 else None
 
 

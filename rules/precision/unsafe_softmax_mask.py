@@ -129,6 +129,7 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
+from lintrain.source.nodes import unparse
 
 SMALLEST = -65504
 OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
@@ -173,14 +174,14 @@ class UnsafeSoftmaxMask(Rule[Claim]):
 
     def _in_class(self, pipeline: Pipeline, cls: Class, cast: Location) -> Iterator[Finding[Claim]]:
         for call, filled, method in _fillings(cls):
-            if _is_product(_owner(call), method, call.lineno) and not SETS_FORMAT.search(ast.unparse(method)):
+            if _is_product(_owner(call), method, call.lineno) and not SETS_FORMAT.search(unparse(method)):
                 related = [Related(cast, "autocast to float16 here", "autocast")]
                 yield self._found(pipeline, cls, call, filled, ", the scores' dtype under autocast", related)
 
     def _of_half(self, pipeline: Pipeline, cls: Class, cast: Location | None) -> Iterator[Finding[Claim]]:
         """Scores that the script itself makes float16, or those of a model whose weights are float16."""
         for call, filled, method in _fillings(cls):
-            is_product = cast is not None and not SETS_FORMAT.search(ast.unparse(method))
+            is_product = cast is not None and not SETS_FORMAT.search(unparse(method))
             if _is_half(_owner(call), method, call.lineno):
                 yield self._found(pipeline, cls, call, filled, ", the scores' dtype", [])
             elif is_product and cast is not None and _is_product(_owner(call), method, call.lineno):
@@ -191,7 +192,7 @@ class UnsafeSoftmaxMask(Rule[Claim]):
         self, pipeline: Pipeline, cls: Class, call: ast.Call, filled: ast.expr, dtype: str, related: list[Related]
     ) -> Finding[Claim]:
         source = pipeline.source_of(cls.origin) if cls.origin else pipeline.source
-        name, code = ast.unparse(_owner(call)), source.code(source.location(filled))
+        name, code = unparse(_owner(call)), source.code(source.location(filled))
         return self.finding(
             source.location(filled),
             f"`{code}` does not fit into float16{dtype}",
@@ -293,7 +294,7 @@ def _is_half(node: ast.expr, method: ast.FunctionDef, line: int, depth: int = 6)
         case ast.Call(func=ast.Attribute(attr="half"), args=[]):
             return True
         case ast.Call(func=ast.Attribute(attr="to"), args=[argument]):
-            return ast.unparse(argument) in HALVES
+            return unparse(argument) in HALVES
         case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in KEEP_FORMAT:
             return _is_half(owner, method, line, depth - 1)
         case ast.Name(id=name) if depth > 0:
@@ -313,7 +314,7 @@ def _filled_with(call: ast.Call) -> ast.expr | None:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return filled if float("-inf") < -number < SMALLEST else None
         case _:
-            return filled if ast.unparse(filled) == "torch.finfo(torch.float32).min" else None
+            return filled if unparse(filled) == "torch.finfo(torch.float32).min" else None
 
 
 def _is_product(node: ast.expr, method: ast.FunctionDef, line: int, depth: int = 6) -> bool:
@@ -322,11 +323,11 @@ def _is_product(node: ast.expr, method: ast.FunctionDef, line: int, depth: int =
         case ast.BinOp(op=ast.MatMult()):
             return True
         case ast.BinOp(left=left, op=ast.Div() | ast.Mult(), right=right):
-            return NUMBER.fullmatch(ast.unparse(right)) is not None and _is_product(left, method, line, depth - 1)
+            return NUMBER.fullmatch(unparse(right)) is not None and _is_product(left, method, line, depth - 1)
         case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in KEEP_FORMAT:
             return _is_product(owner, method, line, depth - 1)
         case ast.Call(func=function):
-            return ast.unparse(function) in PRODUCTS
+            return unparse(function) in PRODUCTS
         case ast.Name(id=name) if depth > 0:
             made = _made(name, method, line)
             return bool(made) and all(_is_product(value, method, value.lineno, depth - 1) for value in made)

@@ -63,6 +63,7 @@ import ast  # the rule is about how lengths are computed and added up in a loop
 from collections.abc import Iterator
 
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes
+from lintrain.source.nodes import unparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def _lengths_in(loop: ast.For) -> Iterator[Length]:
                 special = given.get("add_special_tokens")
                 is_bare = isinstance(special, ast.Constant) and special.value is False
                 if special is None or is_bare:
-                    yield Length(name, ast.unparse(call.func), call, is_bare)
+                    yield Length(name, unparse(call.func), call, is_bare)
             case _:
                 pass
 

@@ -14,6 +14,7 @@ from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Optimizer, Scaler
 from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Either, Instance, Mapping, Sequence, Unknown, Value
+from lintrain.source.nodes import unparse
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -97,7 +98,7 @@ def _hand_over(call: Call, frame: DataFrame) -> None:
     # Functions of libraries that the reader does not know (`sns.heatmap(frame)`) draw or count, they do not
     # change frames. Methods of the script's own objects may do anything.
     is_of_library = call.path and not call.path.startswith(("Instance.", "Super.", "Class."))
-    if not is_of_library and not (call.node is not None and ast.unparse(call.node.func).startswith(DRAWING)):
+    if not is_of_library and not (call.node is not None and unparse(call.node.func).startswith(DRAWING)):
         frame.forget()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import function
 from lintrain.pipeline.values.python import LibraryObject, Unstored, Value
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 
 STORES = frozenset({"save", "dump"})
 """Functions that put their first argument into the file that is their second: of torch, NumPy, pickle and joblib."""
@@ -45,14 +45,14 @@ def _opened(body: ast.AST) -> dict[str, frozenset[str]]:
 
 
 def _is_open(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and bool(node.args) and ast.unparse(node.func).endswith("open")
+    return isinstance(node, ast.Call) and bool(node.args) and unparse(node.func).endswith("open")
 
 
 def _paths(node: ast.expr, opened: dict[str, frozenset[str]]) -> frozenset[str]:
     """The code of the paths that a file may have, given by path, by name or opened on the spot."""
     if isinstance(node, ast.Call) and _is_open(node):
-        return frozenset({ast.unparse(node.args[0])})
-    text = ast.unparse(node)
+        return frozenset({unparse(node.args[0])})
+    text = unparse(node)
     return opened.get(text, frozenset()) | {text}
 
 
