@@ -1,4 +1,4 @@
-"""A pattern that is compiled late answers as the one that `re` compiles."""
+"""A pattern that is compiled late, or asked only where its words are, answers as the one that `re` compiles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from lintrain.source.literals import may_match
+from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 ASKED: dict[str, Callable[[re.Pattern[str]], object]] = {
@@ -50,3 +52,48 @@ def test_nothing_is_compiled_before_it_is_asked(monkeypatch: pytest.MonkeyPatch)
     pattern.search("a")
     pattern.search("b")
     assert compiled == ["never asked before"]
+
+
+FOUND = {
+    r"\ballclose\(|assert_close": "torch.allclose(a, b)",
+    r"(?i)\blog2|LN2": "math.LOG2(x)",
+    r"\.(?:to|cuda)\(": "x.to(device)",
+    r"[Ff]abric": "Fabric()",
+    r"(?:ab){0,3}cd?": "c",
+    r"(?:ab){2,3}": "abab",
+    r"(?i:LOSS) = ": "loss = 1",
+    r"(?-i:LOSS) = ": "LOSS = 1",
+    r"one|": "",
+    r"(a)(bc)?(?(2)d|e)": "ae",
+    r"^im\bport|x": "x",
+    r"(?i)loss": "lo\u017fs",
+    r"(?>ab|cd)+ef": "cdabef",
+    r"[^a]bc(?=de)": "xbcde",
+    r"(?x) lo ss  # a comment": "loss",
+}
+"""Patterns with a text that each finds."""
+
+
+@pytest.mark.parametrize("pattern", FOUND)
+def test_a_text_that_a_pattern_finds_has_its_words(pattern: str) -> None:
+    assert re.search(pattern, FOUND[pattern])
+    assert may_match(pattern, FOUND[pattern])
+    assert may_match(re.compile(pattern), FOUND[pattern])
+    assert Source("a.py", FOUND[pattern]).contains(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"\ballclose\(|assert_close", "close(a)"),
+        (r"(?i)\blog2|LN2", "log(2)"),
+        (r"\bset_(?:format|transform)\b", "set_style"),
+        (r"(?:ab){2,3}", "ba"),
+    ],
+)
+def test_a_text_without_the_words_of_a_pattern_is_not_searched(pattern: str, text: str) -> None:
+    compiled: list[str] = []
+    searched = lazy_pattern(pattern)
+    object.__setattr__(searched, "search", lambda text: compiled.append(text))
+    assert not Source("a.py", text).contains(searched)
+    assert compiled == []

@@ -65,17 +65,18 @@ def local_tensors(source: Source) -> list[LocalTensor]:
 def _local_tensors(source: Source) -> list[LocalTensor]:
     if source.contains(MOVES_ALL) or (source.contains(TRAINS) and not _may_move(source.text)):
         return []
+    lines = _lines_of_torch(source)
+    functions = [each for each in source.nodes_of(ast.FunctionDef) if is_within(lines, each)] if lines else []
+    if not functions:
+        return []
     layers = {node: _layers_with_weights(node) for node in networks_of(source) if not _is_transform(source, node)}
     owners = {method: node for node in layers for method in node.body}
     found: list[LocalTensor] = []
-    lines = _lines_of_torch(source)
-    for function in source.nodes_of(ast.FunctionDef) if lines else ():
+    for function in functions:
         owner = owners.get(function)
-        if (
-            not (function.name in _reached_while_made(owner) if owner else function.name == "__init__")
-            and is_within(lines, function)
-            and _may_make_tensor(source.code(source.location(function)))
-        ):
+        if not (
+            function.name in _reached_while_made(owner) if owner else function.name == "__init__"
+        ) and _may_make_tensor(source.code(source.location(function))):
             found.extend(_of_function(source, function, layers.get(owner) if owner else None))
     return found
 

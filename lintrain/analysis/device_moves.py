@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from lintrain.analysis.expressions import assignment_at, escapes_of
@@ -225,16 +226,18 @@ MOVED_AT_ONCE = r"DeviceDataLoader|to_device|prefetch|TensorDataset\([^\n]*\.(?:
 
 def left_behind(source: Source) -> Iterator[LeftBehind]:
     """Targets of a batch whose inputs are moved to the GPU, where they meet what the network gives for them."""
-    if not source.contains(MOVED) or source.contains(MOVES_OTHERWISE) or source.contains(MOVED_AT_ONCE):
+    loops = source.cached(loops_over_loaders) if source.contains(MOVED) else []
+    if not loops or source.contains(MOVES_OTHERWISE) or source.contains(MOVED_AT_ONCE):
         return
-    for loop, _ in source.cached(loops_over_loaders):
+    for loop, _ in loops:
         nodes = [node for statement in loop.body for node in walk(statement)]
         names = _parts_of_batch(loop, nodes)
         lost = {node.value for node in nodes if isinstance(node, ast.Expr)}  # a move that nothing takes moves nothing
-        kept = [node for node in nodes if node not in lost]
-        moves = {name: node for node in kept if (name := _moved_part(source, node)) in names}
+        calls = [node for node in nodes if isinstance(node, ast.Call) and node not in lost]
+        moves: dict[str, ast.AST] = {name: call for call in calls if (name := _moved_part(source, call)) in names}
         moves |= {name: node for name, node in _moved_items(source, nodes) if name in names}
-        left = {name for name in names - moves.keys() if _times_bound([loop.target, *nodes], name) == 1}
+        stored = Counter(map(_name_bound, (*walk(loop.target), *nodes)))
+        left = {name for name in names - moves.keys() if stored[name] == 1}
         if not moves or not left:
             continue
         first = min((node for node in moves.values() if isinstance(node, ast.Call)), key=lambda call: call.lineno)
@@ -278,9 +281,9 @@ def _is_counted(loop: ast.For) -> bool:
     return is_flat and "enumerate(" in unparse(loop.iter)
 
 
-def _moved_part(source: Source, node: ast.AST) -> str:
-    """The name that a move to a GPU is called on; empty for other code."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in MOVES:
+def _moved_part(source: Source, node: ast.Call) -> str:
+    """The name that a move to a GPU is called on; empty for other calls."""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in MOVES:
         return ""
     owner = node.func.value
     while isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) and owner.func.attr in SHAPES:
@@ -300,9 +303,9 @@ def _moved_items(source: Source, nodes: list[ast.AST]) -> Iterator[tuple[str, as
                 pass
 
 
-def _times_bound(nodes: list[ast.AST], name: str) -> int:
-    inside = {id(each): each for node in nodes for each in walk(node)}.values()
-    return sum(isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store) for each in inside)
+def _name_bound(node: ast.AST) -> str:
+    """The name that a node is, if it binds one; empty for others."""
+    return node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ""
 
 
 def _on_gpu(nodes: list[ast.AST], moved: set[str]) -> set[str]:

@@ -27,6 +27,7 @@ SIZES = frozenset(
 )
 """Keywords of layers that are whole numbers."""
 
+PACKAGES = frozenset({"torch", "keras", "tensorflow", "tf_keras", "numpy"})
 MAKES = frozenset({"zeros", "ones", "empty", "rand", "randn"})
 SHAPES = frozenset({"view", "reshape", "expand"})
 FLOATS = frozenset({"ceil", "floor", "sqrt", "log2", "log", "log10", "exp", "mean", "rint", "round"})
@@ -100,6 +101,10 @@ def _given_to(node: ast.expr) -> Iterator[ast.expr]:
             pass
 
 
+FLOAT_FORMS = frozenset({ast.Name, ast.Constant, ast.BinOp, ast.Call, ast.UnaryOp, ast.IfExp})
+"""The kinds of expressions that may be a float at first sight."""
+
+
 class _Looks:
     """Whether an expression of a file looks like a float at first sight: `_Floats.holds` for any scope and order."""
 
@@ -111,6 +116,8 @@ class _Looks:
         )
 
     def __call__(self, node: ast.expr) -> bool:
+        if node.__class__ not in FLOAT_FORMS:  # most nodes: a file has thousands of calls
+            return False
         match node:
             case ast.Name(id=name):
                 return self._names is None or name in self._names
@@ -149,6 +156,7 @@ def _passing_on(sources: Iterable[Source]) -> Taken:
 def _passed_on(source: Source) -> Taken:
     """The functions of a file, and its classes, with the parameters that they pass on unchanged."""
     modules = _modules(source)
+    meant = {name for name, path in modules.items() if path.partition(".")[0] in PACKAGES}
     methods = {each: owner for owner in source.nodes_of(ast.ClassDef) for each in owner.body}
     found: Taken = {}
     for function in source.nodes_of(ast.FunctionDef):
@@ -156,18 +164,28 @@ def _passed_on(source: Source) -> Taken:
         if owner is not None and function.name != "__init__":
             continue
         names = [each.arg for each in function.args.args][owner is not None :]
-        nodes = list(walk(function))
+        nodes = walk(function) if names and meant else []
+        # Only calls of libraries, for slices and `range` ask for no package.
+        calls = [node for node in nodes if isinstance(node, ast.Call) and _root(node.func) in meant]
+        if not calls:
+            continue
         stored = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
         taken = {
             given.id: (names.index(given.id), package)
-            for node in nodes
-            if isinstance(node, ast.Call)
-            for given, _, package in _whole_numbers(node, modules)
-            if package and isinstance(given, ast.Name) and given.id in names and given.id not in stored
+            for node in calls
+            for given, _, package in _of_library(node, _path(node.func, modules))
+            if isinstance(given, ast.Name) and given.id in names and given.id not in stored
         }
         if taken:
             found[owner.name if isinstance(owner, ast.ClassDef) else function.name] = taken
     return found
+
+
+def _root(node: ast.expr) -> str:
+    """The name that a dotted one begins with."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _of_own(node: ast.AST, own: Taken) -> Iterator[tuple[ast.expr, str, str]]:
@@ -239,7 +257,7 @@ def _takes_floats(node: ast.expr) -> bool:
 
 def _of_library(call: ast.Call, path: str) -> Iterator[tuple[ast.expr, str, str]]:
     package, name = path.partition(".")[0], path.rpartition(".")[2]
-    if package not in {"torch", "keras", "tensorflow", "tf_keras", "numpy"}:
+    if package not in PACKAGES:
         return
     given = {each.arg: each.value for each in call.keywords if each.arg is not None}
     if name in LAYERS and package != "numpy":

@@ -106,9 +106,11 @@ class Condition:
         return f"not ({test})" if self.is_else else test
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Event:
     """One effect: what was done, where, to which value, and inside which loops and conditions.
+
+    Never changed once it is made; not frozen for the same reason as Location.
 
     `without_grad` if autograd was off or may have been, `is_off` if it certainly was; `switches` are the conditions,
     as code, on which it was on; `function` names the script's function it happened in;

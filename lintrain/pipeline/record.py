@@ -39,12 +39,12 @@ Answer = TypeVar("Answer")
 Subject = TypeVar("Subject")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class LibraryCall:
     """One call of a library by its dotted path; `is_guarded` inside a `try` or a test of versions.
 
     `text` is the code of what is called (`TrainingArguments`); `is_certain` if reading went through it without a
-    condition, so that a run of the script makes the call.
+    condition, so that a run of the script makes the call. Never changed; not frozen for the same reason as Location.
     """
 
     path: str
@@ -139,9 +139,9 @@ class KeptModules:
     location: Location
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Binding:
-    """A name that was given a value."""
+    """A name that was given a value. Never changed; not frozen for the same reason as Location."""
 
     name: str
     value: Value

@@ -91,7 +91,7 @@ class OpenNotebook:
             first = self.cells[0].document if self.cells else self.uri
             return TextRange(first, lsp.Range(start=START, end=START))
         end = (at.line + location.end_line - location.line, location.end_column)
-        return TextRange(text.uri, lsp_range(split_lines(text.text), (at.line, at.column), end, units))
+        return TextRange(text.uri, lsp_range(text.lines, (at.line, at.column), end, units))
 
     def new_texts(self, raw: bytes) -> Iterator[tuple[OpenText, str]]:
         """The cells that differ in the edited notebook, with their new code; cells keep their order."""
@@ -189,7 +189,7 @@ class Script:
         """The range; for a notebook that is open as JSON, the range in the JSON."""
         at = source.location_in_file(location) if source else location
         ends = (at.line, at.column), (at.end_line, at.end_column)
-        return TextRange(self.uri, lsp_range(split_lines(self.text.text), *ends, units))
+        return TextRange(self.uri, lsp_range(self.text.lines, *ends, units))
 
     def new_texts(self, raw: bytes) -> Iterator[tuple[OpenText, str]]:
         """The text that the edited file holds."""

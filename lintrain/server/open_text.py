@@ -8,7 +8,7 @@ from typing import Protocol
 from lsprotocol import types as lsp
 
 from lintrain.model.location import Location
-from lintrain.server.positions import Units, changed
+from lintrain.server.positions import Units, changed, split_lines
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -29,6 +29,14 @@ class OpenText:
     uri: str
     version: int
     text: str
+    _split: tuple[str, list[str]] | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines without their ends, split once for all findings in the text."""
+        if self._split is None or self._split[0] is not self.text:
+            self._split = self.text, split_lines(self.text)
+        return self._split[1]
 
     @property
     def newline(self) -> str:

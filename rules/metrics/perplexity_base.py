@@ -91,7 +91,8 @@ class PerplexityBase(Rule):
         return source.contains(NAMES_PERPLEXITY)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if script_text.mentions(pipeline, CONVERTS):
+        found = list(tensor_forms.powers_of_two_of_losses(pipeline.source))
+        if not found or script_text.mentions(pipeline, CONVERTS):
             return
         yield from one_per_location(
             self.finding(
@@ -99,5 +100,5 @@ class PerplexityBase(Rule):
                 "this raises 2 to a loss in nats, whose perplexity is a power of e",
                 help="use `exp` in place of a power of 2",
             )
-            for location in tensor_forms.powers_of_two_of_losses(pipeline.source)
+            for location in found
         )
