@@ -54,7 +54,6 @@ class _Contents:
     words: Mapping[str, frozenset[str]]
     methods: Mapping[str, frozenset[str]]
     imported: Mapping[str, Sequence[_Wanted]]
-    acts: frozenset[str]
 
     def words_of(self, names: frozenset[str], called: frozenset[str]) -> frozenset[str]:
         """The words of these names' definitions and of the called methods, and of all that those use in turn."""
@@ -109,7 +108,8 @@ class _Search:
             return False
         contents = code.cached(_contents)
         contained = contents.words_of(names, used)
-        if any(is_act(word, contents.acts) for word in contained):
+        acts = acts_of(code)
+        if any(is_act(word, acts) for word in contained):
             return True
         return not is_last and self.leads_on(file, contents, contained, deeper - 1)
 
@@ -136,7 +136,7 @@ def _contents(source: Source) -> _Contents:
             contained = words_in(statement)
             for name in _names_made(statement):
                 words[name] |= contained
-    return _Contents(_frozen(words), _frozen(methods), imported, acts_of(source))
+    return _Contents(_frozen(words), _frozen(methods), imported)
 
 
 def _frozen(words: Mapping[str, set[str]]) -> Mapping[str, frozenset[str]]:

@@ -206,8 +206,8 @@ LONGEST = 80
 """Characters of a name of theirs."""
 
 HUB_NAMES: Mapping[str, re.Pattern[str]] = {
-    "trl": re.compile(r"(?:CPO|DPO|GRPO|KTO|ORPO|PPO|RLOO|Reward|SFT)(?:Config|Trainer)"),
-    "transformers": re.compile(
+    "trl": lazy_pattern(r"(?:CPO|DPO|GRPO|KTO|ORPO|PPO|RLOO|Reward|SFT)(?:Config|Trainer)"),
+    "transformers": lazy_pattern(
         r"Auto[A-Z]\w+|(?:[A-Z]\w*)?[a-z\d]\w*For[A-Z]\w+|[A-Z\d]{2,}For[A-Z]\w+|[A-Z]\w+(?:Tokenizer|TokenizerFast)|DataCollator\w*"
         r"|(?:Bert|Roberta|DistilBert|GPT2|T5|Bart|ViT|Albert|Electra|XLNet)(?:Model|Config|LMHeadModel)"
         r"|get_\w*schedule\w*"

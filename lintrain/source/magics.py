@@ -5,7 +5,6 @@ The code cells of a notebook, joined into one text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
@@ -35,7 +34,7 @@ MAGIC = lazy_pattern(r"^\s*[%!?,;/]|\?\s*(?:#|$)|=\s*[!%]")
 
 TIMED_LINE = lazy_pattern(r"(?P<indent>\s*)%time(?P<code>\s+[^-\s].*)")
 TOKEN = lazy_pattern(r"#.*|'''|\"\"\"|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?|[\[({]|[\])}]")
-ENDS = {quotes: re.compile(rf"(?:\\.|(?!{quotes}).)*{quotes}") for quotes in ("'''", '"""')}
+ENDS = {quotes: lazy_pattern(rf"(?:\\.|(?!{quotes}).)*{quotes}") for quotes in ("'''", '"""')}
 
 
 def mask_cell(lines: list[str]) -> tuple[list[str], dict[int, str]]:

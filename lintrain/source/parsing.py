@@ -13,7 +13,6 @@ lines than before is parsed as a whole, for the places of all that follows are o
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,15 +31,15 @@ from lintrain.source.newer_grammar import (
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-ENDLESS = re.compile(r"0[xXoObB]_?(?=[0-9a-fA-F_]{3500})")
+ENDLESS = lazy_pattern(r"0[xXoObB]_?(?=[0-9a-fA-F_]{3500})")
 """A number with more decimal digits than Python prints: a message with it would fail."""
 
 MOST_PARTS = 500
-LONG_NAME = re.compile(rf"(?:\.[ \t\f\r\n\\]*+\w++[ \t\f\r\n\\]*+){{{MOST_PARTS}}}")
+LONG_NAME = lazy_pattern(rf"(?:\.[ \t\f\r\n\\]*+\w++[ \t\f\r\n\\]*+){{{MOST_PARTS}}}")
 """A dotted name of so many parts: of one that is imported the parser keeps every beginning, which filled two gigabytes
 for a name of 90 KB."""
 
-BLOCK = re.compile(rf"[\w. \t\f\r\n\\]{{{MOST_PARTS}}}")
+BLOCK = lazy_pattern(rf"[\w. \t\f\r\n\\]{{{MOST_PARTS}}}")
 """Characters of dotted names alone: a name of so many parts has twice as many, so it fills a block at some multiple."""
 
 NESTING = lazy_pattern(
@@ -51,7 +50,7 @@ MOST_BRACKETS, MOST_CHAINED, MOST_BRANCHES, DEEPEST_MARGIN = 30, 80, 300, 400
 
 FORMATTED = lazy_pattern(r"""(?<![\w"'])(?:[fFtT][rR]?|[rR][fFtT])["']""")
 LONG_FORMATTED = lazy_pattern(r"""(?<![\w"'])(?:[fFtT][rR]?|[rR][fFtT])(?:\"{3}|'{3})""")
-LONG_TEXT = re.compile(r"""\"{3}|'{3}""")
+LONG_TEXT = lazy_pattern(r"""\"{3}|'{3}""")
 NO_CODE = lazy_pattern(r"""(?<!["'])(["'])(?!\1)(?:[^"'\\\n]|\\.|(?!\1)["']){0,200}\1|#.*""")
 
 
