@@ -219,15 +219,15 @@ def masked_means(source: Source) -> list[MaskedMean]:
 
 
 def _masked_means(source: Source) -> list[MaskedMean]:
-    inner = [part for node in source.nodes_of(ast.Call) for part in _whole_sums(node)]
-    summed = {id(part) for part in inner} | _held_by(source, {part.id for part in inner if isinstance(part, ast.Name)})
-    found: list[MaskedMean] = []
+    found: list[tuple[ast.BinOp, str]] = []
     for node in source.nodes_of(ast.BinOp):
-        if isinstance(node.op, ast.Div) and id(node) not in summed:
+        if isinstance(node.op, ast.Div):
             mask, product = _sum_of_all(node.right), _sum_along(node.left)
             if mask and product is not None and mask in _factors(product):
-                found.append(MaskedMean(source.location(node), mask))
-    return found
+                found.append((node, mask))
+    inner = [part for node in source.nodes_of(ast.Call) for part in _whole_sums(node)] if found else []
+    summed = {id(part) for part in inner} | _held_by(source, {part.id for part in inner if isinstance(part, ast.Name)})
+    return [MaskedMean(source.location(node), mask) for node, mask in found if id(node) not in summed]
 
 
 def _held_by(source: Source, names: set[str]) -> set[int]:

@@ -13,7 +13,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.bounds import Nesting
-from lintrain.source.nodes import BLOCKS, unparse
+from lintrain.source.nodes import BLOCKS, statements, unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -26,7 +26,7 @@ def statement_at(pipeline: Pipeline, location: Location) -> ast.stmt | None:
 
 
 def _statements(source: Source) -> Nesting[ast.stmt]:
-    return Nesting((source.location(node), node) for node in source.nodes if isinstance(node, ast.stmt))
+    return Nesting((source.location(node), node) for node in statements(source.tree.body))
 
 
 def scope_of(pipeline: Pipeline, location: Location) -> ast.AST:

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lintrain.model.location import Location
@@ -151,8 +151,10 @@ class Source:
     def contains(self, pattern: str | re.Pattern[str]) -> bool:
         """Whether a regular expression finds something in the text."""
         if pattern not in self.answers:
-            find = partial(re.search, pattern) if isinstance(pattern, str) else pattern.search
-            self.answers[pattern] = may_match(pattern, self.text) and find(self.text) is not None
+            found: re.Match[str] | None = None
+            if may_match(pattern, self.text):
+                found = re.search(pattern, self.text) if isinstance(pattern, str) else pattern.search(self.text)
+            self.answers[pattern] = found is not None
         return self.answers[pattern] is True
 
     def cached(self, question: Callable[[Source], Answer]) -> Answer:
