@@ -289,10 +289,10 @@ def _unsaved_keys(source: Source) -> Iterator[WrongState]:
     if not keys & entries.keys() or any(isinstance(node, ast.In | ast.NotIn) for node in source.nodes):
         return
     # So does what another name was given, which may be read from the file of another script.
-    known = {ast.unparse(each.value) for key, reads in entries.items() if key in keys for each in reads}
+    known = {unparse(each.value) for key, reads in entries.items() if key in keys for each in reads}
     for key, reads in entries.items():
         for read in [each for each in reads if key not in keys and isinstance(each.value, ast.Name)]:
-            if ast.unparse(read.value) not in known:
+            if unparse(read.value) not in known:
                 continue
             problem = f'the checkpoint is saved without the entry "{key}"'
             names = ", ".join(f"`{each}`" for each in sorted(map(str, keys)))

@@ -159,7 +159,7 @@ def _without_gpu(nodes: Sequence[ast.AST]) -> set[int]:
     """The nodes that only run without a GPU: the `else` of `if cuda:`, the body of `if device.type == "cpu":`."""
     found: set[int] = set()
     for node in nodes:
-        if isinstance(node, ast.If | ast.IfExp) and NAMES_GPU.search(test := ast.unparse(node.test)):
+        if isinstance(node, ast.If | ast.IfExp) and NAMES_GPU.search(test := unparse(node.test)):
             is_negated = test.startswith("not ") or "!=" in test or " is not " in test
             branch = node.body if ("cpu" in test.lower()) != is_negated else node.orelse
             found.update(id(part) for each in (branch if isinstance(branch, list) else [branch]) for part in walk(each))
