@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lintrain.analysis import script_text
+from lintrain.analysis import module_classes, script_text
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Class, Function
 from tests.support.loops import pipeline_of
@@ -64,7 +64,7 @@ def test_names_beside_an_attribute_are_those_of_its_statements() -> None:
 
 def test_names_in_a_class_are_its_names_and_attributes() -> None:
     pipeline = pipeline_of("class Net(Base):\n    def f(self):\n        return self.a(b)\nfound = Net\n")
-    assert script_text.names_in_class(class_in(pipeline)) == {"Base", "self", "a", "b"}
+    assert module_classes.names_in_class(class_in(pipeline)) == {"Base", "self", "a", "b"}
 
 
 def test_an_attribute_that_only_the_constructor_mentions_is_not_used() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
+from lintrain.pipeline.values.python import Class
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -184,3 +185,17 @@ def _is_layer(source: Source, value: ast.expr) -> bool:
             return name in HELD or any(each.name == name for each in networks_of(source))
         case _:
             return False
+
+
+def names_in_class(cls: Class, *, but_of_itself: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The names and attributes in the code of a class, without attributes of these names that its own object has."""
+    found: set[str] = set()
+    for node in walk(cls.node):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in but_of_itself:
+                pass
+            case ast.Attribute(attr=name) | ast.Name(id=name):
+                found.add(name)
+            case _:
+                pass
+    return frozenset(found)

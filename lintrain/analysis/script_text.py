@@ -180,20 +180,6 @@ def names_beside_attribute(source: Source, attribute: str) -> frozenset[str]:
     return frozenset(name for node in statements if _mentions(node, attribute) for name in _bound_names(node))
 
 
-def names_in_class(cls: Class, *, but_of_itself: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The names and attributes in the code of a class, without attributes of these names that its own object has."""
-    nodes = walk(cls.node)
-    return frozenset(name for node in nodes if not _is_of_itself(node, but_of_itself) for name in _bound_names_of(node))
-
-
-def _is_of_itself(node: ast.AST, names: frozenset[str]) -> bool:
-    match node:
-        case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            return name in names
-        case _:
-            return False
-
-
 def is_used_after_init(cls: Class, attribute: str) -> bool:
     """Whether a method of a class mentions an attribute, other than `__init__` and those that only it calls."""
     methods = [node for node in cls.node.body if isinstance(node, ast.FunctionDef)]
@@ -219,14 +205,10 @@ def _mentions(node: ast.AST, attribute: str) -> bool:
 
 def _bound_names(node: ast.AST) -> Iterator[str]:
     for each in walk(node):
-        yield from _bound_names_of(each)
-
-
-def _bound_names_of(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Attribute):
-        yield node.attr
-    elif isinstance(node, ast.Name):
-        yield node.id
+        if isinstance(each, ast.Attribute):
+            yield each.attr
+        elif isinstance(each, ast.Name):
+            yield each.id
 
 
 def at_top_level(source: Source, cls: Class) -> Location | None:

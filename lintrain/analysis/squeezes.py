@@ -269,3 +269,16 @@ def _axis_read(node: ast.expr) -> int | None:
             return axis
         case _:
             return None
+
+
+def flat_names(node: ast.Assign) -> list[str]:
+    """The names that are given something that was squeezed."""
+    is_flat = any(squeezed_in(each) is not None for each in walk(node.value))
+    return [unparse(each) for each in node.targets] if is_flat else []
+
+
+def spread_over_rows(node: ast.BinOp, whole: set[str]) -> Iterator[ast.expr]:
+    """The sides of an operation whose other side has rows of its own: the result has the axes of that one."""
+    for side, other in (node.left, node.right), (node.right, node.left):
+        if isinstance(other, ast.Name) and other.id in whole:
+            yield side

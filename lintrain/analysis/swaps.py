@@ -7,7 +7,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.script_text import networks_of
-from lintrain.analysis.squeezes import MODEL, restored_around, restored_later, squeezed_in
+from lintrain.analysis.squeezes import (
+    MODEL,
+    flat_names,
+    restored_around,
+    restored_later,
+    spread_over_rows,
+    squeezed_in,
+)
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
@@ -311,27 +318,14 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
     rows = _names_with_rows(method, is_part)
     unharmed = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in HARMLESS}
     unharmed |= restored_later(nodes) | restored_around(nodes)
-    whole = rows - {name for each in nodes if isinstance(each, ast.Assign) for name in _flat_names(each)}
-    unharmed |= {id(each) for node in nodes if isinstance(node, ast.BinOp) for each in _spread_over_rows(node, whole)}
+    whole = rows - {name for each in nodes if isinstance(each, ast.Assign) for name in flat_names(each)}
+    unharmed |= {id(each) for node in nodes if isinstance(node, ast.BinOp) for each in spread_over_rows(node, whole)}
     unharmed |= {id(arg) for each in nodes if isinstance(each, ast.Call) and _is_even(each) for arg in each.args}
     for node, squeezed in squeezes:
         if id(node) in unharmed or not isinstance(node, ast.Call) or not _has_rows(squeezed, rows):
             continue
         if not _is_one_row(squeezed, _names_with_one_row(nodes, node.lineno)):
             yield source.location(node), unparse(squeezed)
-
-
-def _flat_names(node: ast.Assign) -> list[str]:
-    """The names that are given something that was squeezed."""
-    is_flat = any(squeezed_in(each) is not None for each in walk(node.value))
-    return [unparse(each) for each in node.targets] if is_flat else []
-
-
-def _spread_over_rows(node: ast.BinOp, whole: set[str]) -> Iterator[ast.expr]:
-    """The sides of an operation whose other side has rows of its own: the result has the axes of that one."""
-    for side, other in (node.left, node.right), (node.right, node.left):
-        if isinstance(other, ast.Name) and other.id in whole:
-            yield side
 
 
 def _is_even(call: ast.Call) -> bool:

@@ -296,24 +296,6 @@ def combined(left: Value, operator: str, right: Value, text: str, location: Loca
     return Tensor(text=text, made=made, shape=shape, kind=kind, cut=cut, origin=location, passes=passes)
 
 
-SCORES_COMPARED = "scores compared"
-"""The use of what a network gives where only class numbers can be equal to class numbers."""
-
-SCORES = frozenset({"linear", "softmax", "log_softmax", "sigmoid", "max", "amax"})
-"""Operations that give one number for each class, or the largest of these."""
-
-
-def note_compared(reader: Reader, left: Value, right: Value, location: Location) -> None:
-    """Record `outputs == labels`: scores of a network, which no class number equals but by chance."""
-    for scores, classes in ((left, right), (right, left)):
-        if not isinstance(scores, Tensor) or not isinstance(classes, Tensor) or isinstance(scores.model, Unknown):
-            continue
-        is_score = scores.kind == "float" and scores.made is not None and scores.made.name in SCORES
-        if is_score and classes.kind == "int" and classes.made is not None and classes.made.name == DATA:
-            reader.record.misuses.append(Misuse(location, scores, SCORES_COMPARED, reader.code(location)))
-            return
-
-
 def _kind_after(operator: str, left: Value, right: Value) -> str:
     """The kind of number that arithmetic gives: integers stay integers, except in a division or with a float."""
     kinds = {_kind_of_operand(operand) for operand in (left, right)}

@@ -133,7 +133,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import built_layers, expressions, loop_verdicts, script_text, statements
+from lintrain.analysis import built_layers, expressions, loop_verdicts, module_classes, script_text, statements
 from lintrain.pipeline import modules
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.python import Mapping, Sequence, Unknown, Value, is_missing, options_of
@@ -275,7 +275,7 @@ def _is_passed_on(pipeline: Pipeline, kept: KeptModules) -> bool:
 def _is_handled(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a statement that mentions the list, or the class itself, also mentions parameters or registration."""
     # `self.parameters()` gives what is registered, as an optimizer gets it in a Lightning module.
-    names = script_text.names_in_class(kept.owner.cls, but_of_itself=OF_ITSELF)
+    names = module_classes.names_in_class(kept.owner.cls, but_of_itself=OF_ITSELF)
     if BY_HAND & names or _is_passed_on(pipeline, kept):
         return True
     return bool(BY_HAND & script_text.names_beside_attribute(pipeline.source, kept.name))

@@ -22,14 +22,13 @@ from lintrain.interpreter.tracing import (
     MOVES,
     combined,
     normalised,
-    note_compared,
     note_last_row,
     rest,
     subscripted,
     traced,
 )
 from lintrain.libraries.torch.gradients import new_leaf
-from lintrain.libraries.torch.literals import from_literal, of_values
+from lintrain.libraries.torch.literals import from_literal, note_compared, of_values
 from lintrain.libraries.torch.tensors import joined, of_unknown
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Difference, Misuse

@@ -10,8 +10,8 @@ from functools import reduce
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import METHODS, Transfer, family, function, method
 from lintrain.interpreter.shapes import ANY, broadcast, integer, multiplied, repeated, viewed, without_axes
-from lintrain.interpreter.tracing import is_data, kind_asked_for, note_compared
-from lintrain.libraries.torch.literals import data
+from lintrain.interpreter.tracing import is_data, kind_asked_for
+from lintrain.libraries.torch.literals import data, note_compared
 from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import DATA, KINDS, kind_asked_for
+from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
@@ -117,3 +119,21 @@ def _of_arrays(call: Call, sizes: list[int | None], item: Value) -> Tensor | Non
     if part is None or part.shape.is_open or not sizes:
         return None
     return data(call, Shape((*sizes, *part.shape.sizes), False), part.kind)
+
+
+SCORES_COMPARED = "scores compared"
+"""The use of what a network gives where only class numbers can be equal to class numbers."""
+
+SCORES = frozenset({"linear", "softmax", "log_softmax", "sigmoid", "max", "amax"})
+"""Operations that give one number for each class, or the largest of these."""
+
+
+def note_compared(reader: Reader, left: Value, right: Value, location: Location) -> None:
+    """Record `outputs == labels`: scores of a network, which no class number equals but by chance."""
+    for scores, classes in ((left, right), (right, left)):
+        if not isinstance(scores, Tensor) or not isinstance(classes, Tensor) or isinstance(scores.model, Unknown):
+            continue
+        is_score = scores.kind == "float" and scores.made is not None and scores.made.name in SCORES
+        if is_score and classes.kind == "int" and classes.made is not None and classes.made.name == DATA:
+            reader.record.misuses.append(Misuse(location, scores, SCORES_COMPARED, reader.code(location)))
+            return
