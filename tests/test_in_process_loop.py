@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from importlib import import_module
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -195,3 +198,43 @@ def test_one_of_several_processes_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
     with pytest.raises(RuntimeError, match="one of several that train together"):
         Loop().probe()
+
+
+def functions_of_libraries() -> dict[tuple[str, str], Any]:
+    """Every function and method of the loaded modules of torch and transformers, by its place."""
+    found: dict[tuple[str, str], Any] = {}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in {"torch", "transformers"} and type(module) is ModuleType:
+            held = [each for each in vars(module).values() if type(each) is type and each.__module__ == name]
+            for owner in (module, *held):
+                functions = (pair for pair in vars(owner).items() if type(pair[1]) is FunctionType)
+                found |= {(f"{name}:{getattr(owner, '__name__', '')}", each): function for each, function in functions}
+    return found
+
+
+def test_no_function_of_a_library_is_another_one_afterwards() -> None:
+    loop = Loop(net_of(nn.Softmax(dim=1)))
+    import_module("transformers.modeling_utils")
+    loop.probe()
+    before = functions_of_libraries()
+    changes: list[tuple[str, str]] = []
+    for _ in range(2):
+        loop.probe()
+        after = functions_of_libraries()
+        changes += [place for place, function in before.items() if after.get(place) is not function]
+    assert changes == []
+
+
+def test_the_first_probe_leaves_the_layers_as_they_were() -> None:
+    code = (
+        "import torch; kinds = torch.nn.Softmax, torch.nn.Sigmoid, torch.nn.LogSoftmax; import lintrain\n"
+        "held = [(kind.__init__, kind.forward) for kind in kinds]\n"
+        "net = torch.nn.Sequential(torch.nn.Linear(8, 3), torch.nn.Softmax(dim=1))\n"
+        "rows = torch.utils.data.TensorDataset(torch.randn(16, 8), torch.randint(3, (16,)))\n"
+        "loader = torch.utils.data.DataLoader(rows, batch_size=8)\n"
+        "optimizer = torch.optim.AdamW(net.parameters())\n"
+        "lintrain.probe(model=net, loader=loader, optimizer=optimizer, loss=torch.nn.functional.cross_entropy)\n"
+        "print(held == [(kind.__init__, kind.forward) for kind in kinds])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == "True"

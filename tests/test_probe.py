@@ -216,14 +216,14 @@ def test_warm_up_is_skipped_and_told(tmp_path: Path) -> None:
     assert probed.run["step"]["changed_tensors"] == 40
 
 
-def test_a_stream_is_measured_by_its_first_rows(tmp_path: Path) -> None:
+def test_a_stream_of_rows_in_memory_is_read_to_its_end(tmp_path: Path) -> None:
     script = MENDED.replace(
         'train_dataset=tokenized["train"]', 'train_dataset=tokenized["train"].to_iterable_dataset()'
     )
     probed = probe(tmp_path, script.replace("learning_rate=2e-5", "max_steps=5"))
     split = probed.run["splits"][0]
     assert (probed.code, split["rows"]) == (0, None)
-    assert next(column for column in split["columns"] if column["name"] == "label")["rows_read"] == 32
+    assert next(column for column in split["columns"] if column["name"] == "label")["rows_read"] == 480
 
 
 def test_suppressed_findings_stay_silent_and_are_not_counted(tmp_path: Path) -> None:

@@ -113,6 +113,10 @@ class Claim:
     call: Location
 
 
+COMPARED = "comparison"
+"""The subject of a finding about `outputs == labels`, of which no metric knows."""
+
+
 class LogitsInMetric(Rule[Claim]):
     level = Level.ERROR
     keywords = "metric|evaluate|==|eq("
@@ -140,6 +144,7 @@ class LogitsInMetric(Rule[Claim]):
             help="choose the class with a threshold first"
             if is_binary
             else "compare the class with the highest score: `argmax`",
+            subject=COMPARED,
         )
 
     def _report(self, pipeline: Pipeline, call: MetricCall, text: str, scores: Tensor) -> Finding[Claim]:
@@ -155,7 +160,7 @@ class LogitsInMetric(Rule[Claim]):
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        if finding.claim is None:
+        if finding.subject == COMPARED:
             return Verdict.inconclusive("what this comparison gives is not measured")
         followed = metric_verdicts.metric_at(
             evidence, finding.location.path, _lines(finding), metric_verdicts.on_scores

@@ -36,6 +36,10 @@ class AfterImport:
             for action in self._actions[name]:
                 self._act(action, sys.modules[name])
 
+    def loaded(self) -> list[ModuleType]:
+        """The modules with actions that are there already."""
+        return [sys.modules[name] for name in self._actions if name in sys.modules]
+
     def add(self, module: str, action: Action) -> None:
         """Run an action with the module as soon as the script has imported it."""
         self._actions.setdefault(module, []).append(action)

@@ -6,7 +6,7 @@ Hooks in torch while a run is measured in this process, and torch as it was afte
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
 
@@ -71,19 +71,8 @@ class InProcessSession(ProbeSession):
 
 
 FUNCTIONS = "torch.nn.functional"
-HOOKED = (
-    ("torch.utils.data.dataloader", "DataLoader"),
-    ("torch.nn.modules.module", "Module"),
-    (FUNCTIONS, ""),
-    ("torch._tensor", "Tensor"),
-    ("torch.nn.utils.clip_grad", ""),
-    ("torch.nn.utils", ""),
-    ("torch.amp.grad_scaler", "GradScaler"),
-    ("torch.optim.optimizer", "Optimizer"),
-    ("torch.optim.lr_scheduler", "LRScheduler"),
-    ("torch.optim.lr_scheduler", "ReduceLROnPlateau"),
-)
-"""The modules, and the classes in them, that the hooks change."""
+ELSEWHERE = ("torch.nn.utils",)
+"""Modules with names of other modules, which the hooks of these change here too."""
 
 STEP_HOOKS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 
@@ -91,13 +80,12 @@ STEP_HOOKS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 @contextmanager
 def hooked(watch: Watch, but: tuple[str, ...] = ()) -> Generator[None]:
     """Let a watch see what passes through torch in between, the classes in `but` left as they are."""
-    owners: list[Any] = [_owner(module, name) for module, name in HOOKED]
-    before: list[tuple[Any, dict[str, Any]]] = [(owner, {**vars(owner)}) for owner in owners if owner is not None]
+    actions = AfterImport(lambda module, error: watch.session.note(f"`{module}` was not watched: {error}"))
+    hook_torch(watch, actions)
+    before: list[tuple[Any, dict[str, Any]]] = [(owner, {**vars(owner)}) for owner in _owners(actions)]
     optimizers = library("torch.optim.optimizer")
     hooks = {name: dict(getattr(optimizers, name)) for name in STEP_HOOKS}
     try:
-        actions = AfterImport(lambda module, error: watch.session.note(f"`{module}` was not watched: {error}"))
-        hook_torch(watch, actions)
         actions.act_on_loaded()
         for owner, names in before:
             # Patching functions by name misses those that the caller has already imported: `watched_losses` sees them
@@ -114,9 +102,13 @@ def hooked(watch: Watch, but: tuple[str, ...] = ()) -> Generator[None]:
             getattr(optimizers, name).update(held)
 
 
-def _owner(module: str, name: str) -> Any:
-    found = library(module)
-    return getattr(found, name, None) if name else found
+def _owners(actions: AfterImport) -> Iterator[Any]:
+    """All that hooks may change: the modules that they act on, with the classes of the same package in them."""
+    for module in (*actions.loaded(), *map(library, ELSEWHERE)):
+        yield module
+        for held in list(vars(module).values()):
+            if isinstance(held, type) and held.__module__.partition(".")[0] == module.__name__.partition(".")[0]:
+                yield held
 
 
 def _give_back(owner: Any, before: dict[str, Any]) -> None:
