@@ -130,6 +130,8 @@ class MissingEvalDataset(Rule[Claim]):
         if stage is not None and stage.failure is not None:
             return Verdict.confirmed(f"`{stage.failure.type}`: the trainer has no data set to evaluate on")
         splits = evidence.given_splits.get("eval_dataset", ())
+        if splits and finding.claim is not None and evidence.never_came_to(finding.location):
+            return Verdict.inconclusive("another trainer was measured, before this one is made")
         if splits:
             rows = sum(split.rows or 0 for split in splits)
             return Verdict.refuted(f"the trainer has {rows} rows to evaluate on", rows=rows)

@@ -10,7 +10,7 @@ rows = Dataset.from_list(
     [{"question": f"what is {one} plus {other}?", "answer": str(one + other)} for one in range(6) for other in range(6)]
 )
 
-tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT)
+tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT, add_bos_token=True)
 model = AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype=torch.float32)
 if tokenizer.pad_token is None:
     tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
