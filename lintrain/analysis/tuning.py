@@ -29,6 +29,8 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.pipeline.values.training import TrainerRun
+from lintrain.source.nodes import unparse
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
 LATEST = 1 << 30
@@ -173,6 +175,22 @@ def assignment_at(pipeline: Pipeline, target: Location) -> Location | None:
     source = pipeline.source_of(target)
     assignments = [node for node in source.nodes_of(ast.Assign) if len(node.targets) == 1]
     return next((source.location(each) for each in assignments if source.location(each.targets[0]) == target), None)
+
+
+def attributes_stored(source: Source) -> frozenset[str]:
+    """The code of the attributes that a file sets: `layer.weight`."""
+    return source.cached(_attributes_stored)
+
+
+def _attributes_stored(source: Source) -> frozenset[str]:
+    return frozenset(unparse(node) for node in source.nodes_of(ast.Attribute) if isinstance(node.ctx, ast.Store))
+
+
+def is_attribute_read(source: Source, code: str) -> bool:
+    """Whether a file reads the attribute of this code, which it also sets."""
+    name = code.rpartition(".")[2]
+    read = (each for each in source.nodes_of(ast.Attribute) if each.attr == name and isinstance(each.ctx, ast.Load))
+    return any(unparse(each) == code for each in read)
 
 
 def name_in_enum(value: Value) -> str | None:

@@ -46,6 +46,11 @@ The script reads the attribute itself:
         criterion(net(x), y).backward()
         optimizer.step()
 
+Torchvision's detectors read a number of channels that the script notes on a backbone:
+
+    backbone = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())
+    backbone.out_channels = 8
+
 What a layer reads in each pass may be set:
 
     pool = nn.Conv2d(3, 8, 3)
@@ -62,18 +67,30 @@ PyTorch documentation, `torch.nn.Linear` and `torch.optim.Optimizer.param_groups
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
+from lintrain.analysis import tuning
 from lintrain.pipeline import events
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import ModelPart, Module
-from lintrain.pipeline.values.python import literal
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, one_per_location
-from lintrain.source.nodes import unparse
+from lintrain.pipeline.values.python import Value, literal
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, lazy_pattern, one_per_location
 
-SIZES = frozenset({"in_features", "out_features", "in_channels", "out_channels", "num_features", "num_embeddings"})
-"""Sizes of the weights of layers, which no layer reads again."""
+HAVE = {
+    "in_features": lazy_pattern(r"(Bil|L)inear"),
+    "out_features": lazy_pattern(r"(Bil|L)inear"),
+    "in_channels": lazy_pattern(r"Conv(Transpose)?[123]d"),
+    "out_channels": lazy_pattern(r"Conv(Transpose)?[123]d"),
+    "num_features": lazy_pattern(r"(Batch|Instance)Norm[123]d"),
+    "num_embeddings": lazy_pattern(r"Embedding(Bag)?"),
+}
+"""Sizes that layers do not read again, each with the classes that have it: on others the name is the script's own."""
+
+NAMED = {
+    "out_features": lazy_pattern(r"\.(fc|classifier(\[-?\d+\])?|head|lm_head|score|out_proj)$"),
+    "in_channels": lazy_pattern(r"\.(conv1|conv_proj|features\[0\](\[0\])?)$"),
+}
+"""Names that such layers have in the networks of torchvision and transformers."""
 
 
 class IneffectiveSetting(Rule):
@@ -106,25 +123,20 @@ class IneffectiveSetting(Rule):
 def _size_set(source: Source, event: events.Event) -> tuple[events.Event, str, str] | None:
     """An event that sets a size of a layer whose weights the file leaves as they are."""
     name = literal(event.details["name"])
-    layer = event.subject
-    is_layer = isinstance(layer, ModelPart) or (
-        isinstance(layer, Module) and (not layer.path or layer.path.startswith("torch.nn."))
-    )
-    if not isinstance(name, str) or name not in SIZES or not is_layer:
-        return None
     owner = source.code(event.location).removesuffix(f".{name}")
-    return None if not owner or _changes_weights(source, owner) else (event, owner, name)
+    if not isinstance(name, str) or name not in HAVE or not owner or not _has_size(event.subject, owner, name):
+        return None
+    stored = {f"{owner}.{part}{end}" for part in ("weight", "bias") for end in ("", ".data")}
+    return None if stored & tuning.attributes_stored(source) else (event, owner, name)
 
 
-def _changes_weights(source: Source, owner: str) -> bool:
-    """Whether code puts other weights into what has this name."""
-    stored = (node for node in source.nodes_of(ast.Attribute) if isinstance(node.ctx, ast.Store))
-    texts = {unparse(node) for node in stored}
-    return bool(texts & {f"{owner}.weight", f"{owner}.weight.data", f"{owner}.bias", f"{owner}.bias.data"})
+def _has_size(layer: Value, owner: str, name: str) -> bool:
+    """Whether a value certainly is a layer with weights of this size."""
+    if isinstance(layer, Module) and layer.path:
+        return layer.path.startswith("torch.nn.") and HAVE[name].fullmatch(layer.name) is not None
+    return isinstance(layer, Module | ModelPart) and name in NAMED and NAMED[name].search(owner) is not None
 
 
 def _is_read(pipeline: Pipeline, misuse: Misuse) -> bool:
     """Whether code reads the attribute that it sets."""
-    name = misuse.text.rpartition(".")[2]
-    nodes = pipeline.source_of(misuse.location).nodes_of(ast.Attribute)
-    return any(node.attr == name and isinstance(node.ctx, ast.Load) and unparse(node) == misuse.text for node in nodes)
+    return tuning.is_attribute_read(pipeline.source_of(misuse.location), misuse.text)
