@@ -123,8 +123,10 @@ class IneffectiveSetting(Rule):
 def _size_set(source: Source, event: events.Event) -> tuple[events.Event, str, str] | None:
     """An event that sets a size of a layer whose weights the file leaves as they are."""
     name = literal(event.details["name"])
+    if not isinstance(name, str) or name not in HAVE:
+        return None
     owner = source.code(event.location).removesuffix(f".{name}")
-    if not isinstance(name, str) or name not in HAVE or not owner or not _has_size(event.subject, owner, name):
+    if not owner or not _has_size(event.subject, owner, name):
         return None
     stored = {f"{owner}.{part}{end}" for part in ("weight", "bias") for end in ("", ".data")}
     return None if stored & tuning.attributes_stored(source) else (event, owner, name)
