@@ -54,24 +54,30 @@ class Channel:
 
     def send(self, event: str, **values: Any) -> None:  # Any: whatever JSON and dataclasses hold
         """Append one event; dataclasses among the values become dictionaries."""
+        # One line without a valid signature makes the parent reject all of them.
         if self.signer is None:
             return
         line = self.signer.signed(_line(event, values).encode()) + b"\n"
+        # Signed before it is held: the numbers of the lines then have the order of the calls, muted or not.
         if self._held is not None:
             self._held.append(line)
         elif not self.is_muted:
             self._write(line)
 
     def _write(self, content: bytes) -> None:
+        # A signal or a full pipe may end `write` after a part of the line, and half a line of JSON is none.
         left = memoryview(content)
         try:
             while left:
                 left = left[WRITE(self._own_descriptor(), left) :]
         except OSError:
+            # Not an exception: the script's `except OSError:` would swallow it and train on, unmeasured.
             EXIT(NO_ROOM)
 
     def _own_descriptor(self) -> int:
         """The descriptor of our file, opened again if the script closed it: another file may have its number."""
+        # Daemons call `os.closerange(3, 1024)`. The next `open` of the script then gets our number, and its
+        # checkpoint would get our JSON.
         if _identity(self._descriptor) != self._file:
             self._descriptor = _opened(self._path)
             if _identity(self._descriptor) != self._file:
@@ -109,6 +115,7 @@ def _opened(path: str) -> int:
     if fcntl is None:  # pyright: ignore[reportUnnecessaryComparison]
         return low
     try:
+        # A script that compares or counts descriptors sees the same low numbers as without a probe.
         high = int(fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH))
     except OSError:  # fewer descriptors are allowed
         return low
@@ -157,6 +164,8 @@ class Signer:
 
     def signed(self, line: bytes) -> bytes:
         """The line behind its signature, the name of the key, this process and the number of the line."""
+        # With the process and the number of the line, a copy of a signed line is no second event: the parent
+        # knows the pair.
         content = b"%b %d %d %b" % (self.name.encode(), GETPID(), next(self._lines), line)
         return signature(self._state, content) + b" " + content
 
@@ -179,6 +188,8 @@ class Signer:
 
 def signature(state: blake2b, content: bytes) -> bytes:
     """What only the holder of a key can put before `content`; `state` is a hash with the key."""
+    # A copy, since `update` cannot be undone: each signature starts from the state that holds nothing but the
+    # key. The words `line` and `key` keep a signed line from being a derived key.
     hashed = state.copy()
     hashed.update(b"line ")
     hashed.update(content)
@@ -195,6 +206,8 @@ def derived_key(state: blake2b, number: int) -> bytes:
 def leave_key(folder: str, name: str, key: bytes, prefix: str = PREFIX) -> None:
     """Write a file with a key; the process for which it is meant removes it."""
     path = os.path.join(folder, prefix + name)
+    # Exclusive: a file that the script put there first, to read the key from it, is an error and no place for
+    # one.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.write(descriptor, key)

@@ -55,6 +55,7 @@ def _at_line(step: TracebackType) -> Iterator[GivenValue]:
     seen = set[str]()
     for expression in _expressions(statement):
         name, found = ast.unparse(expression), value_in(expression, frame)
+        # Modules and functions name no value of the failing call: `torch.cat([a, b])` is about `a` and `b`.
         if found is None or name in seen or inspect.ismodule(found[0]) or inspect.isroutine(found[0]):
             continue
         seen.add(name)
@@ -65,6 +66,7 @@ def _at_line(step: TracebackType) -> Iterator[GivenValue]:
 def _in_scope(step: TracebackType) -> Iterator[GivenValue]:
     """Modules that the user's function holds, and tensors that its loop keeps from one iteration to the next."""
     frame = step.tb_frame
+    # The case is `hidden = rnn(x, hidden)` without `detach`: its graph is kept from the iteration before.
     kept = set(_kept_names(_tree(frame), step.tb_lineno))
     for name, value in list(frame.f_locals.items()):
         if name in kept and any(getattr(each, "grad_fn", None) is not None for each in _parts(value)):
@@ -243,6 +245,8 @@ def _arguments(frame: FrameType) -> list[GivenValue]:
 def described(name: str, value: Any, function: str = "", origin: str = "") -> GivenValue:
     """A value as facts."""
     facts: dict[str, Any] = {"kind": "object"}
+    # Measuring `min()` may itself be what fails: on a meta tensor, on a GPU after an assertion, in a script's
+    # subclass.
     with suppress(Exception):  # a value that cannot be measured is named by its type
         facts = _facts(value)
     return GivenValue(name, type(value).__name__, function=function, origin=origin, **facts)

@@ -27,11 +27,15 @@ class AfterImport:
 
     def install(self) -> None:
         """Stand first among the finders; modules that are there already are acted on at once."""
+        # First, or another finder that returns a spec itself, such as that of an editable install, would hide
+        # the module from us.
         sys.meta_path.insert(0, self)
         self.act_on_loaded()
 
     def act_on_loaded(self) -> None:
         """Run the actions of the modules that are there already."""
+        # The names are listed first: an action may import a module, whose import changes `sys.modules` during
+        # the walk.
         for name in [name for name in self._actions if name in sys.modules]:
             for action in self._actions[name]:
                 self._act(action, sys.modules[name])
@@ -51,6 +55,7 @@ class AfterImport:
         if name not in self._actions:
             return None
         for finder in sys.meta_path:
+            # No recursion through `importlib`: it would ask this finder again for the same name.
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
                 self._follow(spec)
@@ -63,9 +68,13 @@ class AfterImport:
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
+            # After the module's own code, so the classes exist, and before the importer gets them: `from
+            # transformers import Trainer` then binds what the actions put there.
             for action in self._actions[spec.name]:
                 self._act(action, module)
 
+        # On the one loader object, not on its class: every other module of the program has a loader of the
+        # same class.
         loader.exec_module = exec_module
 
     def _act(self, action: Action, module: ModuleType) -> None:
@@ -78,6 +87,8 @@ class AfterImport:
 @contextmanager
 def replaced(owner: Any, **values: Any) -> Generator[None]:
     """Set attributes on one object and give it back as it was: its own values restored, borrowed ones uncovered."""
+    # `vars` and not `getattr`: a class attribute or a bound method is borrowed, and written back it would
+    # become the object's own.
     before: dict[str, Any] = {name: vars(owner)[name] for name in values if name in vars(owner)}
     for name, value in values.items():
         setattr(owner, name, value)

@@ -69,9 +69,13 @@ def _stop_changes(session: ProbeSession, module: Any) -> None:
     methods: dict[str, Any] = dict(module.HfApi.__dict__)
     functions: dict[str, Any] = dict(module.__dict__)
     for name, function in methods.items():
+        # By the first word of a method: a version of the library with a new `update_...` is covered without a
+        # list of its methods.
         if isinstance(function, types.FunctionType) and CHANGES.match(name):
             stopped[name] = stand_in(session, name, function, functools.partial(_answer, module, function))
             setattr(module.HfApi, name, stopped[name])
+    # `huggingface_hub.create_repo` is `HfApi().create_repo`, bound when the module was imported: changing the
+    # class does not reach it.
     for name, function in functions.items():
         if isinstance(function, types.MethodType) and function.__name__ in stopped:
             setattr(module, name, types.MethodType(stopped[function.__name__], function.__self__))
@@ -92,6 +96,8 @@ def _answer(module: Any, function: Any, values: dict[str, Any]) -> Any:
             ),
         )
     )
+    # Annotations decide, since scripts read `.commit_url` or print the address; `Future[CommitInfo]` is only
+    # one of two forms of the same method, and the other one is what a plain call gets.
     if "CommitInfo" in gives and "Future" not in gives.replace("Future[CommitInfo]", ""):
         commit = {"commit_url": f"{address}/commit/{'0' * 40}", "commit_message": "", "commit_description": ""}
         found: Any = module.CommitInfo(**commit, oid="0" * 40)
@@ -112,6 +118,7 @@ def _in_future(value: Any) -> Any:
 
 def _stop_logins(session: ProbeSession, module: Any) -> None:
     """No login asks for a token; downloads still find one that was saved before."""
+    # A saved token stays in use: gated models have to load as they do without a probe.
     for name in LOGINS:
         if (original := getattr(module, name, None)) is not None:
             setattr(module, name, stand_in(session, name, original, lambda _values: None))
@@ -120,6 +127,8 @@ def _stop_logins(session: ProbeSession, module: Any) -> None:
 def _stop_pushes(session: ProbeSession, owner: str, module: Any) -> None:
     found = getattr(module, owner, None) if owner else module
     for name in NAMES_OF_PUSHES:
+        # A class that only inherits `push_to_hub` has it replaced at its base already; a second wrapper would
+        # note each call twice.
         if name in vars(found if found is not None else object):
             setattr(found, name, stand_in(session, name, vars(found)[name], lambda _values: None))
 
@@ -132,9 +141,13 @@ def stand_in(session: ProbeSession, name: str, original: Any, answer: Callable[[
         if session.is_root:
             session.note(f"`{name}` was called but not executed")
         else:
+            # Notes of a child process do not reach the report; the gate's file does, because the parent
+            # reads it.
             session.network.gate.write_down(f"`{name}` in a process that the script started")
         try:
             return answer(_bound(original, args, kwargs))
+        # The answer is a courtesy. A script that ignores the result of a push continues with None just as
+        # well.
         except Exception:  # noqa: BLE001 - whatever a version of the library needs for its answer
             return None
 
@@ -149,6 +162,7 @@ def _bound(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
 
 def _save_without_upload(session: ProbeSession, name: str, module: Any) -> None:
     owner = getattr(module, name, None)
+    # `PretrainedConfig` and `PreTrainedConfig` are one class in versions that renamed it: it is wrapped once.
     if owner is None or "lintrain_saves" in vars(owner):
         return
     save = owner.save_pretrained
@@ -168,6 +182,7 @@ def _redirect_logs(session: ProbeSession, writer: Any) -> None:
 
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        # The path is given to native code, which opens it past the replaced functions of `os`.
         kwargs["log_dir"] = session.folder("tensorboard")
         build(self, *args[1:], **kwargs)
 

@@ -86,6 +86,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, library("torch").Tensor):
         return value.detach().to("cpu").clone()  # a view would bring its whole storage
     if is_mapping(value):
+        # A dropped entry and an entry that is None differ: a model may require the argument, so a None of the
+        # batch is kept.
         kept = {str(name): _plain(each) for name, each in value.items() if name not in SET_BY_LIBRARIES}
         return {name: each for name, each in kept.items() if each is not None or value[name] is None}
     if is_row(value):
@@ -99,6 +101,7 @@ def load_batch(path: str) -> SavedBatch:
         content: Any = library("torch").load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a file of any content: torch raises what its parts raise
         raise NotABatchError(f"{path}: cannot be read as tensors: {type(error).__name__}") from error
+    # Any file that `weights_only` accepts gets this far, a checkpoint for example.
     if not is_mapping(content) or content.get("format") != FORMAT:
         raise NotABatchError(f"{path}: not a batch that lintrain saved")
     rows: Any = content["rows"]
@@ -115,6 +118,8 @@ class GivenBatch:
 
     def instead_of(self, batch: Any) -> Any:
         """The batch to use: that of the file once, if it has the form of the one given."""
+        # Once: the second batch has to be the script's, or the step would see the same rows twice and the
+        # loss would fall for that.
         if not self.path or self._is_used:
             return batch
         try:
@@ -124,6 +129,8 @@ class GivenBatch:
             self.path = ""
             return batch
         fitting = _in_form_of(batch, self._saved.batch)
+        # Not marked as used: a script may have a loader of another form first, and the batch waits for the
+        # right one.
         if fitting is None:
             self._note(f"{self.path}: {_form(self._saved.batch)}, and the script's batch is {_form(batch)}")
             return batch
@@ -153,6 +160,8 @@ def _form(batch: Any) -> str:
 def _in_form_of(batch: Any, saved: Any) -> Any:
     """A saved batch in the types of another one: entries by name or in their order; None if it has another form."""
     if is_mapping(batch) and is_mapping(saved):
+        # The saved batch may have fewer entries than the script's, since those that hold no tensor or number
+        # were left out.
         fits = bool(saved) and all(name in batch and _is_alike(batch[name], saved[name]) for name in saved)
         return _as_type(type(batch), dict(saved)) if fits else None
     if is_row(batch) and (is_mapping(saved) or is_row(saved)):
@@ -163,6 +172,8 @@ def _in_form_of(batch: Any, saved: Any) -> Any:
 
 
 def _is_alike(one: Any, other: Any) -> bool:
+    # The number of axes and not their lengths: the saved batch may be longer or padded further, which is often
+    # why it was saved.
     return getattr(one, "ndim", None) == getattr(other, "ndim", None)
 
 
@@ -171,6 +182,7 @@ def _as_type(kind: type[Any], value: Any) -> Any:
     if kind in plain:
         return kind(value)
     try:
+        # A named tuple takes its parts one by one; `BatchEncoding` and `UserDict` take the dictionary.
         return kind(*value) if hasattr(kind, "_fields") else kind(value)
     except TypeError:
         return value
@@ -184,6 +196,7 @@ class RowNumbers:
         self.batches: deque[tuple[int, ...]] = deque(maxlen=1_024)
 
     def __iter__(self) -> Iterator[Any]:
+        # A new pass over the sampler: rows that a worker prefetched in the last one were never delivered.
         self.batches.clear()
         for numbers in self.sampler:
             self.batches.append(_whole(numbers))
@@ -192,6 +205,7 @@ class RowNumbers:
     def __len__(self) -> int:
         return len(self.sampler)
 
+    # accelerate reads `batch_size` and `drop_last` of a batch sampler, and scripts call `set_epoch`.
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sampler, name)
 
@@ -210,6 +224,7 @@ def number_rows(loader: Any) -> RowNumbers | None:
     """Note the rows of a loader that is not yet iterated; None where it has no batch sampler."""
     loader = _inner(loader)
     sampler = getattr(loader, "batch_sampler", None)
+    # Not a loader of torch: a class of the script's own may use a `batch_sampler` in its own way.
     if sampler is None or not hasattr(loader, "_index_sampler"):
         return None
     numbers = RowNumbers(sampler)

@@ -41,14 +41,19 @@ def run(path: str) -> None:
         # the line above a cell is ours; where the cell starts indented, it is what makes that an allowed start
         text = "\n" * (first - 2) + "\n".join(lines[first - 2 : last])
         code = compile(text, file, "exec", flags, dont_inherit=True)
+        # A `from __future__` in one cell holds for all cells after it, as in a kernel; `compile` would forget
+        # it.
         flags |= sum(flag for flag in FUTURES.values() if code.co_flags & flag)
         result = eval(code, module.__dict__)
+        # Only a cell with an `await` at its top level gives a coroutine. Each gets a loop of its own, which
+        # nothing else runs in.
         if inspect.iscoroutine(result):
             asyncio.new_event_loop().run_until_complete(result)
 
 
 def _main_module(shell: Shell) -> ModuleType:
     """A module for the cells, in place of this file's."""
+    # A kernel imports from the notebook's folder; Python put the folder of this file there.
     sys.path[0] = ""
     module = ModuleType("__main__")
     module.__dict__.update(get_ipython=lambda: shell, display=display, In=[""], Out={}, _="", __="", ___="")
@@ -119,6 +124,7 @@ def provide_ipython(get_ipython: Callable[[], Shell]) -> None:
 
 
 def _display_function(name: str) -> type[Nothing]:
+    # The import system asks a module for `__path__` and `__spec__`: a class would be taken for one.
     if name.startswith("__"):
         raise AttributeError(name)
     return Nothing

@@ -25,6 +25,7 @@ def load_lintrain(package: str) -> None:
 def run_shadowed() -> None:
     """Run the environment's own `sitecustomize`, which this file shadows."""
     here = os.path.dirname(os.path.abspath(__file__))
+    # Its own folder leaves the path, or `find_spec` would return this file once more, without end.
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
     spec = PathFinder.find_spec("sitecustomize")
     if spec is not None and spec.loader is not None:
@@ -42,5 +43,7 @@ if REQUEST in os.environ:
     from lintrain.runtime.child.boot import start
 
     sys.dont_write_bytecode = writes_no_bytecode
+    # Before the environment's own file: that one may import torch, for a tracer or a coverage tool, and hooks
+    # must be there by then.
     start(request)
 run_shadowed()

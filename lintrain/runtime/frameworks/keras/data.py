@@ -35,6 +35,8 @@ def part_training_data(run: KerasRun) -> None:
     given = run.given
     if not given["validation_split"] or run.validation is not None:
         return
+    # Keras takes the last rows, before shuffling. Taking others would hide a validation set that holds a single
+    # class.
     kept, run.validation = run.slicing.train_validation_split(
         (given["x"], given["y"], given["sample_weight"]), validation_split=given["validation_split"]
     )
@@ -88,6 +90,7 @@ def _column(name: str, array: Any) -> ColumnEvidence:
     if values.dtype.kind not in "iufb" or not values.size:
         return ColumnEvidence(name, "array", str(values.dtype), rows_read=len(values))
     is_whole = values.dtype.kind in "iu"
+    # One NaN makes `min` and `max` NaN; NaNs are counted on their own, the range is that of the rest.
     finite = values[numpy.isfinite(values)] if values.dtype.kind == "f" else values
     return ColumnEvidence(
         name,
@@ -103,6 +106,7 @@ def _column(name: str, array: Any) -> ColumnEvidence:
 
 def _counts(values: Any) -> tuple[tuple[int, int], ...]:
     found, numbers = library("numpy").unique(values, return_counts=True)
+    # More values than that are ids or counts, no classes, and the evidence would carry a number for each.
     if len(found) > MOST_CLASSES:
         return ()
     return tuple((int(value), int(number)) for value, number in zip(found, numbers, strict=True))
@@ -124,6 +128,7 @@ def take_batches(run: KerasRun) -> None:
     for batch in islice(_batches(run.iterator), run.session.batches):
         run.batches.append(batch)
         run.progress(StageName.BATCH, len(run.batches), run.session.batches)
+    # Batches were taken from it: the steps start from the first one again, as `fit` would.
     run.iterator.reset()
     if not run.batches:
         raise ValueError("the training data yields no batch")
@@ -133,6 +138,8 @@ def take_batches(run: KerasRun) -> None:
 def _batches(iterator: Any) -> Iterator[Any]:
     """Batches one by one; before Keras 3.9 they come from a method."""
     steps = iterator.enumerate_epoch() if hasattr(iterator, "enumerate_epoch") else iterator
+    # The last element is a list of batches (`steps_per_execution` of them, here one) or, in newer versions, an
+    # iterator.
     return (step[-1][0] if is_row(step[-1]) else next(step[-1]) for step in steps)
 
 
@@ -147,6 +154,7 @@ def shared_rows(run: KerasRun) -> SharedRows | None:
     held_out = run.validation[:2] if is_row(run.validation) else ()
     train = _arrays(run.given["x"], run.given["y"])
     evaluation = _arrays(*held_out) if len(held_out) == 2 else {}
+    # Rows are compared over all arrays at once: with other arrays, two rows never have the same bytes.
     if not train or train.keys() != evaluation.keys():
         return None
     known = set(_rows(train, ROWS_READ))
@@ -163,6 +171,8 @@ def _arrays(x: Any, y: Any) -> dict[str, Any]:
     named = {**named_arrays("x", x), **named_arrays("y", y)}
     arrays = {name: values_of(value) for name, value in named.items()}
     known = {name: values for name, values in arrays.items() if values is not None}
+    # Arrays of different length, or one that is no array, have no rows in common: `x[3]` and `y[3]` need not
+    # belong together.
     return known if len(known) == len(arrays) and len({len(values) for values in known.values()}) == 1 else {}
 
 
@@ -205,6 +215,8 @@ class ModeCalls:
 def counted_modes(model: Any) -> Generator[ModeCalls]:
     """Count the calls of the library's modal layers while a step runs."""
     counts = ModeCalls()
+    # The library's class that has `call`, found through the bases: a script's subclass of Dropout usually calls
+    # `super().call`.
     kinds = {base for kind in _kinds(model) for base in kind.__mro__ if MODAL.match(base.__name__)}
     with ExitStack() as stack:
         for kind in kinds:

@@ -59,6 +59,7 @@ def _mark_pretrained(model: Any) -> None:
     def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
         loaded = load(cls, *args, **kwargs)
         made: Any = loaded[0] if is_row(loaded) else loaded
+        # Past Keras' own `__setattr__`, which tracks what a model holds.
         object.__setattr__(made, "lintrain_pretrained", True)
         return loaded
 
@@ -72,6 +73,7 @@ def _follow_compile(model: Any) -> None:
     def compile_(self: Any, *args: Any, **kwargs: Any) -> Any:
         location = frame_location(users_frame(skip=self))
         result = build(self, *args, **kwargs)
+        # After `compile` has succeeded: a model whose `compile` raises has no location of one.
         object.__setattr__(self, "lintrain_compiled", location)
         return result
 
@@ -90,6 +92,8 @@ def _patch_training(session: ProbeSession, trainer: Any, name: str, find_backend
     @functools.wraps(original)
     def train(self: Any, *args: Any, **kwargs: Any) -> Any:
         # A model that is not compiled makes Keras raise with its own text, which is the best one.
+        # While measuring, the stages call `fit` and `train_on_batch` themselves, and those calls have to
+        # reach Keras.
         if session.measuring or not session.is_root or not _is_compiled(self):
             return original(self, *args, **kwargs)
         try:
@@ -127,6 +131,8 @@ def _short_history(fit: Callable[..., Any], model: Any, given: dict[str, Any]) -
     if given.get("validation_data") is not None:
         short["validation_steps"] = 1
     try:
+        # A script that continues reads `history.history["val_loss"][-1]` and plots it: lists of the planned
+        # length keep that running.
         history = fit(model, **{**given, **short})
     except Exception:  # noqa: BLE001 - of a step that only lintrain makes: the probe ends at this call
         return None

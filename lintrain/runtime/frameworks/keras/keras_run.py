@@ -109,6 +109,7 @@ class KerasRun(MeasuredRun):
     @property
     def scale(self) -> float:
         """The loss scale of the optimizer in mixed precision."""
+        # Gradients of a scaled loss are that much larger; the probe divides it out of losses and gradients.
         return float(getattr(self.keras.optimizer, "dynamic_scale", None) or 1.0)
 
     def parts(self, batch: Any) -> tuple[Any, Any, Any]:
@@ -141,6 +142,7 @@ def _module(function: Any) -> str:
 def from_logits(model: Any) -> bool | None:
     """Whether the loss takes logits; a name or a function stands for the default, None for no such setting."""
     if isinstance(model.loss, str):
+        # A string gives the function its default, `from_logits=False`, whatever the last layer is.
         return False if "crossentropy" in model.loss.lower() else None
     setting = getattr(model.loss, "from_logits", None)
     if setting is None:  # the older Keras keeps it for the function that it calls
@@ -153,6 +155,8 @@ def from_logits(model: Any) -> bool | None:
 def activation_at_end(model: Any) -> str:
     """The activation of the layer that gives the output of a chain or graph of layers; "" for any other model."""
     try:
+        # `outputs` raises for a subclassed model, and is a list of several for a model with two heads, where
+        # no single layer is the last.
         (output,) = model.outputs
         made = output._keras_history
     except (AttributeError, TypeError, ValueError):  # a model of the script's own, or several outputs

@@ -86,6 +86,8 @@ class KerasFramework(Framework):
     def conclude(self) -> None:
         """Compare the names that callbacks watch with those that are logged, if every part of an epoch ran."""
         run = self.run
+        # With one part missing, `val_loss` is missing as well, and a callback that monitors it would be
+        # reported for that.
         is_whole = run.passed(StageName.STEP) and (run.validation is None or run.passed(StageName.EVALUATION))
         if run.trainer == WHOLE and is_whole:
             watched = watched_names(run)
@@ -109,9 +111,11 @@ def _why_no_evaluation(run: KerasRun) -> str:
 def _evaluate_two_batches(run: KerasRun) -> None:
     x, y, weights = run.parts(run.validation)
     size = run.given["validation_batch_size"] or run.given["batch_size"]
+    # A generator or a `tf.data` set has no rows to count: two batches are taken from it.
     rows = len(x) if hasattr(x, "shape") else 0
     most = EVALUATION_BATCHES * (size or 32)
     if rows and type(run) is KerasRun:  # arrays, and Keras on torch
+        # Shown before `evaluate`, which may raise in a metric: the rows then explain the error.
         _show_rows(run, *(_first(part, size or 32) for part in (x, y, weights)))
     with counted_modes(run.keras) as modes:
         metrics: Any = run.keras.evaluate(
@@ -162,6 +166,8 @@ def _first(part: Any, rows: int) -> Any:
 
 def watched_names(run: KerasRun) -> tuple[str, ...]:
     """The names that the library's callbacks monitor; a checkpoint that keeps every epoch monitors none."""
+    # `save_best_only` is a setting of ModelCheckpoint; callbacks without it, such as EarlyStopping, always
+    # monitor.
     watching = [one for one in _callbacks(run) if getattr(one, "save_best_only", True)]
     names = [getattr(one, "monitor", None) for one in watching if not is_own(one)]
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
