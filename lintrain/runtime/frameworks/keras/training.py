@@ -49,6 +49,8 @@ def _watched(run: KerasRun) -> Generator[Seen]:
     compute = trainer.compute_loss
 
     def compute_loss(model: Any, x: Any = None, y: Any = None, y_pred: Any = None, *args: Any, **kwargs: Any) -> Any:
+        # A model may train another one inside of its step (distillation, a GAN): its loss is not the one that is
+        # measured.
         if model is run.keras:
             seen.outputs, seen.targets = y_pred, y
         return compute(model, x, y, y_pred, *args, **kwargs)
@@ -68,6 +70,7 @@ def _step_until_backward(run: KerasRun, batch: Any, seen: Seen) -> None:
         returned = run.keras.train_step(batch)
     except Held:
         return
+    # A `train_step` that uses an optimizer of torch with gradients of `torch.autograd.grad` never calls `backward`.
     if seen.loss is None and is_mapping(returned):
         seen.loss = returned.get("loss")
 
@@ -177,7 +180,9 @@ def take_two_steps(run: KerasRun) -> None:
     """Two whole training steps at the highest learning rate of the schedule; the weights are restored."""
     model = run.keras
     first, highest, at = rates(run)
+    # In mixed precision the outer optimizer only scales; iterations and decay are those of the inner one.
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    # The schedule is a function of the step: the step of its peak makes Keras use the peak rate by itself.
     if at:
         optimizer.iterations.assign(at)
     before = snapshot(run)
@@ -187,6 +192,7 @@ def take_two_steps(run: KerasRun) -> None:
         returned = model.train_step(run.batches[step % len(run.batches)])
         run.logged = tuple(map(str, returned)) if is_mapping(returned) else ()
         had_gradient |= {name for name, weight in trainable(run).items() if pulls(weight)}
+    # All three compare with `before`, so they come before the weights are restored, and so does the repeated call.
     moved, share, by_layer = changed(run, before), changed_share(run, before), updates(run, before, STEPS)
     if run.responses is not None and moved:
         run.responses.after_steps()

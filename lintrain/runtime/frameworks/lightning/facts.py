@@ -51,6 +51,7 @@ LENGTHS = ("total_steps", "T_max", "total_iters", "num_training_steps")
 
 def given_arguments(trainer: Any) -> dict[str, Scalar]:
     """The arguments of the Trainer, with defaults for those that were not given."""
+    # What the script wrote, not the attributes of the Trainer: the probe changed those to one process on the CPU.
     asked: dict[str, Any] = trainer.__dict__.get("lintrain_asked", {})
     defaults = inspect.signature(type(trainer).__init__).parameters
     values = {name: asked.get(name, defaults[name].default) for name in RECORDED if name in defaults}
@@ -101,10 +102,13 @@ def _schedule(trainer: Any) -> dict[str, Scalar]:
 def length_of(schedule: Any) -> int | None:
     """The steps after which a schedule ends, if it knows; None if it has no end."""
     lambdas: list[Any] = getattr(schedule, "lr_lambdas", None) or []
+    # The schedules of transformers are a LambdaLR on a `partial`, whose keywords hold the planned steps; the schedule
+    # has no such attribute.
     partials: list[functools.partial[Any]] = [each for each in lambdas if isinstance(each, functools.partial)]
     keywords: dict[str, Any] = partials[0].keywords if partials else {}
     for name in LENGTHS:
         value = keywords.get(name, getattr(schedule, name, None))
+        # True is an int for Python, and no length.
         if isinstance(value, int | float) and not isinstance(value, bool):
             return int(value)
     return None
@@ -113,6 +117,7 @@ def length_of(schedule: Any) -> int | None:
 def monitors_of(trainer: Any) -> set[str]:
     """The names that callbacks and schedules monitor."""
     watching = [*trainer.callbacks, *(each for each in trainer.lr_scheduler_configs if _is_plateau(each))]
+    # Only ReduceLROnPlateau reads its monitor. Other schedules may be configured with one, and never look at it.
     return {name for each in watching if isinstance(name := getattr(each, "monitor", None), str)}
 
 
@@ -146,6 +151,7 @@ def missing_by_shortening(trainer: Any, error: BaseException, *, has_validated: 
     """
     logged = logged_names(trainer)
     for name in monitors_of(trainer):
+        # The error has to name it: a run may end with any error while some monitored name happens to be missing.
         if name not in logged and name in str(error) and _is_logged_somewhere(trainer, name, has_validated):
             return name
     return None
@@ -154,6 +160,7 @@ def missing_by_shortening(trainer: Any, error: BaseException, *, has_validated: 
 def _is_logged_somewhere(trainer: Any, name: str, has_validated: bool) -> bool:
     owners = (trainer.lightning_module, *trainer.callbacks)
     for function in (each for owner in owners for each in _functions(owner)):
+        # Without a validation loader these methods never run in a full training either, so they prove nothing.
         if "validation" in function.__name__ and not has_validated:
             continue
         if not SETS_UP.match(function.__name__) and name in texts_of(function.__code__):
@@ -165,6 +172,7 @@ def _functions(owner: Any) -> Iterator[FunctionType]:
     """The methods that the script's own classes give an object."""
     for base in type(owner).__mro__:
         for value in vars(base).values():
+            # The outer function of a decorator such as `rank_zero_only` is the library's; the user's is under it.
             function = inspect.unwrap(value) if callable(value) else None
             if isinstance(function, FunctionType) and is_users(function.__code__.co_filename):
                 yield function

@@ -40,8 +40,11 @@ class Guide:
     def stage_of(self, error: BaseException) -> StageName:
         """The stage of an error that ended the call."""
         if self.stage is StageName.CONSTRUCTION:
+            # Before the loop, set-up and data are one call of Lightning: only the traceback tells them apart.
             names = {step.name for step in traceback.extract_tb(error.__traceback__)}
             return StageName.DATASET if names & set(DATA_HOOKS) else StageName.CONSTRUCTION
+        # With manual optimization the step is a line of `training_step`, which a callback sees only before and after
+        # as a whole.
         if self.stage is StageName.FORWARD and not self.run.module.automatic_optimization and self.watch.is_stepping:
             return StageName.STEP
         return self.stage
@@ -73,6 +76,7 @@ class Guide:
 
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         """A batch was trained on."""
+        # Read before the measurements: Lightning decides on it by its counters, and `should_stop` may be set below.
         is_last = trainer.fit_loop.epoch_loop._is_training_done
         self.watch.loaders.timed.on_batch_request(self.run.loader)
         with self.watch.paused():
@@ -87,6 +91,8 @@ class Guide:
     def on_validation_start(self, trainer: Any, *_: Any) -> None:
         """Validation begins."""
         self.run.evaluation.restart()
+        # A copy: Lightning updates its dictionary in place, and what training logged under a name is no result of
+        # validation.
         self._logged = dict(trainer.callback_metrics)
 
     def on_validation_end(self, trainer: Any, *_: Any) -> None:
@@ -153,6 +159,7 @@ def _overfit_one_batch(run: LightningRun) -> None:
     batch, (optimizer,) = run.batches[0], run.optimizers
     before, rates = run.first_weights, run.peak_rates
     outputs: list[Any] = []
+    # `training_step` returns the loss alone; the outputs of the model are seen only from outside.
     watching = run.model.register_forward_hook(functools.partial(_keep, outputs))
     descents = Descents(run, run.session.overfit)
     for factor in FACTORS:
@@ -174,6 +181,7 @@ def _overfit_one_batch(run: LightningRun) -> None:
 def _descend(run: LightningRun, batch: Any, descents: Descents, outputs: list[Any], optimizer: Any) -> None:
     """One run of steps; dropout is off, and nothing is logged."""
     run.module.eval()
+    # `log` raises here: Lightning allows it only in some of its hooks.
     quiet = replaced(run.module, log=_nothing, log_dict=_nothing)
     with quiet, library("torch").enable_grad(), seen_losses() as calls:
 
@@ -211,6 +219,8 @@ def _closure(run: LightningRun, batch: Any, made: list[float], optimizer: Any) -
 
 def _loss(run: LightningRun, batch: Any) -> Any:
     """The loss of the first batch; its number stays the same, for it is the same batch."""
+    # Lightning passes the batch index only to a `training_step` that has the parameter, so the library builds the
+    # arguments.
     arguments = run.trainer.fit_loop.epoch_loop._build_kwargs(OrderedDict(), batch, 0)
     output = run.trainer.strategy.training_step(*arguments.values())
     return output["loss"] if is_mapping(output) else output

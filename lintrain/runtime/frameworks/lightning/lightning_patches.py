@@ -39,6 +39,7 @@ def is_of_a_module(error: BaseException) -> bool:
     step = error.__traceback__
     while step is not None:
         code, given = step.tb_frame.f_code, step.tb_frame.f_locals
+        # By the frames: the error comes before any Trainer exists, and the class of the script may have any name.
         if code.co_name == "__init__" and any(_is_module(given.get(name)) for name in code.co_varnames[:1]):
             return True
         step = step.tb_next
@@ -56,6 +57,7 @@ def _patch_trainer(session: ProbeSession, trainer: Any) -> None:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         location = frame_location(users_frame(skip=self))
         self.__dict__["lintrain_construction"], self.__dict__["lintrain_asked"] = location, dict(kwargs)
+        # A keyword next to positional arguments could give one of them twice.
         if session.is_root and not args:
             quiet_arguments(session, self, kwargs)
         try:
@@ -74,6 +76,7 @@ def _patch_trainer(session: ProbeSession, trainer: Any) -> None:
 def _entered(session: ProbeSession, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # `fit` calls validation inside, and a tuner calls `fit`: only the outermost call is the script's.
         if session.measuring or session.watch.is_guided or not session.is_root:
             return original(self, *args, **kwargs)
         from lintrain.runtime.frameworks.lightning.stages import evaluate, fit
@@ -89,6 +92,7 @@ def _guarded(session: ProbeSession, measure: Callable[[Location | None], Any]) -
     location = frame_location(users_frame())
     try:
         return measure(location)
+    # The user's own wish to end is passed on; it is no error of the probe.
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
@@ -103,6 +107,7 @@ def _patch_fabric(session: ProbeSession, fabric: Any) -> None:
 
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        # Also in worker processes: a loop is one of Fabric wherever the script runs it.
         session.launcher = "fabric"
         if session.is_root and not args:
             without_distribution(session, kwargs)

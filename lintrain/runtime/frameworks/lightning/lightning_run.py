@@ -54,6 +54,8 @@ class LightningRun(LoopRun):
         super().__init__(session, call, state, metrics)
         self.trainer = trainer
         self.module = module
+        # With a checkpoint inside, names, labels and positions come from the model of transformers, not from the
+        # shell around it.
         self._model = pretrained_part(module) or module
         self._arguments: dict[str, Scalar] = given_arguments(trainer)
         self._taken: Counter[int] = Counter()
@@ -79,6 +81,7 @@ class LightningRun(LoopRun):
 
     def _locations(self) -> dict[str, Location]:
         callbacks: list[Any] = list(self.trainer.callbacks)
+        # By the name of the class: both packages have their own, and a script may derive one.
         stopping = next((each for each in callbacks if "EarlyStopping" in type(each).__name__), None)
         keeping = next((each for each in callbacks if getattr(each, "monitor", None) and each is not stopping), None)
         made = {"stopping": stopping, "keeping": keeping}
@@ -143,6 +146,8 @@ class LightningRun(LoopRun):
     def on_backward_start(self, iteration: Iteration, loss: Any) -> None:
         """A loss is there; the output is that of the module, or of the last part of it that was called."""
         own = set(self.module.modules())
+        # The evidence of a loop looks the output up by the model. Lightning calls `training_step` instead of the
+        # module, so no pass is the module's own.
         last = next((each for each in reversed(iteration.forwards) if each.module in own and each.records), None)
         if last is not None:
             last.module = self._model
@@ -162,6 +167,7 @@ class LightningRun(LoopRun):
 
     def settle(self) -> None:
         """Training was measured; if nothing stepped, there are no weights to compare."""
+        # Weights that were compared after no step would be reported as frozen.
         if not self._taken:
             self._before = {}
         super().settle()
@@ -211,6 +217,8 @@ def pretrained_part(module: Any) -> Any:
     parts = [part for part in module.children() if hasattr(part, "save_pretrained") and hasattr(part, "config")]
     if len(parts) != 1:
         return None
+    # A head next to the pretrained part trains too: then the whole module has to be the model, or its weights would
+    # be missing.
     inside = {id(weight) for weight in parts[0].parameters()}
     return parts[0] if all(id(weight) in inside for weight in module.parameters()) else None
 

@@ -27,6 +27,7 @@ BY_ITSELF: dict[str, tuple[Any, ...]] = {
 
 def package_of(trainer: Any) -> str:
     """`lightning.pytorch` or `pytorch_lightning`, whichever a Trainer comes from."""
+    # Through the bases: a script may derive a Trainer of its own, whose module is the script.
     modules = (base.__module__ for base in type(trainer).__mro__ if base.__name__ == "Trainer")
     return next((name for name in map(_package, modules) if name), "lightning.pytorch")
 
@@ -39,8 +40,10 @@ def quiet_arguments(session: ProbeSession, trainer: Any, arguments: dict[str, An
     """Change the arguments of a Trainer before it is created; the caller keeps the original ones."""
     without_distribution(session, arguments)
     arguments["default_root_dir"] = session.folder("output")
+    # A profiler writes files and slows down each call; no measurement needs it.
     if arguments.get("profiler") is not None:
         arguments["profiler"] = None
+    # With `barebones=True` Lightning raises for any logger that is given, even for False in its place.
     if not arguments.get("barebones"):
         arguments["logger"] = _quiet_loggers(session, package_of(trainer), arguments.get("logger"))
     callbacks = arguments.get("callbacks")
@@ -53,8 +56,10 @@ def quiet_arguments(session: ProbeSession, trainer: Any, arguments: dict[str, An
 def without_distribution(session: ProbeSession, arguments: dict[str, Any]) -> None:
     """One process, on the CPU unless another device was requested."""
     for name, value in (SEVERAL_PROCESSES if session.processes > 1 else ONE_PROCESS).items():
+        # The pass on the GPU keeps what the script asks for; the number of devices is reduced to one all the same.
         if name == "accelerator" and session.device != "cpu":
             continue
+        # A setting that gives one CPU process on this machine anyway is not worth a line in the report.
         if name in arguments and arguments[name] not in (None, *BY_ITSELF[name]):
             asked = arguments[name]
             shown = repr(asked) if isinstance(asked, str | int) else type(asked).__name__
@@ -64,6 +69,7 @@ def without_distribution(session: ProbeSession, arguments: dict[str, Any]) -> No
 
 def _quiet_loggers(session: ProbeSession, package: str, logger: Any) -> Any:
     """Loggers that write files already use a temporary folder; those that send data are replaced."""
+    # True and None choose a logger that writes files, which is redirected where it is created.
     if logger is None or isinstance(logger, bool):
         return logger
     given: list[Any] = [*logger] if is_row(logger) else [logger]
@@ -97,6 +103,7 @@ def redirect_checkpoints(session: ProbeSession, trainer: Any) -> None:
     for number, callback in enumerate(trainer.checkpoint_callbacks):
         if getattr(callback, "dirpath", None) is not None:
             callback.dirpath = session.folder(f"checkpoints-{number}")
+    # An empty file and no file: callbacks look for the checkpoint that they saved, and remove the one before it.
     trainer.strategy.save_checkpoint = functools.partial(_make_file, session.temporary)
 
 
@@ -115,6 +122,7 @@ def redirect_saving(session: ProbeSession, fabric: Any) -> None:
 
     @functools.wraps(save)
     def save_aside(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        # Each path gets a number, so that two paths with one file name do not meet in the folder.
         aside = os.path.join(session.folder("fabric"), str(len(saved)))
         return save(self, saved.setdefault(os.path.abspath(str(path)), aside), *args, **kwargs)
 
@@ -151,6 +159,7 @@ def shorten_training(session: ProbeSession, trainer: Any) -> None:
     if fit_loop.max_batches > wanted:
         session.shorten(f"training ended after {wanted} batches{_of(fit_loop.max_batches)}")
         fit_loop.max_batches = wanted
+    # With a minimum, Lightning ignores `should_stop` until that is reached, and a shortened run would go on.
     fit_loop.min_epochs, fit_loop.epoch_loop.min_steps = 0, None
     validate_at_the_end(trainer)
 
@@ -158,6 +167,8 @@ def shorten_training(session: ProbeSession, trainer: Any) -> None:
 def validate_at_the_end(trainer: Any) -> None:
     """Validate at the end of a shortened epoch, if the whole run validates at all."""
     comes_to_validation = _comes_to_validation(trainer)
+    # By the library's own rule, `check_val_every_n_epoch=5` or an interval of 1,000 batches would skip the only epoch
+    # that runs.
     trainer.fit_loop.epoch_loop._should_check_val_fx = functools.partial(_validates, trainer, comes_to_validation)
 
 
@@ -180,6 +191,7 @@ def _of(count: float) -> str:
 
 def shorten_evaluation(session: ProbeSession, loop: Any) -> None:
     """Two batches of each loader; the limits that the script set are checked before."""
+    # After the library's own set-up, which raises for limits that do not fit the loader: that error is the script's.
     prepare: Callable[[], None] = loop.setup_data
 
     def setup_data() -> None:

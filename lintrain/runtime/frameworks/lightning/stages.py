@@ -37,6 +37,7 @@ def fit(
 ) -> None:
     """Let `fit` train a few batches and validate on two; the process ends with it, unless the script fits again."""
     args, kwargs = _uncompiled(session, args, kwargs)
+    # Asked before `enters`: the call counts as reached from then on.
     follows = session.may_continue and (is_in_loop() or next(comes_later(("fit",)), None) is not None)
     session.enters(call)
     run, guide = _begin(session, trainer, call, args, kwargs)
@@ -56,6 +57,7 @@ def fit(
     _close(session, run)
     if not (follows and session.may_continue):
         session.finish()
+    # The same Trainer may fit again. A guide of an earlier run would report to evidence that is closed.
     trainer.callbacks.remove(guide)
     del trainer._run_sanity_check
     session.continue_after_call(is_new=True)

@@ -21,6 +21,7 @@ from lintrain.runtime.measure.losses import mark_activation
 
 def marked(result: Any, caller: FrameType | None) -> Any:
     """What an activation returned, with the location of the call in its graph if the script makes it."""
+    # Without a graph there is nothing to put the location on, and no loss to look for it.
     if caller is not None and getattr(result, "grad_fn", None) is not None and is_users(caller.f_code.co_filename):
         mark_activation(result, frame_location(caller))
     return result
@@ -43,6 +44,8 @@ def _watched_method(function: Callable[..., Any]) -> Callable[..., Any]:
 def hook_layers(module: Any) -> None:
     """Mark what the layers return."""
     for kind in (module.LogSoftmax, module.Sigmoid, module.Softmax):
+        # A layer in a `Sequential` has no call in the script: the place where it was made is what the user can
+        # change.
         kind.__init__, kind.forward = _placed_layer(kind.__init__), _watched_layer(kind.forward)
 
 

@@ -49,6 +49,7 @@ class WatchedBatches:
             self._watch.on_loader_end(self._loader)
             raise
         batch = self._watch.given_batch_for(batch)
+        # Counted after the batch is there: a loader that raises gave none.
         self._taken += 1
         timed.on_batch(self._loader)
         self._watch.on_batch(self._loader, batch)

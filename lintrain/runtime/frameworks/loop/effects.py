@@ -77,12 +77,15 @@ class Effects:
         # still holds it), two mean that losses are collected with their graphs.
         alive = [batch for earlier, batch in self._marks if earlier() is not None]
         self.counts.note("kept_old_graphs", len(alive) > 1)
+        # A graph of the batch before last is one too many; the loss variable of a loop explains only the last one.
         self._note_growth({batch for batch in alive if batch <= self._batch - LONG_AGO})
         mark = Mark()
         if loss.grad_fn is not None:
             loss.grad_fn.register_hook(mark)
             mark_graph(loss, self._batch)
             self._marks.append((weakref.ref(mark), self._batch))
+        # The form is `loss = torch.tensor(float(loss), requires_grad=True)`: backward runs, and no weight gets a
+        # gradient.
         elif loss.requires_grad:  # a new tensor: nothing below it can learn
             self.counts.note("losses_without_graph", 1, cut_inside(loss) or made_by_statement(loss))
         if not self.counts["backwards"] and (made := made_by_statement(loss)) is not None:
@@ -92,6 +95,8 @@ class Effects:
         for term in new_terms(loss, self.ledger.held()):
             self.counts.note("terms_without_graph", 1, made_by_statement(term))
         self.counts.note("backwards", 1)
+        # Since the last recorded forward pass began an optimizer has stepped: its step used the gradients of the
+        # batch before.
         self.counts.note("backwards_behind_a_step", self.counts["steps"] > self._steps_before_pass)
         self._went_at = self._went_at or frame_location(users_frame())
         # A scaler's multiplication is the last operation of the graph, and not the script's.
@@ -106,6 +111,7 @@ class Effects:
         """A batch goes backward: whether models and losses got the tensors of the batch before, and no others."""
         given = [*(each for forward in iteration.forwards for each in tensors_in((forward.args, forward.kwargs)))]
         now = [*given, *(call.target for call in iteration.losses)]
+        # Weak references, or the batch before would stay alive for this test, and with it its graph.
         before, self._inputs = self._inputs, [weakref.ref(each) for each in (iteration, *now)]
         if not before or iteration.batch is None or not given or not iteration.losses:
             return
@@ -148,6 +154,8 @@ class Effects:
         key = (id(scaler), id(optimizer))
         self.counts.note("scaler_steps", 1)
         self.counts.note("steps_without_update", key in self._not_updated)
+        # By the optimizer too: one scaler may step two optimizers, of a generator and a discriminator, before one
+        # `update`.
         self._not_updated.add(key)
 
     def on_scaler_update(self, scaler: Any) -> None:
@@ -184,6 +192,7 @@ class Effects:
 
     def on_clipping(self, parameters: list[Any], limit: float | None) -> None:
         """Gradients are about to be clipped; to infinity they are only measured."""
+        # `clip_grad_norm_(parameters, inf)` is how scripts log the norm.
         if limit is not None and math.isinf(limit):
             return
         self.counts["clips"] += 1
@@ -199,6 +208,7 @@ def last_operations(node: Any) -> list[str]:
     """The names of the last operations of a graph, the last first."""
     names: list[str] = []
     while node is not None and len(names) < 3:
+        # Three are enough to see `loss / a / b` under one scaler; the graph below belongs to the loss function.
         names.append(node.name())
         node = node.next_functions[0][0] if node.next_functions else None
     return names

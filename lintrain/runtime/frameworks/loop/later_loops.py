@@ -86,6 +86,7 @@ class LoopAfterLoop(Watch):
 
     def on_forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         """A whole module gave its output."""
+        # Between two trainings nothing clears the passes, and an inference over a data set would hold every output.
         if self.is_between and len(self.passes.waiting) + 1 >= MOST:
             self.passes.clear()
             self.iteration.forwards.clear()
@@ -113,6 +114,7 @@ class LoopAfterLoop(Watch):
             return
         if self.is_on and self.run is not None and not self.is_guided:
             self._stepped[id(optimizer)] = optimizer
+            # An optimizer of the training before may be used again, after the run that knew it was closed.
             if all(optimizer is not each for each in self.optimizers):
                 self.optimizers.append(optimizer)
         super().on_step_start(optimizer, args, kwargs)
@@ -150,12 +152,14 @@ class LoopAfterLoop(Watch):
     def _is_another(self, lines: Lines, loss: Any) -> bool:
         """Whether a backward pass is one of another training than the measured one."""
         first, made = (self._before, self._first_made) if self.is_between else (self._lines, self._made_at())
+        # Outside of any loop, the next backward pass may be the second statement of one training.
         if not first or not is_in_loop(first, made):
             return False
         if lines != first and not are_one_training(first, lines, made):
             return True
         if not (self._since or self._unmeasured):
             return False
+        # The graph decides where the lines do not: a GAN steps two optimizers on one line of a helper.
         leaves = (leaves_of(loss) or {}).keys()
         if self._unmeasured and leaves & held_by(*self._unmeasured):
             return True
@@ -218,6 +222,8 @@ class LoopAfterLoop(Watch):
 
     def _move_on(self, run: LoopRun) -> None:
         """Close the present run; what came since its last backward pass belongs to another training."""
+        # The batch and passes since the last backward pass: by the time that the new one proves another training,
+        # they were counted as the old one's.
         loader, iteration = self._coming
         run.evaluation.forget(loader)
         if run.is_settled:
@@ -228,12 +234,16 @@ class LoopAfterLoop(Watch):
 
     def _close_and_go_on(self, run: LoopRun, unmeasured: list[Any]) -> None:
         """Close the run; the script continues, and the next training is a run of its own."""
+        # The timer of the run may end the process at the same moment. It then waits for this lock for good, and the
+        # new run gets one of its own.
         self._ending.acquire()
         self._settle(run)
         self.close(run)
         lines, made, since, asked, asked_at = self._lines, self._made, self._since, self._asked, self._asked_at
         measured = [*self._measured, *self._stepped.values()]
         measured = [each for each in measured if all(each is not other for other in unmeasured)]
+        # `start_over` of the session empties the watch. Optimizers survive it, for the next training may use one that
+        # exists already.
         kept = {id(each): each for each in (*self.optimizers, *self._measured)}
         accounts, schedules = self.effects.ledger.made_at(), self.schedules
         first_made, loader, batch = self._made_at(), self.loader, self.iteration.batch

@@ -44,10 +44,12 @@ class Loaders:
         if self._gave_lone_row or not type(loader).__module__.startswith("torch.utils.data"):
             return None
         rows, size = _rows_in(loader), getattr(loader, "batch_size", None)
+        # `[8, 8, 1]` for 17 rows: only a remainder of one row breaks batch normalization in training mode.
         if rows is None or not size or size < 2 or rows < size or rows % size != 1 or loader.drop_last:
             return None
         self._gave_lone_row = True
         try:
+            # Made without the sampler, which would otherwise be a batch further than the script expects.
             return loader.collate_fn([loader.dataset[rows - 1]])
         except Exception:  # noqa: BLE001 - the loop ends without it, as it does with other loaders
             return None
@@ -164,6 +166,8 @@ class TimedSteps:
     @contextmanager
     def left_out(self) -> Generator[None]:
         """The probe works now: this is not timed, and its calls are not counted."""
+        # Restored below: measurements read numbers off tensors, which would count as synchronizing calls of the
+        # script.
         calls = Counter(self._calls)
         with self._pace.left_out():
             yield

@@ -84,6 +84,7 @@ def loop_evidence(
 def batches_asked_for() -> int:
     """The batches that accelerate accumulates for a step; 1 without it."""
     accelerate = loaded("accelerate.state")
+    # The shared state and no instance: creating one would set up accelerate in a script that has not done so.
     shared: dict[str, Any] = accelerate.GradientState._shared_state if accelerate is not None else {}
     asked = shared.get("plugin_kwargs", {}).get("num_steps")
     return asked if isinstance(asked, int) else 1
@@ -159,6 +160,7 @@ def _trained(run: MeasuredRun, iteration: Iteration) -> Forward | None:
 
 def non_finite_module_of(run: MeasuredRun, iteration: Iteration | None) -> NonFiniteModule | None:
     """The first part of the model with an output that is not finite; None if its call cannot be made again."""
+    # The same autocast as in the script's pass: in full precision the overflow that is looked for does not happen.
     forward = _trained(run, iteration) if iteration is not None else None
     if forward is None:
         return None
@@ -204,6 +206,7 @@ class FollowedEvaluation:
         """The batch that waits is one of the evaluation."""
         if self._waiting is None:
             return
+        # Emptied first: describing the batch may draw from loaders, which flush again.
         (loader, batch), self._waiting = self._waiting, None
         self.batches += 1
         self.rows += rows_in(batch)
@@ -237,6 +240,8 @@ class FollowedEvaluation:
 
     def on_logged(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         """The numbers that a library holds after it; those from before do not belong to it."""
+        # By identity: a number that training logged stays in the library's dictionary, and the same object means that
+        # validation did not log it.
         fresh = {name: value for name, value in values.items() if name not in before or value is not before[name]}
         self.values.update(numbers_in(fresh))
 

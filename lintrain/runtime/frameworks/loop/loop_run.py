@@ -108,6 +108,7 @@ class LoopRun(LoaderRun):
         self._model = trained_module(iteration, self._state.focus or self._state.optimizers, loss)
         self._first_batch = FirstBatch(self, self._state) if self.session.overfit else None
         self.begin(**self._facts())
+        # After an error in a kernel every call on the GPU raises it again, so no data can be measured.
         if failed is not None and not gpu_answers():
             before = [stage for stage in (StageName.DATASET, StageName.BATCH) if stage is not failed]
             self.skip_missing(before, "the GPU of this process is lost to an error")
@@ -179,6 +180,7 @@ class LoopRun(LoaderRun):
             self.attempt(StageName.FORWARD, self._measure_forward)
             self._show_predictions(iteration)
             self.responses = responses_of(self, iteration, loss)
+            # Hooks for this one backward pass; `on_backward_end` closes them, before a later pass could pay for them.
             self._search.watch(loss, self.model)
             if self._first_batch is not None:
                 self._first_batch.keep(iteration, loss)
@@ -262,6 +264,7 @@ class LoopRun(LoaderRun):
     def _measure_step(self, optimizer: Any) -> None:
         before, frozen = self._before, self._frozen
         outside = self._left_out()
+        # A weight that an earlier training of the script updates is not expected to move here.
         pulled = self._pulled - (set(outside_optimizer(self)) - set(outside))
         self.measured(step=step_evidence(self, optimizer, self._groups, before, pulled, outside, frozen, self._steps))
         self._before = {}

@@ -168,6 +168,8 @@ class Bounds:
 
     def is_late(self) -> bool:
         """Whether the run was followed for as long as it may be."""
+        # On a machine with four processes for each core, 30 s of the clock are 8 s of work, in which a run may not
+        # reach its evaluation.
         passed, computed = time.perf_counter() - self._began, time.process_time() - self._began_computing
         return min(passed, max(computed, passed / SHARE)) > SECONDS
 
@@ -178,6 +180,8 @@ class Bounds:
         """
         self._followed_on = time.perf_counter()
         self._seconds_on = _queue() * min(SECONDS_ON, max(LEAST_SECONDS_ON, SHARE_ON * elapsed))
+        # A timer, because a script that computes without calling torch passes no hook at which the time could be
+        # looked at.
         timer = threading.Timer(2 * self._seconds_on, on_end)
         timer.daemon = True
         timer.start()
@@ -198,6 +202,7 @@ class Bounds:
 
     def has_seen_enough(self, *, is_wasteful: bool) -> bool:
         """Whether the loop's loader may end: enough steps were taken, or none can be, or it took too long."""
+        # Where all gradients are cleared before a step could use them, more batches show nothing new.
         is_taught = self._counts["steps"] >= STEPS or is_wasteful
         return (is_taught and self._counts["batches"] >= BATCHES) or self.is_late()
 
@@ -253,8 +258,10 @@ class Passes:
         """
         if isinstance(module, library("torch.nn").modules.loss._Loss) or len(self.waiting) >= MOST:
             return None
+        # After the test for losses, because a loss may have parameters of its own (a temperature).
         if next(module.parameters(), None) is None:
             return None
+        # Whether autograd recorded the pass, whatever the mode of the model is: `eval()` alone does not turn it off.
         records = any(tensor.requires_grad for tensor in tensors_in(output))
         # DDP, compile and Fabric wrap the module; modes and weights are those of the inner one.
         own = without_shells(module)

@@ -83,6 +83,7 @@ class CountedStep:
     def on_forward(self) -> None:
         """A model was called on a batch. What the script casts on a GPU only is not cast here."""
         if self._mode is not None:
+            # A view would bring the storage of the whole data set, of which the device holds one batch.
             self._live.add([tensor for tensor in self._state.iteration.tensors() if _is_whole(tensor)])
         self._casts_on_gpu = self._casts_on_gpu or bool(library("torch").is_autocast_enabled())
 
@@ -97,6 +98,7 @@ class CountedStep:
         self._live.add([*self._weights(), *self._all_gradients(), *self._states()])
         self._mode = as_mode(CountingScript, self._live)
         self._mode.state = self._state
+        # What attention keeps for its backward pass on a CPU is not what a fused kernel of a GPU keeps.
         if self._run.session.device_memory is not None:
             self._stack.enter_context(fused_attention())
         self._mode.__enter__()
@@ -169,6 +171,7 @@ class CountedStep:
 
 def _largest(device: int, fixed: int, passes: int, step: int, rows: int) -> int | None:
     """The rows that fit, if each row needs the same activations; None if a row adds nothing that could be counted."""
+    # Weights, gradients and state alone do not fit, whatever the number of rows.
     if step > device:
         return 0
     each = (passes - fixed) / rows

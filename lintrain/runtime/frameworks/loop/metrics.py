@@ -50,6 +50,7 @@ class MetricUses:
         """Ask the metrics of the evaluation, with the last values they got, about answers that know nothing."""
         for key in list(self._judged)[:MOST_COMPARED]:
             given = self._judged.pop(key)
+            # Removed first: a metric that raises about constant answers is not asked a second time.
             found = self._tried(given.compared)
             self._found[key] = replace(self._found[key], **(found or {}))
 
@@ -77,6 +78,7 @@ class MetricUses:
                 self._ends(replace(self._open, error=type(error).__name__, message=str(error)[:LONGEST_MESSAGE]))
                 raise
             finally:
+                # In any case: an open call would make every later metric count as called by this one.
                 use, self._open = self._open, None
             use = replace(use, values=self._tried(numbers_in, result) or {})
             self._ends(use)
@@ -89,6 +91,8 @@ class MetricUses:
     def _keep(self, use: MetricUse, owner: Any, function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Keep how the metric can be asked again, or what is added to its object until it is asked."""
         key = (use.location, use.function)
+        # A metric of training batches is not compared with baselines: it is logged to be watched, and decides
+        # nothing.
         if use.is_training or key not in self._found:
             return
         given = _arguments(function, args, kwargs) or {}
@@ -205,6 +209,7 @@ def _joined(parts: Sequence[Any]) -> Any:
 
 
 def _of_object(owner: Any, answer: Any, references: Any, options: dict[str, Any]) -> Any:
+    # The objects of torchmetrics keep their state, and the script goes on adding to it: a copy is asked.
     if not hasattr(owner, "clone"):  # of evaluate, which keeps nothing after `compute`
         return owner.compute(predictions=answer, references=references, **options)
     other = owner.clone()
@@ -245,6 +250,7 @@ def _hook_functions(uses: MetricUses, library: str, module: Any) -> None:
         if not _compares(tuple(inspect.signature(function).parameters)):
             continue
         watched = uses.watched(library, function, name)
+        # A package that was imported before this ran has taken the original function from its private module.
         for owner in owners:
             if owner is not None and getattr(owner, name, None) is function:
                 setattr(owner, name, watched)

@@ -45,6 +45,7 @@ def trained_module(iteration: Iteration, optimizers: list[Any], loss: Any = None
     or the optimizer's parameters.
     """
     held = {weight for optimizer in optimizers for weight in held_by(optimizer)}
+    # A frozen teacher is called too, often last: it has no weight in an optimizer.
     trained = [each.module for each in iteration.forwards if any(id(own) in held for own in each.module.parameters())]
     reached = (leaves_of(loss) or {}) if loss is not None else {}
     on_the_way = [module for module in trained if any(id(own) in reached for own in module.parameters())]
@@ -80,6 +81,7 @@ def output_of(iteration: Iteration, model: Any) -> Any:
     outputs = [forward.output for forward in iteration.forwards if forward.module is model]
     if not outputs:
         return None
+    # A single tensor becomes a tuple of one, so that readers of outputs meet names or positions, never rows.
     return (outputs[-1],) if hasattr(outputs[-1], "shape") else outputs[-1]
 
 

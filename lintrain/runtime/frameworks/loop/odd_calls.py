@@ -73,6 +73,8 @@ class OddCalls:
         is_same = _without_ones(before) == _without_ones(after)
         if is_same or call in self._splits or len(self._views) > MOST:
             return
+        # Sizes that are no permutation show that the call splits or joins axes on purpose: `[8, 45, 64]` to `[8, 64,
+        # 45]` was chance, if it once gives `[8, 32, 90]`.
         if Counter(_without_ones(before)) != Counter(_without_ones(after)):
             self._splits.add(call)
             if self._views.pop(call, None) and (location := frame_location(frame)) is not None:
@@ -80,6 +82,7 @@ class OddCalls:
         elif moves_an_axis(before, after) and before not in self._views.setdefault(call, set()):
             self._views[call].add(before)
             text = f"a tensor of shape {list(before)} becomes one of {list(after)}, without moving its elements"
+            # Colors are a sure sign and count twice: other permutations need a second size of batch to be believed.
             for _ in range(1 + moves_colors(before, after)):
                 self.note(OddCallKind.PERMUTING_VIEW, text, frame, always=True)
 
@@ -131,6 +134,7 @@ def _is_alike(earlier: Any, later: Any) -> bool:
     """Whether an optimizer has stepped, keeps averages, and another one has its class, settings and parameters."""
     if type(earlier) is not type(later) or earlier.defaults != later.defaults:
         return False
+    # Plain SGD keeps nothing: making it again in each epoch loses nothing.
     keeps = any(getattr(each, "ndim", 0) for state in earlier.state.values() for each in state.values())
     held = [[{id(each) for each in group["params"]} for group in one.param_groups] for one in (earlier, later)]
     return keeps and held[0] == held[1]
@@ -192,6 +196,8 @@ def _without_ones(sizes: tuple[int, ...]) -> list[int]:
 def _watched_comparison(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def compare(self: Any, other: Any) -> Any:
+        # The class and no `isinstance`, for this runs at each comparison of tensors; a subclass such as NumPy's float
+        # comes from arrays.
         if other.__class__ is float and other == HALF and calls.are_logits(self):
             calls.note(OddCallKind.HALF_FOR_LOGITS, _range_of(self), _users(callers_frame(above=1)))
         return function(self, other)
@@ -275,4 +281,5 @@ def is_own_gradient(loss: Any, gradient: Any) -> bool:
     if not hasattr(gradient, "untyped_storage") or gradient.numel() != 1 or loss.numel() != 1:
         return False
     number = float(gradient.detach())
+    # A loss of exactly 1 has the default gradient, 1.
     return number == float(loss.detach()) and number != 1.0

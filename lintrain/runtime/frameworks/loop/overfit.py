@@ -59,6 +59,7 @@ class FirstBatch:
         """The only optimizer of the models that compute the loss."""
         own = {id(weight) for module in recipe.modules for weight in module.parameters()}
         found = [optimizer for optimizer in self._state.optimizers if own & held_by(optimizer)]
+        # A recipe repeats one optimizer's step; with two, their order in the loop is not known here.
         if len(found) != 1:
             raise CannotRemakeError(f"{len(found)} optimizers update the models")
         return found[0]
@@ -83,6 +84,8 @@ class FirstBatch:
             stack.callback(Kept(self._optimizer, recipe.modules).give_back)
             for factor in FACTORS:
                 self._start(factor)
+                # Only for the first series, whose weights are those of the script's loss. With dropout the two differ
+                # anyway.
                 if factor == FACTORS[0] and not recipe.is_random:
                     _compare(recipe)
                 answers: list[Any] = []
@@ -121,6 +124,8 @@ class FirstBatch:
             loss, answer = recipe.make()
             made.append(number(loss))
             answers[:] = [answer]
+            # Modules of the recipe may have weights in no optimizer, whose gradients `zero_grad` would leave to add
+            # up.
             _forget_gradients(recipe.modules)
             self._optimizer.zero_grad()
             loss.backward()
@@ -305,6 +310,7 @@ def _is_made(tensor: Any) -> bool:
 
 def _under_scales(node: Any) -> Any:
     """The operation that made a loss, under divisions and multiplications by numbers and under a mean."""
+    # Accumulation and a scaler change the size of a loss, not what is learned.
     while node is not None and node.name() in ON_THE_WAY:
         above = [each for each, _ in node.next_functions if each is not None]
         if len(above) != 1:

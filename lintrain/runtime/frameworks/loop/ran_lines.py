@@ -46,12 +46,15 @@ class RanLines:
                 self._loops[frame.f_code] = _outermost_loop(frame.f_code.co_filename, frame.f_lineno, frame.f_code)
                 self._starts[frame.f_code] = frame.f_lineno
                 self._ran.setdefault(frame.f_code, set()).add(frame.f_lineno)
+                # `settrace` only affects frames that begin after it: those that run already get their trace function
+                # one by one.
                 frame.f_trace = self._on_line
             frame = caller_of(frame)
         sys.settrace(self._on_call)
 
     def stop(self) -> None:
         """Trace no longer."""
+        # A debugger that the script started since then keeps its own trace function.
         if self._is_on and sys.gettrace() == self._on_call:
             sys.settrace(None)
         self._is_on = False
@@ -100,6 +103,7 @@ class RanLines:
         if self._counts[code] >= MOST_LINES or (code in self._loops and loop is None):
             return
         first, last = (loop.lineno, loop.end_lineno or loop.lineno) if loop else (0, sys.maxsize)
+        # Lines above the first backward pass ran before tracing began, which is not to be taken for "never".
         if loop and not has_come_round:
             first = self._starts[code]
         lines = {line for _, _, line in code.co_lines() if line and first <= line <= last}

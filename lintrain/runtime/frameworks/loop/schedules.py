@@ -50,6 +50,7 @@ class Schedules:
 
     def on_schedule(self, schedule: Any, before: tuple[float, ...] = ()) -> None:
         """A schedule is created, and the rates were these before; its steps are counted from now on."""
+        # A subclass calls the constructor of its base, which is hooked too.
         if all(each.schedule is not schedule for each in self._made):
             rates = (before, rates_of(getattr(schedule, "optimizer", None)))
             self._made.append(Following(schedule, made_at=frame_location(users_frame()), group_rates=rates))
@@ -100,6 +101,7 @@ def length_of(schedule: Any) -> int | None:
     if isinstance(length, int):
         return length
     factors = _factors(schedule)
+    # A function that is 0 up to the bound tells no end, nor does one that is still above 0 there.
     last = max((step for step, factor in enumerate(factors) if factor > 0), default=-1)
     return last + 1 if 0 <= last < len(factors) - 1 else None
 

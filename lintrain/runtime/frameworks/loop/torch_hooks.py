@@ -75,6 +75,7 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
         if watch.session.is_root and self.num_workers:
             watch.session.shorten("data loaders run without worker processes")
             self.__dict__["lintrain_workers"] = self.num_workers
+            # Hooks and the watch are objects of this process: rows that a worker makes would be seen by none.
             self.num_workers, self.prefetch_factor, self.timeout = 0, None, 0
             self.__dict__["persistent_workers"] = False
 
@@ -164,6 +165,7 @@ def _hook_eval(watch: Watch, kind: Any) -> None:
 
     @functools.wraps(evaluate)
     def eval_(self: Any) -> Any:
+        # The library calls `eval` as well, when it loads a pretrained model, which says nothing about the script.
         if watch.is_on and is_called_by_user():
             watch.passes.on_eval_mode()
         return evaluate(self)
@@ -240,6 +242,7 @@ def _hook_clipping(watch: Watch, module: Any) -> None:
 
     @functools.wraps(by_norm)
     def clip_norm(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
+        # A generator can be read once: torch gets the list that was made of it.
         given = [parameters] if hasattr(parameters, "grad") else list(parameters)
         if watch.is_on:
             watch.on_clipping(given, max_norm)

@@ -87,6 +87,7 @@ def is_later_loop(lines: Lines, first: Lines, made: Lines) -> bool:
 
 def _line_at(made: Lines, lines: Lines, level: int) -> int:
     """The line of a function in which an optimizer was made, on the way to it; 0 if it was made elsewhere."""
+    # The way to both has to be the same until here, or the line is of another call of the same function.
     if len(made) <= level or made[:level] != lines[:level] or made[level][0] is not lines[level][0]:
         return 0
     return made[level][1]
@@ -154,6 +155,7 @@ def _functions_that_train(files: tuple[str, ...]) -> frozenset[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 calls.setdefault(node.name, set()).update(_called_in(node))
+    # A fixed point over names: `train` calls `run_epoch`, which calls `step`, which calls `backward`.
     found, before = set(TRAINS), 0
     while len(found) > before:
         before = len(found)
