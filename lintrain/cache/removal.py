@@ -54,6 +54,7 @@ def prune(store: str, most: int) -> None:
 def _spare(folder: Folder, ending: str, head: bytes, most: int) -> Iterator[str]:
     """The files of ours to remove."""
     states = ((folder.state(name), name) for name in folder.names() if is_name_of_ours(name, ending))
+    # The newest first: limits by number and by size then leave the oldest files out.
     files = sorted(((state.st_mtime, state.st_size, name) for state, name in states), reverse=True)
     now, held = time.time(), 0
     for at, (changed, size, name) in enumerate(files):
@@ -71,6 +72,7 @@ def remove_all(named: str) -> Removed:
     except (FileNotFoundError, NotADirectoryError):
         return Removed(0, ())
     with own:
+        # A folder that others may write into, or without our mark, may hold anything: nothing in it is removed.
         if not own.is_private() or _content(own, TAG, len(TAGGED) + 1) != TAGGED:
             return Removed(0, (OWN,))
         removed = _remove_stores(own, STORES)

@@ -70,6 +70,8 @@ class FileStates:
         if access not in self._stamps:
             if access.kind == NAMES:
                 add_listed_folder(access.path)
+            # For a path whose existence was asked, only the first letter counts: that file may change without
+            # changing a report.
             stamp = stamp_of(os.fsencode(access.path), LISTED if access.kind == NAMES else FILE)
             self._stamps[access] = (stamp[:1] if access.kind == ASKED else stamp).decode("ascii")
         return self._stamps[access]
@@ -82,6 +84,7 @@ class FileStates:
 
     def holds(self, access: FileAccess, stamp: str, content: str) -> bool:
         """Whether a path is unchanged: by its stamp, otherwise by its content."""
+        # A fresh clone has new times and equal contents. Without the digest every run in CI would start empty.
         return self.stamp(access) == stamp or (content != "" and self.content(access) == content)
 
     def is_unchanged(self, access: FileAccess) -> bool:
@@ -114,6 +117,7 @@ def _has_changed(path: str, since: int) -> bool:
     try:
         state = os.stat(path)
     except OSError:
+        # A file that was removed during the run has changed its folder, whose time is newer than the run.
         around = os.path.dirname(path)
         return around != path and _has_changed(around, since)
     return is_fresh(state, since)
@@ -153,6 +157,7 @@ class Store:
             with unrecorded():
                 self._shelves[folder] = self._read(folder)
         result, seen = self._shelves[folder].get(path, (None, []))
+        # An empty list means that nothing is cached: each result depends at least on its own file.
         if not seen or not all(self.states.holds(*each) for each in seen):
             return None
         return result, [access for access, *_ in seen]
@@ -172,6 +177,7 @@ class Store:
         by_folder: dict[str, dict[str, tuple[Result, list[FileAccess]]]] = {}
         for path, (result, noted) in found.items():
             accesses = list(accesses_of(noted))
+            # A file that is saved in the middle of a run may have been read before and stamped after it.
             if all(map(self.states.is_unchanged, accesses)):
                 by_folder.setdefault(os.path.dirname(path), {})[path] = result, accesses
         return by_folder
@@ -180,6 +186,7 @@ class Store:
         if not by_folder:
             return
         make_folder(self.folder)
+        # Asked once more, since the folder may exist only now.
         self._ours = None
         if self._is_ours():
             for folder, files in by_folder.items():

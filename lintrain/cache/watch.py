@@ -46,6 +46,7 @@ class Watch:
         self._put("access", self._recorded_stat)
         self._put("listdir", self._recorded_list)
         self._put("scandir", self._recorded_scan)
+        # After `scandir` was replaced: it passes on the function that `os` has at this moment.
         _hand_to_glob()
         _ACTIVE.append(self)
         _install_hook()
@@ -86,6 +87,7 @@ class Watch:
             return  # a compiled module, which depends on its source; what the kernel reports about processes
         if b"/." in known_as:
             known_as = known_as.replace(b"/./", b"/").removesuffix(b"/.")
+        # The first state counts: what changes later in the run must not look like what was read.
         if (known_as, kind) not in self.seen:
             self.seen[known_as, kind] = self._stamp(known_as, kind)
 
@@ -119,6 +121,7 @@ class Watch:
 
     def _recorded_link(self, plain: Callable[..., Any], path: object, *given: Any, **named: Any) -> Any:
         answer = plain(path, *given, **named)
+        # After the call, because `lstat` of a plain file depends on no link.
         if not isinstance(answer, os.stat_result) or stat.S_ISLNK(answer.st_mode):
             self.note(path, LINK)
         return answer
@@ -134,6 +137,7 @@ class Watch:
         self.note(path, LISTED)
         with plain(path, *given) as entries:
             for entry in entries:
+                # An entry that is a link answers `is_dir` for its target, without another call of `os.stat`.
                 if entry.is_symlink():
                     self.note(entry.path)
         return plain(path, *given)

@@ -68,6 +68,7 @@ def _scaler(call: Call) -> Value:
 @method(Scaling, "fit_transform", "transform", "inverse_transform")
 def _scale(call: Call) -> Value:
     given = one_tensor(call.value("X", 0))
+    # A frame becomes a NumPy array of as many columns, and loses their names.
     if not isinstance(given, Tensor):
         escape(call)
         return data(call, Shape((None, given.count), False), "float") if isinstance(given, DataFrame) else UNKNOWN
@@ -147,6 +148,7 @@ BUNDLED = {
 @function(*(f"sklearn.datasets.{name}" for name in BUNDLED))
 def _load(call: Call) -> Value:
     """`load_iris()`, which has its arrays as attributes; `load_iris(return_X_y=True)`."""
+    # With `as_frame=True` the parts are frames of pandas, which have other attributes.
     if {"as_frame", "n_class"} & call.keywords.keys() or call.is_open or call.positional:
         return LibraryObject(call.path, call.values(), origin=call.location)
     kind = BUNDLED[call.path.rpartition(".")[2]]

@@ -85,6 +85,7 @@ def _read(call: Call) -> Value:
     flags = call.value("flags", 1)
     name = flags.name if isinstance(flags, Library) else str(literal(flags))
     known = ANY if call.is_open else OF_FLAGS.get("" if isinstance(flags, Absent) else name, ANY)
+    # `imdecode` has no default flags, so nothing is known without reading them.
     return _array(call, known if call.path == "cv2.imread" else ANY, "int")
 
 
@@ -152,6 +153,7 @@ def _call_object(call: Call) -> Value:
 
 def _through(call: Call, transform: Value, given: Value) -> Value:
     """What a transform makes of an image; the script's own ones are read."""
+    # The transforms of torchvision v2 take an image and its boxes together, and give both back.
     if isinstance(given, Sequence):
         items = [_through(call, transform, item) for item in given.items]
         return replace(given, items=items)
@@ -184,6 +186,7 @@ def _through_all(call: Call, inner: Value, given: Value) -> Value:
         return UNKNOWN
     current = given
     for item in call.reader.counted(inner.items):
+        # Each option of a step sees the value before it: a step under a condition may have been left out.
         current = join([_through(call, option, current) for option in options_of(item)])
     return current
 

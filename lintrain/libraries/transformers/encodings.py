@@ -59,6 +59,7 @@ def encode(call: Call) -> Value:
     arguments = call.values(*INPUTS)
     if "batch_text_or_text_pairs" in arguments:
         arguments.setdefault("text", arguments["batch_text_or_text_pairs"])
+    # A processor passes such options to a tokenizer and to the processor of images, each with defaults of its own.
     is_plain = not call.receiver.is_processor
     padding = padding_of(call) if is_plain else Padding.UNKNOWN
     truncated = truncation_of(call, padding) if is_plain else None
@@ -108,6 +109,8 @@ def _columns(call: Call, encoding: Encoding) -> dict[str, Column]:
         columns["labels"] = tokens("labels")
     for switch, name in EXTRAS.items():
         if not is_missing(given := call.value(switch)) and not (isinstance(given, Constant) and not given.value):
+            # A switch that is not known (`return_length=args.lengths`) counts as on: a column too many is looked up
+            # by none, one too few would be reported as missing.
             columns[name] = Column(name, Kind.MASK if name == "special_tokens_mask" else Kind.UNKNOWN)
     return columns
 
@@ -116,7 +119,9 @@ def _stacks(encoding: Encoding) -> bool:
     """Whether a call gives tensors [1, tokens] for one text: not those of a batch of rows."""
     wanted = encoding.arguments.get("return_tensors")
     text = encoding.inputs
+    # `return_tensors="pt"` on one text gives [1, tokens]. Collated from such rows, a batch has an axis too many.
     is_batch = not isinstance(text, ColumnValues) or not isinstance(text.dataset, Rows) or text.dataset.is_batch
+    # Every option has to be one text: with a list among them the result may be a batch.
     is_single = all(_is_one_text(option) for option in options_of(text)) or not is_batch
     return isinstance(wanted, Constant) and isinstance(wanted.value, str) and not wanted.default and is_single
 
@@ -131,7 +136,9 @@ def padding_of(call: Call) -> Padding:
         return Padding.FIXED
     given = call.value("padding")
     if isinstance(given, Absent):
+        # `**options` may hold the padding, which must not be reported as missing then.
         return Padding.UNKNOWN if call.is_open or "**" in call.keywords else Padding.NONE
+    # The default of an option of the command line is no decision: the user may pass another value.
     if not isinstance(given, Constant) or given.default:
         return Padding.UNKNOWN
     if isinstance(given.value, bool):
@@ -149,6 +156,8 @@ def truncation_of(call: Call, padding: Padding) -> bool | None:
         limit = call.value("max_length")
         if is_missing(limit):
             return False
+        # transformers takes `max_length` without padding as a wish to cut, with a warning. Beside padding it says
+        # only how far to pad.
         return {Padding.NONE: True, Padding.UNKNOWN: None}.get(padding, False)
     if not isinstance(given, Constant) or given.default:
         return None
@@ -167,9 +176,11 @@ def _note_column(call: Call, value: Value) -> None:
             ColumnValues(column=column, dataset=Rows(dataset=Dataset() as dataset))
             | ColumnValues(column=column, dataset=Dataset() as dataset)
         ):
+            # A column that is known to hold something else keeps its kind.
             if column.kind in {Kind.TEXT, Kind.UNKNOWN}:
                 dataset.read_as_text.setdefault(column.name, call.location)
         case Sequence(items=items) | Text(parts=items):
+            # A bound for a long list of texts in the script: its first items say what the others are.
             for item in items[:4]:
                 _note_column(call, item)
         case Either(options=options):
@@ -193,6 +204,7 @@ def _pad(call: Call) -> Value:
     given = call.argument("padding")
     padding = padding_of(call) if given or call.is_open else Padding.LONGEST
     held = call.value("encoded_inputs", 0)
+    # A list of encodings has the columns of each of them.
     source = held.items[0] if isinstance(held, Sequence) and held.items else held
     known = source.columns if isinstance(source, Rows | Encoding) else {}
     columns = {
@@ -228,6 +240,7 @@ def _apply_chat_template(call: Call) -> Value:
         origin=call.location,
     )
     call.reader.record.encodings.append(encoding)
+    # Without `return_dict` older versions give a list of ids and newer ones a dictionary (transformers 5).
     return encoding if is_true(wanted) else UNKNOWN
 
 
@@ -265,6 +278,7 @@ def _set(reader: Reader, owner: Value, name: str, value: Value, location: Locati
     if not isinstance(owner, Tokenizer):
         return
     before = owner.attributes.get(name, UNKNOWN)
+    # A weak update: `if tokenizer.pad_token is None:` may skip it, so the value before stays possible.
     owner.attributes[name] = value if not reader.conditions else join([before, value])
     if name in SPECIAL_TOKENS:
         owner.settings.append(TokenSetting(name, value, location, tuple(reader.conditions[owner.depth :])))

@@ -41,6 +41,7 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
         return None
     if name in value.attributes:
         return value.attributes[name]
+    # The shells of DistributedDataParallel and `torch.compile`: behind both is the same model.
     if name in {"module", "_orig_mod"}:
         return value
     if name == "training":
@@ -52,6 +53,7 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
             run.is_optimizer_touched = run.is_optimizer_touched or run.model is value
     if name == "num_labels" and not isinstance(value.num_labels, Absent):
         return value.num_labels
+    # A part and not unknown: `model.encoder.layer[0].parameters()` freezes that part, which rules ask about.
     return Bound(value, name) if method_of(value, name) else ModelPart(value, name)
 
 
@@ -59,6 +61,7 @@ def _config(model: Model) -> Config:
     """The model's configuration: what the script stores in it changes the model."""
     if model.config is None:
         model.config = Config(model.path, model.checkpoint, {}, {}, model.num_labels, False)
+    # One object for each read: what a script stores at `model.config.pad_token_id` is found at the next one.
     model.attributes["config"] = model.config
     return model.config
 
@@ -90,6 +93,7 @@ def _store_inside(reader: Reader, owner: Value, name: str, value: Value, locatio
     """`model.classifier.out_proj = …` is another head; `model.base_model.requires_grad = False` freezes nothing."""
     if isinstance(owner, ModelPart) and isinstance(owner.model, Model):
         if name in HEADS:
+            # The size of the new head may be computed; the old number would contradict it.
             owner.model.num_labels = UNKNOWN
         if name == "trainable":
             freeze(reader, owner.model, value, location, part=owner.name)

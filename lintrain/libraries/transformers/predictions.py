@@ -58,6 +58,7 @@ def predictions_of(reader: Reader, run: TrainerRun, location: Location) -> Predi
     model = run.value("model")
     labels = Tensor(Role.LABELS, model, "labels")
     made: Value = raw_predictions(reader, run, location)
+    # Before `preprocess_logits_for_metrics`, which usually takes the logits out of the tuple.
     is_tuple = isinstance(made, Sequence)
     preprocess = run.value("preprocess_logits_for_metrics")
     if not is_missing(preprocess):
@@ -68,10 +69,12 @@ def predictions_of(reader: Reader, run: TrainerRun, location: Location) -> Predi
 def raw_predictions(reader: Reader, run: TrainerRun, location: Location) -> Value:
     """The model's logits, a tuple of them and its other outputs, generated tokens, or Unknown."""
     model = run.value("model")
+    # An own method of these may return anything, and a claim about its shape would be a guess.
     if run.overrides & FORWARD_OVERRIDES or not _passes_outputs_on(reader, run, location):
         return Unknown(name="predictions")
     if run.path != "transformers.Trainer":
         generates = _generates(run)
+        # Unknown is no yes: with `predict_with_generate=args.generate` the predictions are tokens or logits.
         if generates is not False:
             return Tensor(Role.TOKENS, model) if generates else Unknown(name="predictions")
     if not isinstance(model, Model):
@@ -107,6 +110,8 @@ def _passes_outputs_on(reader: Reader, run: TrainerRun, location: Location) -> b
     method = Bound(run.instance, "compute_loss", found[1], found[0])
     given: dict[str, Value] = {"return_outputs": Constant(True)}
     result = dispatch.call(reader, method, [run.value("model"), Unknown(name="inputs")], given, location=location)
+    # Only `return loss, outputs` in this form passes on the model's own output; `outputs.logits` would have no
+    # further parts.
     return isinstance(result, Sequence) and len(result.items) == 2 and isinstance(result.items[1], ModelOutput)
 
 
@@ -117,6 +122,7 @@ def gives_more_than_logits(model: Model) -> bool | None:
         return True
     if None in asked:
         return None
+    # Its output also has the states of the encoder, which the Trainer returns as a part of the predictions.
     if model.task is Task.SEQ2SEQ_LM:
         return True
     if model.task in {Task.NO_HEAD, Task.UNKNOWN, Task.QUESTION_ANSWERING}:
@@ -125,6 +131,7 @@ def gives_more_than_logits(model: Model) -> bool | None:
 
 
 def _asked_for(model: Model, name: str) -> bool | None:
+    # An argument of the model is stored in its configuration, so it is asked before what the script set there.
     value = model.arguments.get(name)
     if value is None and isinstance(model.config, Config):
         value = model.config.attributes.get(name, model.config.arguments.get(name))
@@ -138,6 +145,7 @@ def _is_encoder_decoder(model: Model) -> bool | None:
     checkpoint = text_of(model.checkpoint)
     names = [model.name.lower(), (checkpoint or "").lower()]
     if any(family in name for family in ENCODER_DECODERS for name in names):
+        # A causal head on a checkpoint of BART is its decoder alone, which has no encoder states.
         return True if checkpoint is None or model.task is not Task.CAUSAL_LM else None
     return False
 
@@ -173,10 +181,12 @@ def _forward(call: Call) -> Value:
     """Calling a model runs it; whether it was given labels decides what its output holds first."""
     _write_out(call)
     given = None if "**" in call.keywords or call.is_open or len(call.positional) > 1 else "labels" in call.keywords
+    # A name in the call is certain, whatever else `**batch` brings.
     given = True if "labels" in call.keywords else given
     values = {name: argument.value for name, argument in call.keywords.items()}
     if call.positional:
         values["0"] = call.positional[0].value
+    # The `forward` of an own module calls its parts: one pass of the whole is one act of the loop.
     if not runs_inside_a_forward(call.reader):
         call.reader.act(Act.FORWARD, call.location, call.receiver, **values)
     output = ModelOutput(call.receiver, given, origin=call.location)
@@ -237,6 +247,7 @@ def _output_item(reader: Reader, value: Value, key: Value, location: Location) -
         return UNKNOWN
     if isinstance(key.value, str):
         return dispatch.attribute(reader, value, key.value, location)
+    # The tuple leaves out what is None: `outputs[0]` is the loss with labels and the logits without.
     first = {True: "loss", False: "logits"}.get(value.has_labels) if value.has_labels is not None else None
     names = {0: first, 1: "logits" if value.has_labels else None}
     name = names.get(key.value) if isinstance(key.value, int) else None

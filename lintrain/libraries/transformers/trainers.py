@@ -91,7 +91,9 @@ def _installed_base(cls: Class) -> InstalledName | None:
 def _made(call: Call, run: TrainerRun) -> TrainerRun:
     """The run, once its arguments are known: its model made, its metric function read."""
     if is_missing(run.value("model")) and not is_missing(run.value("model_init")):
+        # The Trainer calls it in its constructor, so what the function builds is the model of the run.
         run.attributes["model"] = dispatch.call(call.reader, run.value("model_init"), [], location=call.location)
+    # TRL takes a name in place of a model, and chooses the class of the head by itself.
     if isinstance(run.value("model"), Constant) and run.path.startswith("trl."):
         run.attributes["model"] = _loaded_by_name(call, run)
     if not isinstance(run.value("compute_metrics"), Absent):
@@ -121,6 +123,7 @@ def _read_collator(call: Call, run: TrainerRun) -> None:
     if not isinstance(collator, Function | Instance | Partial | Bound):
         return
     if isinstance(dataset, Instance | Sequence | TorchDataset):
+        # Read for its columns alone: acts of the collator are not acts of the script at this line.
         with call.reader.aside():
             row = row_of(call.reader, dataset, call.location)
             run.collated = read_collate(call.reader, collator, row, call.location, is_of_many=_has_many(run))
@@ -192,8 +195,10 @@ def _construct(call: Call, run: TrainerRun, instance: Instance) -> None:
     if found is None or not isinstance(found[1], Function):
         _give(run, call)
         return
+    # Until the constructor of the base is reached: a branch may end before it.
     run.is_complete = False
     invocation.run_function(call, found[1], instance, found[0])
+    # The argument that the script wrote, not its name in the constructor, so that a finding is at the call.
     named = {argument.value: argument for argument in [*call.positional, *call.keywords.values()]}
     run.arguments = {name: named.get(argument.value, argument) for name, argument in run.arguments.items()}
     run.attributes = {name: value for name, value in instance.attributes.items() if name in _parameters_of(run.path)}
@@ -231,6 +236,8 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, location: Loca
     if not isinstance(owner, TrainerRun):
         return
     before = owner.value(name)
+    # A default that the library gives is not known here as a value, so an assignment that may be skipped leaves it
+    # open.
     kept = UNKNOWN if isinstance(before, Absent) else before
     owner.attributes[name] = join([kept, value]) if reader.conditions else value
     if isinstance(value, Function) and name not in {"compute_metrics", "data_collator"}:

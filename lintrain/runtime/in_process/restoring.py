@@ -45,6 +45,7 @@ def as_before(*roots: Any) -> Generator[None]:
     datasets. Warnings are not shown inside. What a stream that can be read only once has given is not given back.
     """
     with same_random_numbers(), warnings.catch_warnings():
+        # Inside the process of a user, a warning that is shown once would be used up for their own run.
         warnings.simplefilter("ignore")
         environment, kept = dict(os.environ), Kept(roots)
         try:
@@ -75,6 +76,7 @@ class Kept:
 
     def restore(self) -> None:
         """Put everything back, the outermost last, so that it finds its parts as they were."""
+        # Outermost last: refilling a container finds parts that have their own values again.
         for restore in reversed(self._restores):
             restore()
 
@@ -102,6 +104,7 @@ class Kept:
 
     def _keep_container(self, value: Any, is_data: bool) -> bool:
         """Whether it is one; the attributes of one of a class of its own are kept too."""
+        # These cannot change, but what they hold can.
         if isinstance(value, tuple | frozenset):
             self._reach_entries(cast("tuple[Any, ...]", value), is_data)
             return True
@@ -119,6 +122,7 @@ class Kept:
             self._reach(entries, is_data)
 
     def _keep_object(self, value: Any, is_data: bool) -> None:
+        # A method holds its object: a callback given as `self.on_step` leads to the state that it changes.
         if isinstance(value, types.MethodType):
             self._reach((value.__self__,), is_data)
             return
@@ -132,6 +136,7 @@ class Kept:
         self._keep_slots(value, is_data)
 
     def _keep_slots(self, value: Any, is_data: bool) -> None:
+        # Slots belong to the class that names them, and `vars` knows none of them.
         names = [name for kind in type(value).__mro__ for name in _slots_of(kind)]
         before = {name: getattr(value, name) for name in names if hasattr(value, name)}
         if before:
@@ -152,6 +157,7 @@ def _is_dataset(value: Any) -> bool:
 
 def _reset(value: Any, before: dict[str, Any]) -> None:
     for name, held in before.items():
+        # Only what changed is written: a frozen dataclass, or a property of the same name, is left alone.
         if getattr(value, name, None) is not held:
             object.__setattr__(value, name, held)
 
@@ -176,6 +182,7 @@ def refill(container: Any, before: Any) -> None:
     if _is_same(entries_of(container), before):
         return
     kind = _kind_of(container)
+    # Filled in place: the user's code holds references to the container itself.
     kind.clear(container)
     put = kind.extend if hasattr(kind, "extend") else kind.update
     put(container, before)
@@ -217,6 +224,8 @@ def keep_tensor(tensor: Any) -> RestoreTensor:
         with library("torch").no_grad():
             if not _is_same_tensor(data, values):
                 data.copy_(values)
+            # A Trainer moves its model, `module.half()` replaces the storage: the old one is put back, and not a copy
+            # of it.
             if tensor.device != data.device or tensor.dtype != data.dtype or tensor.data_ptr() != data.data_ptr():
                 tensor.data = data
         if tensor.requires_grad != requires_grad:
@@ -242,6 +251,7 @@ def _nothing() -> None:
 def keep_random_stream(value: Any) -> RestoreTensor | None:
     """How to put a generator of random numbers back; None for anything else."""
     torch, numpy = loaded("torch"), loaded("numpy.random")
+    # A generator of its own is reached through the objects; the global ones are restored in `as_before`.
     if isinstance(value, random.Random):
         state = value.getstate()
         return lambda: value.setstate(state)

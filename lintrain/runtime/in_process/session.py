@@ -54,6 +54,7 @@ class InProcessSession(ProbeSession):
             channel,
         )
         self.events: list[dict[str, Any]] = channel.events
+        # What happened before the call was not seen, and the lines of the user's process belong to its debugger.
         self.knows_origins = self.may_trace = False
 
     def note(self, text: str) -> None:
@@ -82,6 +83,7 @@ def hooked(watch: Watch, but: tuple[str, ...] = ()) -> Generator[None]:
     """Let a watch see what passes through torch in between, the classes in `but` left as they are."""
     actions = AfterImport(lambda module, error: watch.session.note(f"`{module}` was not watched: {error}"))
     hook_torch(watch, actions)
+    # Copies of the namespaces, taken before any hook: what is new afterwards is deleted, what differs is set back.
     before: list[tuple[Any, dict[str, Any]]] = [(owner, {**vars(owner)}) for owner in _owners(actions)]
     optimizers = library("torch.optim.optimizer")
     hooks = {name: dict(getattr(optimizers, name)) for name in STEP_HOOKS}
@@ -98,6 +100,7 @@ def hooked(watch: Watch, but: tuple[str, ...] = ()) -> Generator[None]:
         for owner, names in before:
             _give_back(owner, names)
         for name, held in hooks.items():
+            # The dictionaries are kept and refilled, for torch's optimizers look them up by their module's name.
             getattr(optimizers, name).clear()
             getattr(optimizers, name).update(held)
 

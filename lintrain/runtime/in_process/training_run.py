@@ -86,6 +86,7 @@ def training_run(script: str | os.PathLike[str], *arguments: str) -> TrainingRun
 @contextmanager
 def _environment(words: list[str]) -> Generator[None]:
     """Trackers off, the script's own words and folder, and all of it as before in the end."""
+    # `sys.argv` by reference and `sys.path` by content: other modules hold the list of paths, and none that of words.
     before, argv, path = dict(os.environ), sys.argv, list(sys.path)
     os.environ.update(TRACKERS_OFF)
     sys.argv = words
@@ -168,6 +169,7 @@ class Stop:
         hooks.add("transformers.trainer", self._meets_trainer)
         for name in LIBRARIES:
             hooks.add(f"{name}.trainer.trainer", self._meets_lightning)
+        # Registered before the finder is installed, so that an error between the two leaves none behind.
         stack.callback(sys.meta_path.remove, hooks)
         hooks.install()
 
@@ -213,6 +215,7 @@ class Stop:
         prepare = arguments.__post_init__
 
         def post_init(given: Any, *args: Any, **kwargs: Any) -> None:
+            # Before the library's own preparation, which decides on the device.
             given.use_cpu = True
             prepare(given, *args, **kwargs)
             quieten(self._aside, given)

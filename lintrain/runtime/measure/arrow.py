@@ -33,6 +33,7 @@ def _column(dataset: Any, name: str, feature: Any) -> ColumnEvidence:
 
 def _values(dataset: Any, name: str) -> Any:
     column = dataset.data.column(name)
+    # Without indices the table has the rows in their order, and no row is copied.
     if dataset._indices is None:
         return column
     return column.take(dataset._indices.column(0))
@@ -41,6 +42,7 @@ def _values(dataset: Any, name: str) -> Any:
 def _scalars(name: str, kind: str, dtype: str, names: tuple[str, ...], values: Any) -> ColumnEvidence:
     compute, types = library("pyarrow.compute"), library("pyarrow.types")
     if types.is_boolean(values.type):
+        # Arrow has no minimum of truth values together with counts; 0 and 1 are the labels that they become.
         values = values.cast("int8")
     numbers = values.drop_null()
     finite = numbers.filter(compute.is_finite(numbers)) if types.is_floating(values.type) else numbers
@@ -51,6 +53,7 @@ def _scalars(name: str, kind: str, dtype: str, names: tuple[str, ...], values: A
         dtype,
         minimum=_number(span["min"]),
         maximum=_number(span["max"]),
+        # A count for each float would be one for nearly each row.
         counts=() if types.is_floating(values.type) else value_counts(numbers),
         names=names,
         rows_read=len(values),
@@ -69,6 +72,7 @@ def _lists(name: str, kind: str, dtype: str, names: tuple[str, ...], chosen: Any
         return known
     compute = library("pyarrow.compute")
     span = compute.min_max(inner).as_py()
+    # Token ids are no classes, and there may be a hundred million of them.
     counts = value_counts(inner) if name not in TOKEN_COLUMNS else ()
     return replace(known, minimum=_number(span["min"]), maximum=_number(span["max"]), counts=counts)
 
@@ -86,6 +90,7 @@ def _spread(dataset: Any, name: str) -> Any:
     if len(dataset) <= MOST_LISTS:
         return _values(dataset, name)
     step = len(dataset) / MOST_LISTS
+    # Not the first ones: sorted data would show short lists only.
     rows = library("pyarrow").array([int(index * step) for index in range(MOST_LISTS)])
     order = dataset._indices
     return dataset.data.column(name).take(rows if order is None else order.column(0).take(rows))
@@ -99,6 +104,7 @@ def _lengths(lists: Any) -> list[int]:
 def row_lengths(dataset: Any) -> list[int]:
     """The length of every row: its token ids, else its first list or text; empty where it has neither."""
     compute, types = library("pyarrow.compute"), library("pyarrow.types")
+    # The token ids first, whatever the order of columns is: a text column is only their source.
     for name in sorted(dataset.column_names, key=lambda name: name != TOKEN_COLUMNS[0]):
         stored = dataset.data.column(name).type
         if types.is_list(stored) or types.is_large_list(stored):

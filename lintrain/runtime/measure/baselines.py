@@ -57,6 +57,7 @@ def _asked(ask: Callable[[Numbers], Any], predictions: Numbers, labels: Numbers)
     if answers is None:
         return NOTHING
     began = time.perf_counter()
+    # Timed with the first answer: a metric that loads a model of its own takes seconds for each.
     of_constant = _finite(ask(answers.constant))
     if time.perf_counter() - began > 10 * SECONDS:
         return Baselines(of_constant, {})
@@ -83,6 +84,7 @@ def _timed(answers: Answers) -> Iterator[Numbers]:
 
 def _answers(predictions: Numbers, labels: Numbers) -> Answers | None:
     """By the form of the predictions; None for one that says nothing of the kind of its answers."""
+    # Ignored positions hold -100, which would be the most frequent label of a padded batch.
     scored = labels[labels != IGNORED] if labels.dtype.kind in INTEGERS else labels.reshape(-1)
     if not predictions.size or not scored.size or predictions.nbytes > MOST_BYTES:
         return None
@@ -102,6 +104,7 @@ def _classes(predictions: Numbers, labels: Numbers, scored: Numbers) -> Answers 
     known, counts = library("numpy").unique(scored, return_counts=True)
     if predictions.shape != labels.shape or len(known) > MOST_LABELS:
         return None
+    # The most frequent class: 0.9 accuracy says nothing where 90 of 100 rows have one label.
     constant = library("numpy").full_like(predictions, known[counts.argmax()])
     kind = predictions.dtype
     return Answers(constant, lambda generator: generator.choice(known, predictions.shape).astype(kind))
@@ -110,10 +113,12 @@ def _classes(predictions: Numbers, labels: Numbers, scored: Numbers) -> Answers 
 def _scores(predictions: Numbers, scored: Numbers) -> Answers | None:
     """A score for each class: the constant answer is how frequent each class is, as a softmax would say it."""
     numpy, shape, kind = library("numpy"), predictions.shape, predictions.dtype
+    # A label without a score of its own cannot be counted into shares, and is another rule's finding.
     if scored.min() < 0 or scored.max() >= shape[-1]:
         return None
     shares = numpy.bincount(scored.astype(int), minlength=shape[-1]) / scored.size
     is_sure = bool((predictions >= 0).all() and numpy.allclose(predictions.sum(-1), 1, atol=1e-3))
+    # In the form of the model's own: a metric may apply softmax itself, and would flatten probabilities.
     constant = shares if is_sure else numpy.log(shares.clip(LEAST_SHARE))
 
     def draw(generator: Any) -> Numbers:
@@ -130,6 +135,8 @@ def _entries(predictions: Numbers, labels: Numbers) -> Answers | None:
     """One number for each label: yes or no where the labels are 0 and 1, else a quantity."""
     numpy, shape, kind = library("numpy"), predictions.shape, predictions.dtype
     labels = labels.reshape(shape)
+    # A quantity: the mean is the best constant for squared errors, and other rows' labels are random answers of the
+    # right spread.
     if not bool(numpy.isin(labels, (0, 1)).all()):
         rows = len(labels)
         constant = numpy.broadcast_to(labels.mean(axis=0), shape).astype(kind)

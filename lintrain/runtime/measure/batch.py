@@ -27,6 +27,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 def collator_name(collator: Any) -> str:
     """The class of a collator, or the name of a function."""
+    # transformers wraps a collator to remove columns; the name that the script gave is inside.
     inner = getattr(collator, "data_collator", collator)
     return getattr(inner, "__name__", None) or type(inner).__name__
 
@@ -75,6 +76,7 @@ def _tensor(name: str, value: Any) -> TensorEvidence:
     device = "" if value.device.type == "cpu" else str(value.device)
     if numbers is None:
         return TensorEvidence(name, tuple(value.shape), str(value.dtype).removeprefix("torch."), device=device)
+    # One infinity would be the maximum of all; such entries are counted on their own.
     finite = numbers[torch.isfinite(numbers)]
     return TensorEvidence(
         name,
@@ -176,6 +178,7 @@ def count_edges(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Edge
         for _, ids, attended in _token_batches(batches, tokenizer)
         for row, kept in zip(ids, attended, strict=True)
     ]
+    # An empty text has no attended token, and neither start nor end.
     rows = [row for row in rows if row]
     if not rows:
         return None
@@ -200,6 +203,7 @@ def count_edges(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Edge
 def count_segments(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> SegmentEvidence | None:
     """Token types next to the separators of the batches' rows; None for a tokenizer without any."""
     separator = getattr(tokenizer, "sep_token_id", None)
+    # RoBERTa's tokenizers use one token for both, and have no token types that a pair could miss.
     if separator is None or separator == getattr(tokenizer, "eos_token_id", None):
         return None
     rows = [
@@ -240,6 +244,8 @@ def _segments_of(is_separator: Any, types: Any) -> Segments:
     """The segments of a row, from where its separators are and from its types."""
     at: list[int] = is_separator.nonzero().flatten().tolist()
     second = int((types != 0).sum())
+    # Positions of separators in `[CLS] a [SEP] b [SEP]`: two, one of them at the end, with tokens on both sides of
+    # the first.
     is_pair = len(at) == 2 and at[1] == len(types) - 1 and 0 < at[0] < at[1] - 1
     is_divided = is_pair and not bool(types[: at[0] + 1].any()) and bool((types[at[0] + 1 :] != 0).all())
     return Segments(is_pair, len(types) - second, second, is_divided)
@@ -261,6 +267,7 @@ def _token_batches(
         mask: Any = batch.get("attention_mask")
         if getattr(ids, "ndim", 0) == 2:
             is_fit = getattr(mask, "shape", None) == ids.shape
+            # -1 is no id: without a padding token every position counts as attended.
             yield batch, ids, mask.bool() if is_fit else ids != (-1 if pad is None else pad)
 
 

@@ -16,6 +16,7 @@ ANSWER_ENDS = ("start_positions", "end_positions")
 
 def named(batch: Any) -> dict[str, Any]:
     """The entries of a batch by name; those inside of a dictionary or a pair follow its name after a dot."""
+    # A list of dictionaries with the same keys is a batch that nothing has collated.
     if is_row(batch) and batch and all(is_mapping(row) for row in batch) and len({*map(tuple, batch)}) == 1:
         return {str(name): [row[name] for row in batch] for name in batch[0]}
     return {name: value for name, value in _named("", batch) if value is not None}
@@ -48,6 +49,7 @@ class Batch:
             (value for name, value in self.entries.items() if last_name(name) == TOKEN_IDS and length_of(value)), None
         )
         sized = [length for value in self.entries.values() if (length := length_of(value))]
+        # Most entries have one entry for each row; a table of weights in the batch has another length.
         self.rows = length_of(ids) or (max(sized, key=sized.count) if sized else 0)
         self.label = _label_name(self.entries, label_inputs)
         self.targets: Any = array_of(self.entries[self.label], self.rows) if self.label else None

@@ -49,6 +49,8 @@ class Call:
     def ids(self) -> Path | None:
         """Where token ids of [rows, tokens] stand."""
         tensors = self.tensors()
+        # Without a name the first argument is taken, if it holds whole numbers of [rows, tokens]: `model(ids)` of a
+        # plain module.
         named = next((path for path in tensors if path[-1] == "input_ids"), (0, 0))
         found = tensors.get(named)
         return named if found is not None and found.ndim == 2 and is_whole(found) else None
@@ -122,6 +124,7 @@ def _replaced(value: Any, new: Mapping[Path, Any], path: Path) -> Any:
     if path in new:
         return new[path]
     if is_mapping(value):
+        # Of the same class, since a model may read attributes of a `BatchEncoding`.
         copied: Any = copy.copy(value)
         for name, part in value.items():
             copied[name] = _replaced(part, new, (*path, name))

@@ -96,8 +96,12 @@ def _relabelled(pairs: list[tuple[Label, Label]]) -> int:
     by_label: dict[Label, Counter[Label]] = defaultdict(Counter[Label])
     for given, got in pairs:
         by_label[given][got] += 1
+    # A collator may rename classes (`1` becomes `0`): one rule for each label is no mistake. A label that becomes two
+    # is.
     if all(len(found) == 1 for found in by_label.values()):
         return 0
+    # With numbers on both sides, staying the same is the only plausible rule; with texts, the most frequent result
+    # is.
     numbers = [(given, got) for given, got in pairs if isinstance(given, int)]
     if len(numbers) == len(pairs):
         return sum(given != got for given, got in numbers)
@@ -118,9 +122,11 @@ class Collations:
 
     def collating(self, dataset: Any, collate: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The collate function of a data set, with its first batches compared."""
+        # A script that makes a data set for each batch would fill the memory with counts.
         if id(dataset) not in self._counts and len(self._counts) == MOST_BATCHES * 4:
             self._counts.clear()
         self._latest = counts = self._counts.setdefault(id(dataset), Counts())
+        # The collator itself from here on: a whole training pays nothing for the comparison of its first batches.
         if counts.batches >= MOST_BATCHES or counts.rows >= MOST_ROWS:
             return collate
 
@@ -138,6 +144,7 @@ class Collations:
     def _add(self, counts: Counts, keys: list[Key | None], batch: Any) -> None:
         received = [key for key in keys if key is not None]
         made = list(self._keys_in(batch, has_texts=any(key.text for key in received)))
+        # Packing and windows make other rows than they were given, and no row of theirs can be compared.
         if not made or len(received) != len(made):
             return
         counts.rows += len(made)
@@ -151,6 +158,8 @@ class Collations:
         counts.matched += len(known)
         counts.labels += [(row.label, key.label) for row, key in known if row.label is not None is not key.label]
         given, got = Counter(row.label for row in received), Counter(key.label for key in made)
+        # The labels as a multiset: `[3, 1]` of two classes before and after means that labels were swapped between
+        # rows, not renamed.
         counts.are_kept &= sorted(given.values()) == sorted(got.values())
         for row, key in known:
             _compare_tokens(counts, row, key)
@@ -169,6 +178,7 @@ class Collations:
 
     def _tokenizer(self) -> Any:
         found = list(self._session.tokenizers.values())
+        # With two tokenizers it is unknown which one made the ids, and the other one's text would be nonsense.
         return found[0] if len(found) == 1 else None
 
 
@@ -186,6 +196,7 @@ def _watch(collations: Collations, module: Any) -> None:
 def _followed(collations: Collations, fetch: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fetch)
     def followed(self: Any, index: Any) -> Any:
+        # Without a batch size the loader's function gets single rows, and collates nothing.
         if not self.auto_collation:
             return fetch(self, index)
         with replaced(self, collate_fn=collations.collating(self.dataset, self.collate_fn)):
@@ -250,6 +261,7 @@ def _numbers(value: Any) -> Any:
         return None
     if hasattr(value, "detach"):
         value = value.detach().cpu()
+        # NumPy knows no bfloat16.
         value = value.float() if value.dtype.is_floating_point else value
     array = library("numpy").asarray(value)
     return array if array.dtype.kind in "biuf" else None
@@ -276,6 +288,7 @@ def _digest(value: Any) -> bytes:
     numbers = _numbers(value)
     if numbers is None or numbers.size < 2:
         return b""
+    # As float64, so that an image of uint8 before the collator equals its tensor of float32 after it.
     step = max(1, numbers.size // MOST_NUMBERS)
     found: bytes = numbers.reshape(-1)[::step].astype("float64").tobytes()
     return found
@@ -301,6 +314,8 @@ def _is_of(key: Key, row: Key) -> bool:
 
 def _is_end_of(part: tuple[int, ...], whole: tuple[int, ...]) -> bool:
     """Whether some ids are the beginning or the end of others, but for a special token at the cut."""
+    # A tokenizer that cuts at 512 puts its separator there: `[1, 5, 6, 7, 2]` becomes `[1, 5, 2]`, whose last id is
+    # not that of the row.
     length = len(part)
     return 2 < length < len(whole) and (
         part[:-1] == whole[: length - 1] or part[1:] == whole[len(whole) - length + 1 :]

@@ -66,6 +66,7 @@ def measure_split(run: MeasuredRun, given: Given, reading: Reading) -> SplitEvid
 
 def _classes_of(dataset: Any) -> tuple[str, ...]:
     """The names of classes that a data set of torchvision keeps, or one of the same form; also of a part of it."""
+    # `random_split` gives a Subset, whose `dataset` may be a Subset again.
     while not hasattr(dataset, "classes") and hasattr(dataset, "dataset"):
         dataset = dataset.dataset
     names: object = getattr(dataset, "classes", None)
@@ -141,6 +142,7 @@ def rows_in_order(dataset: Any, order: str, count: int) -> list[int]:
     if order == "random":
         # Not the generator of the script: what it draws next would be something else.
         return sorted(random.SystemRandom().sample(range(len(dataset)), min(count, len(dataset))))
+    # Of a table all lengths are read from its columns. Other rows have to be made for it, hence the bound.
     lengths = dict(enumerate(row_lengths(dataset))) if is_arrow(dataset) else _read_lengths(dataset)
     return sorted(lengths, key=lambda row: lengths[row], reverse=order == "longest")[:count]
 
@@ -180,6 +182,7 @@ def shared_rows(given: list[Given]) -> SharedRows | None:
     """How many evaluation rows are training rows too; None if that cannot be determined."""
     train = next((each.dataset for each in given if each.argument == "train_dataset"), None)
     held_out = [each for each in given if each.argument == "eval_dataset" and each.key is None]
+    # Several evaluation sets would need a result for each, and one number for all says nothing.
     if train is None or len(held_out) != 1:
         return None
     evaluation = held_out[0].dataset
@@ -203,6 +206,7 @@ def _counted_by_row(train: Any, evaluation: Any) -> SharedRows | None:
     if not looked_for or len(known) < MOSTLY * len(trained_on):
         return None
     shared = sum(key in known for key in looked_for)
+    # Time may have ended the reading: rows that were found are found, but none found means something only after all.
     return SharedRows(shared, len(looked_for)) if shared or len(trained_on) == len(train) else None
 
 
@@ -236,6 +240,7 @@ def _part_key(part: Any) -> bytes | None:
         array = library("numpy").asarray(part)
     except (TypeError, ValueError, RuntimeError):
         return None
+    # A single number is no row that could be known again: a label, or one of few values.
     return array.tobytes() if array.dtype.kind in "biuf" and array.size > 1 else None
 
 
@@ -253,6 +258,7 @@ def _counted(train: Any, evaluation: Any) -> SharedRows | None:
 
 def _keys(dataset: Any, column: str, most: int) -> list[str]:
     """Rows as text, by one column without its padding."""
+    # Without the script's format and transform, which could crop at random or raise.
     rows = dataset.with_format(None).select(list(spread(len(dataset), most)), keep_in_memory=True)
     values = rows.with_format(None)[:][column]
     return [_without_padding(value) for value in values]
@@ -260,4 +266,5 @@ def _keys(dataset: Any, column: str, most: int) -> list[str]:
 
 def _without_padding(value: Any) -> str:
     items: Any = value
+    # Padding is 0 in nearly all vocabularies, and its length may differ between the two splits.
     return str([item for item in items if item]) if isinstance(value, list) else str(value)

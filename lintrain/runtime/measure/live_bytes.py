@@ -50,6 +50,7 @@ class LiveBytes:
         self.peak = max(self.peak, self.now)
 
     def _drop(self, key: int, size: int, _reference: Any) -> None:
+        # The pointer may belong to a new storage by the time that the callback runs; it is counted down once only.
         if self._held.pop(key, None) is not None:
             self.now -= size
 
@@ -114,6 +115,7 @@ def resident_models(modules: Iterable[Any], optimizers: Iterable[Any]) -> Iterat
     seen: set[int] = set()
     for module in modules:
         own = [each for each in tensors_in_module(module) if id(each) not in seen]
+        # Tied weights and shared encoders exist once in memory: they belong to the first model that has them.
         seen.update(map(id, own))
         if own:
             trains = any(id(weight) in held for weight in own)

@@ -71,6 +71,8 @@ def rows_in_pairs(loss: Any) -> int:
         node, seen = waiting.pop(), seen + 1
         name = node.name().partition("Backward")[0] if node is not None else ""
         below = [each for each, _ in node.next_functions if each is not None] if node is not None else []
+        # `[8, 1]` predictions minus `[8]` targets give `[8, 8]`. The targets have no graph, so the difference has one
+        # node below.
         if name in ("Sub", "Rsub") and len(below) == 1:
             result, given = _result_shape(node), _result_shape(below[0])
             if len(result) == 2 and result[0] == result[1] > 1 and given == (result[0], 1):
@@ -102,6 +104,7 @@ def _made_by(tensor: Any) -> str:
 def _last_operation(tensor: Any) -> Any:
     """The node of the operation that a tensor comes from, views of its result left out; None without a graph."""
     node = getattr(tensor, "grad_fn", None)
+    # `softmax(x).view(-1, 10)` is still the result of a softmax.
     while node is not None and _name_of(node) in VIEWS and node.next_functions:
         node = node.next_functions[0][0]
     return node
@@ -160,6 +163,7 @@ def _sums(name: str, given: Any, *, exponential: bool) -> tuple[float, float] | 
     if name not in OVER_CLASSES or not given.ndim or not given.numel():
         return None
     numbers = given.detach().float()
+    # Classes are the second axis for torch, also of images: `[2, 5, 8, 8]` has 5.
     axis = 1 if numbers.ndim > 1 else 0
     sums = (numbers.exp() if exponential else numbers).sum(dim=axis)
     return float(sums.min()), float(sums.max())
@@ -180,6 +184,7 @@ def _mixes_rows(name: str, given: Any) -> bool:
     numbers = given.detach().float()
     shares = numbers if name == "cross_entropy" else numbers.exp()
     is_within = bool(((shares >= 0) & (shares <= 1 + SUMS_TO_ONE)).all())
+    # A softmax over an axis of one entry, `[8, 1]`: every probability is 1, and no gradient flows.
     if name == "cross_entropy" and bool((numbers == 1).all()):
         return True
     over_rows, over_classes = (bool(((shares.sum(dim=axis) - 1).abs() < SUMS_TO_ONE).all()) for axis in (0, 1))
@@ -202,6 +207,7 @@ def standard_loss(iteration: Iteration, loss: Any) -> LossCall | None:
     for call in iteration.losses:
         if call.name != "cross_entropy" or call.options.get("weight") is not None:
             continue
+        # Smoothing adds a term, so the loss at chance is no longer ln(classes).
         if call.options.get("label_smoothing"):
             continue
         if call.result is loss or _divides(loss, call.result):
@@ -211,6 +217,8 @@ def standard_loss(iteration: Iteration, loss: Any) -> LossCall | None:
 
 def _divides(loss: Any, result: Any) -> bool:
     node = loss.grad_fn
+    # Only a division directly at the loss, as accumulation makes it. A scaler multiplies, and its factor is divided
+    # out elsewhere.
     return node is not None and node.name() == "DivBackward0" and node.next_functions[0][0] is result.grad_fn
 
 
@@ -228,6 +236,8 @@ def _are_pairs(call: LossCall) -> bool:
     rows, classes = call.input.shape[:2]
     if call.input.ndim != 2 or rows != classes or call.target.ndim != 1 or call.target.is_floating_point():
         return False
+    # Targets 0, 1, 2, ... in any order: contrastive losses find each row's partner among all rows, and start far
+    # below ln(rows).
     return bool(call.target.sort().values.equal(library("torch").arange(rows, device=call.target.device)))
 
 
@@ -273,6 +283,7 @@ def first_non_finite(model: Any, go: Callable[[], Any]) -> NonFiniteModule | Non
         if not any(True for _ in module.children())
     ]
     try:
+        # No graph: the search may come after an out-of-memory error in a backward pass.
         with library("torch").no_grad():
             output = go()
     except Exception:  # noqa: BLE001 - the step itself went through before; without the name the finding still stands
@@ -371,6 +382,7 @@ def _operations_below(start: Any) -> list[Any]:
 
 def _saved(node: Any) -> list[Any]:
     """What autograd kept of the input of an operation, or of its result."""
+    # A tensor that was freed after the backward pass raises when it is read.
     kept: list[Any] = []
     for name in SAVED:
         try:

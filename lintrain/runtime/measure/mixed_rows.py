@@ -54,6 +54,7 @@ def mixed_rows(call: Call, losses: Sequence[LossCall]) -> MixedRows | None:
         return None
     found = None
     # A recurrent layer forgets the rows that it reads first, and has no way back from those that it reads last.
+    # Both ends: each is blind for one direction of reading, and rows count as mixed only if both show it.
     for at, instead in ((0, rows - 1), (rows - 1, 0)):
         other = call.of_rows([instead if row == at else row for row in range(rows)])
         found = _mixed(whole, other, at, answers) if other is not None else None
@@ -84,6 +85,7 @@ def _has_steps_inside(call: Call, answers: tuple[Any, ...]) -> bool:
     """Whether each row of several steps gets one answer, where a loss is computed by hand."""
     given = next((each for each in call.tensors().values() if each.ndim > 2), None)
     is_one = bool(answers) and all(each.ndim <= 2 for each in answers)
+    # With as many rows as steps, a swap of the two axes looks like none.
     return given is not None and is_one and given.shape[0] != given.shape[1]
 
 
@@ -106,7 +108,9 @@ def _passes(call: Call, at: int) -> list[Pass]:
 
 def _keep(found: list[Pass], rows: int, at: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
     tensors = list(tensors_in((args, kwargs)))
+    # The first part that gets something else than the rows comes after the swap, so the view before it is named.
     has_rows = all(each.ndim and each.shape[0] == rows for each in tensors)
+    # Cloned, since a later part of the model may change a tensor in place.
     given, answers = (
         [each.detach().clone() for each in _without(some, at)] for some in (tensors, list(tensors_in(output)))
     )

@@ -104,6 +104,8 @@ def _only_embedding(model: Any) -> int | None:
 def sweep(run: MeasuredRun, dataset: Any, reading: Reading, first: Iterable[Any]) -> Swept | None:
     """What all rows of a data set show; None if they cannot be read without changing the run."""
     found = _swept(run, dataset, reading, first)
+    # The copy has the parent's open files and sockets: two processes that read one connection get each other's
+    # answers.
     if found is not None and not all(_raises_here(dataset, each) for each in found[1].with_fault("raises")):
         # What the copy of a process cannot read (a data base, a file that is open) the process itself may.
         kept = tuple(each for each in found[1].wrong if each.fault != "raises")
@@ -346,6 +348,7 @@ def _in_a_copy(work: Callable[[], Swept], bound: Bound, *, or_here: bool = False
     """What some work gives that is done in a forked process; None if that gives nothing in time."""
     torch = loaded("torch")
     uses_gpu = torch is not None and torch.cuda.is_initialized()
+    # A process that uses CUDA cannot use it after a fork, and Apple's frameworks crash there.
     if not hasattr(os, "fork") or sys.platform == "darwin" or uses_gpu:
         return work() if or_here else None
     reading, writing = os.pipe()
@@ -366,11 +369,13 @@ def _answer(pipe: int, work: Callable[[], Swept]) -> None:
             os.dup2(nothing, stream)
         if (torch := loaded("torch")) is not None:
             torch.set_num_threads(1)  # the threads of the other process are not here
+        # Whole before the first byte: the answer of a copy that is killed in its work is empty, and not half of one.
         answer = pickle.dumps(work())
         view = memoryview(answer)
         while view:
             view = view[os.write(pipe, view) :]
     finally:
+        # No return: the copy would run the script on, and its exit handlers.
         END(0)
 
 
@@ -382,6 +387,7 @@ def _collected(process: int, pipe: int, ends: float) -> Swept | None:
             break
         answer += part
     os.close(pipe)
+    # Killed in any case: a copy that is stuck would keep the user's files open.
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)

@@ -74,9 +74,11 @@ class RowsSeen:
         """A row."""
         self.rows += 1
         structure = _structure(row)
+        # A row that is a single tensor has no names, and a column "0" would be an invention.
         self._has_parts &= is_mapping(row) or is_tuple(row)
         self._structures[structure] += 1
         first = self._first_of.setdefault(structure, [])
+        # Three examples are shown at most, so no more are kept.
         if len(first) < 3:
             first.append(number)
         label: Any = None
@@ -156,6 +158,7 @@ class RowsSeen:
     def usual(self) -> list[int]:
         """Up to three rows of the form that nearly all have."""
         odd = {row for each in self.odd() for row in each.first}
+        # Rows that are usual in everything: one that is odd in a single column may break the batch by itself.
         rows = self._first_of[self._structures.most_common(1)[0][0]] if self._structures else []
         of_values = [values.first_of[_main(values)[0]] for values in self._values.values() if values.forms]
         return list(dict.fromkeys(row for part in (*of_values, rows) for row in part if row not in odd))[:3]
@@ -173,6 +176,7 @@ class RowsSeen:
         if not self._structures:
             return []
         (main, count), *others = self._structures.most_common()
+        # Two frequent forms are two kinds of rows that the script means, not one with exceptions.
         if count < NEARLY_ALL * self.rows:
             return []
         return [
@@ -245,6 +249,7 @@ def _free_axes(values: Values) -> set[int]:
         for form, count in shaped:
             if len(form[2]) > axis:
                 sizes[form[2][axis]] += count
+        # Lengths of `[512, 512, 512, 511]` make an exception of the last row; `[12, 40, 33, 27]` are texts.
         if sizes.most_common(1)[0][1] < NEARLY_ALL * sizes.total():
             free.add(axis)
     return free
@@ -299,6 +304,7 @@ class Repeats:
         self._repeated += 1
         first, known = self._first[key]
         if value is not None and known is not None and value != known:
+            # The first pair is enough to show; all rows of the key count as conflicting.
             self._conflicting.setdefault(key, (first, number))
 
     def found(self) -> RepeatedRows | None:

@@ -50,6 +50,7 @@ class Adoption:
             return
         with Adoption._lock:
             if Adoption._lasting == 0:
+                # Only the first of several probes at once sees the state of the user's own program.
                 Adoption._was_subreaper = is_subreaper()
             Adoption._lasting += 1
             be_subreaper()
@@ -79,6 +80,8 @@ def family(process: ScriptProcess, mark: str, others: frozenset[int] = frozenset
 
 def _orphans(others: frozenset[int]) -> set[int]:
     """Children of this process, in sessions of their own, that came since `others` were its children."""
+    # A session of their own, since a probe starts its script in a new one: children of the user's program in its
+    # session are not the probe's.
     return {pid for pid in own_children() - others if _session(pid) not in (0, os.getsid(0))}
 
 
@@ -92,6 +95,7 @@ def _session(pid: int) -> int:
 def _marked(mark: str, root: int) -> set[int]:
     """The processes in the session of a script's first process (0: unknown), or with the mark in their environment."""
     pids = relations()
+    # This process may carry the mark itself, when a probe runs inside of a probe.
     pids.pop(os.getpid(), None)
     return {pid for pid in pids if _session(pid) == root != 0 or mark.encode() in _environment(pid)}
 
@@ -110,6 +114,7 @@ def resident_bytes(pids: list[int]) -> int:
     listed = subprocess.run(
         ["ps", "-o", "rss=", "-p", ",".join(map(str, pids))], capture_output=True, text=True, check=False
     )
+    # `ps` gives KiB on macOS and Linux alike.
     return sum(int(line) * 1024 for line in listed.stdout.split())
 
 
@@ -136,6 +141,7 @@ def end_family(process: ScriptProcess, mark: str, others: frozenset[int] = froze
         process.wait()
         return
     process.close()
+    # A supervisor that was killed leaves its children to this process, whose own children stay out of it.
     end_all(lambda: _orphans(others - {process.supervisor or 0}), lambda: _bury_orphans(others))
     # What a killed supervisor left to init carries the mark still.
     _signal_all(0, sorted(_marked(mark, 0)), signal.SIGKILL)
@@ -246,6 +252,7 @@ def end_what_is_left(temporary: str, since: float) -> None:
     """End the processes of a probe that was killed, and remove its temporary folder."""
     folder = Path(temporary)
     passes = [each for each in folder.iterdir() if each.is_dir()] if folder.is_dir() else []
+    # 0 where nothing was written: the mark in the environment still finds the processes.
     for root in [number for each in passes if (number := _written_down(_beside(each, STARTED)))] or [0]:
         end_left(root, temporary)
     for supervisor in [number for each in passes if (number := _written_down(_beside(each, SUPERVISED)))]:

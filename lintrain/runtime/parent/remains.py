@@ -34,6 +34,7 @@ def held_bytes(folder: Path) -> int:
     for path, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):
+                # Blocks and not the length: a sparse file of a terabyte holds nothing.
                 held += Path(path, name).lstat().st_blocks * 512
     return held
 
@@ -52,6 +53,8 @@ def remove_shared_memory(temporary: Path, since: float) -> None:
         if f"/{path.name}" in made or (torch and torch[1] in made):
             with suppress(OSError):
                 state = path.lstat()
+                # Names of shared memory are free again once their process has ended, and another program may have
+                # taken one.
                 if state.st_uid == os.geteuid() and state.st_ctime >= since - MAY_HAVE_BEGUN:
                     path.unlink()
 
@@ -70,6 +73,8 @@ def remove_folder(folder: Path) -> None:
             inner = Path(path, name)
             with suppress(OSError):
                 if not inner.is_symlink():
+                    # `rmtree` cannot list a folder without rights. Links are left out: `chmod` would follow them to
+                    # the user's folders.
                     inner.chmod(stat.S_IRWXU)
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -100,12 +105,15 @@ def copy_plain_files(source: Path, target: Path) -> None:
 
 
 def _plain_content(path: Path, most: int) -> bytes | None:
+    # The type is asked twice, by name and by descriptor: between the two the script may put a pipe there, on which
+    # `open` would wait without `O_NONBLOCK`.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not stat.S_ISREG(path.lstat().st_mode):
         return None
     with os.fdopen(os.open(path, flags), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return None
+        # One more than allowed: the file may grow while it is read, so its size beforehand proves nothing.
         content = file.read(most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"more than {LARGEST // 2**20} MiB")

@@ -40,6 +40,7 @@ def relations() -> dict[int, int]:
     for name in os.listdir("/proc"):  # noqa: PTH208 - without the import of `pathlib`, which costs 20 ms
         if name.isdigit():
             with suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as opened:  # noqa: PTH123 - as above
+                # The name of a program is in parentheses before these, and may itself hold parentheses and spaces.
                 state, parent = opened.read().rpartition(b")")[2].split()[:2]
                 if state != b"Z":
                     found[int(name)] = int(parent)
@@ -100,6 +101,7 @@ def _frozen(children: Callable[[], set[int]]) -> set[int]:
         if not new:
             break
         _send_all(new, signal.SIGSTOP)
+        # Stopped ones stay in the list: they are ended together once no new one appears.
         stopped |= new
     return stopped
 
@@ -140,11 +142,14 @@ def _start(command: list[str], environment: dict[str, str]) -> tuple[int, int]:
     if pid == 0:
         try:
             ctypes.CDLL(None).prctl(SIGNAL_WHEN_PARENT_DIES, signal.SIGKILL, 0, 0, 0)
+            # The supervisor may have died between `fork` and `prctl`, and then no signal will come.
             if os.getppid() != own:
                 os._exit(127)
             os.setsid()
             for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
                 signal.signal(number, signal.SIG_DFL)
+            # The pipe closes by itself on success, since Python opens descriptors as not inheritable: reading its end
+            # means that the program runs.
             os.execvpe(command[0], command, environment)
         except OSError as error:
             os.write(fails, str(error.errno or 1).encode())
@@ -160,6 +165,7 @@ def _leave_the_foreground() -> None:
     """Hold nothing of the script's: its output ends when the last process that writes to it does."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
+        # The parent reads the script's output until its last writer closes it, and would wait for the supervisor.
         os.dup2(nothing, descriptor)
     os.chdir("/")
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
@@ -179,6 +185,8 @@ def _watch(control: int, script: int, woken: int) -> None:
             if pid == script:
                 with suppress(OSError):
                     os.write(control, f"{code}\n".encode())
+        # After the children were collected, so that a script which ends at the same moment still has its code
+        # reported.
         if control in ready:
             return
 
@@ -194,6 +202,7 @@ def main(control: int) -> None:
     command, environment = _received(control)
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
+    # Before the signals are ignored below: ignored signals are inherited through `exec`.
     script, failure = _start(command, environment)
     _leave_the_foreground()
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)

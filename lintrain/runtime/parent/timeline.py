@@ -60,6 +60,7 @@ class Gathered:
     @property
     def rows(self) -> int:
         """The rows of one quantity: a call for each batch or one for all of them, perhaps of several quantities."""
+        # With 6 calls for 3 batches two quantities were gathered (logits and labels), each with all the rows.
         times, rest = divmod(len(self.calls), len(self.batches) or 1)
         return sum(self.calls) // times if times and not rest else sum(self.calls)
 
@@ -135,6 +136,7 @@ def differing(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ..
 
 def drawn_from(timeline: Timeline, generators: tuple[str, ...]) -> tuple[str, ...]:
     """Those of some random generators whose state moved in the steps: the others have no influence."""
+    # A generator that no step draws from may differ between two starts without any effect.
     moved = differing(timeline.steps[0].generators, timeline.steps[-1].generators)
     return tuple(name for name in generators if name in moved)
 
@@ -144,4 +146,5 @@ def wait_in_vain(timelines: Sequence[Timeline]) -> bool:
     waits = [timeline.waits for timeline in timelines if not timeline.facts.get("done")]
     if not waits or any(each is None for each in waits):
         return False
+    # All at one line is a collective operation that is about to end. One that is done will never join the others.
     return len(waits) < len(timelines) or len(set(waits)) > 1

@@ -126,8 +126,10 @@ class Grid:
 
 def _edited(text: str, edits: Iterable[Edit]) -> str:
     lines = text.encode().splitlines(keepends=True)
+    # From the end of the text on: an edit shifts what comes after it on its line.
     for start, end, new in sorted(edits, reverse=True):
         before, after = lines[start[0] - 1][: start[1]], lines[end[0] - 1][end[1] :]
+        # A value over three lines becomes one: empty lines keep the numbers of all lines below, which reports show.
         gap = b"\n" * (end[0] - start[0]) if start[0] != end[0] else b""
         lines[start[0] - 1 : end[0]] = [before + new.encode() + after, *([gap] if gap else [])]
     return b"".join(lines).decode()
@@ -221,12 +223,14 @@ class _Found:
         if name in self.options:
             return Setting(name, values, option=self.options[name])
         spans = self.spans.get(name, [])
+        # `lr = 1e-3` and `Adam(lr=lr)`: the literal is changed, and the name keeps passing it on.
         chosen = [span for span in spans if span.is_literal] or spans
         if chosen:
             return Setting(name, values, text=text, spans=tuple(chosen))
         if self.parses_classes and _is_known(name):
             return Setting(name, values, option=f"--{name}")
         calls = self.optimizers if name == "lr" else self.arguments if _is_known(name) else []
+        # Not where arguments come from a dictionary: the setting may be in it, and would then be given twice.
         ends = (_end_of_arguments(call) for call in calls if not _spreads(call))
         missing = tuple(end for end in ends if end is not None)
         return Setting(name, values, text=text, missing=missing) if missing else None

@@ -86,6 +86,7 @@ class Wall:
         connection, _ = self._listening.accept()
         self._listening.close()  # the script's first process asks, and no other one
         with connection:
+            # The script's code runs by the time of the handshake, and may connect and send nothing.
             connection.settimeout(HANDSHAKE_SECONDS)
             hello = connection.recv(28, socket.MSG_WAITALL)
             peer = struct.unpack("=iii", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
@@ -118,6 +119,7 @@ class Wall:
             number, pid, _, call, _, _, *arguments = struct.unpack("=QIIiIQ6Q", asked.raw)
             try:
                 code, goes_on = self._judged(pid, call, arguments)
+            # Refused when in doubt: an address that cannot be read may be any.
             except (OSError, ValueError, struct.error):
                 code, goes_on = errno.EACCES, False
             # The process may have been killed while its memory was read, and its pid reused: the answer then belongs

@@ -50,6 +50,7 @@ def _repeat_rows(ledger: Ledger, module: Any) -> None:
     @functools.wraps(select)
     def selecting(self: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
         is_made = any(each.kind is StandInKind.DATA for each in ledger.session.stand_ins)
+        # `select(range(50_000))` of a stand-in with 20,000 rows: the real data set has them, so it must not raise.
         if is_made and isinstance(indices, range) and indices and max(indices) >= len(self) > 0:
             indices = [each % len(self) for each in indices[:MOST_ASKED]]
         return select(self, indices, *args, **kwargs)
@@ -88,6 +89,7 @@ def _answer_loads(ledger: Ledger, module: Any) -> None:
                 return load(path, name, *args, **kwargs)
         except Exception as error:
             # Offline, or not in the cache: each version has its own errors.
+            # An error about the use of a name that is here (a wrong configuration) is the script's own.
             if not _is_elsewhere(path, error):
                 raise
         return HubData(ledger, str(path), name, kwargs).loaded()
@@ -179,6 +181,7 @@ class HubData:
         elif self._known is not None:
             rows = {name: _length(name) for name in self._known[0]}
         else:
+            # The splits of `data_files={"train": ..., "test": ...}` are the keys that the script will ask for.
             files = self._given.get("data_files")
             named: list[str] = [*files] if is_dictionary(files) else []
             asked = [part for part in str(self._given.get("split") or "").split("+") if part and part != "None"]
@@ -186,6 +189,7 @@ class HubData:
             of_files = ["train"] if self._path in READERS else [*SPLITS, *self._read.splits]
             rows = {name: _length(name) for name in dict.fromkeys([*asked, *(named or of_files)])}
         selected = max(self._selected(), default=0)
+        # Only training splits grow: a script that selects 50,000 rows trains on them, and evaluates on few.
         if selected > LONGEST:
             rows = {name: selected if name.startswith("train") else count for name, count in rows.items()}
         most = OF_MEDIA if any(kind in MEDIA for kind in self.kinds().values()) else max(LONGEST, selected)
@@ -259,6 +263,7 @@ class HubData:
         different = min(DIFFERENT, count)
         made = datasets.Dataset.from_dict(rows.columns(different), features=rows.features(), split=name)
         if count > different:
+            # Few different rows, repeated by index: 20,000 rows cost no more memory than those.
             made = made.select(library("numpy").arange(count) % different, keep_in_memory=True)
         return made
 
@@ -317,6 +322,7 @@ def _sliced(made: Any, text: str) -> Any:
     if found is None or "[" not in text:
         return rows
     first, last = _row(found[2], found[3], len(rows), 0), _row(found[4], found[5], len(rows), len(rows))
+    # At least one row: `train[:1%]` of a short stand-in would be empty, and an empty data set fails in other ways.
     return rows.select(range(first, max(min(last, len(rows)), first + 1)))
 
 

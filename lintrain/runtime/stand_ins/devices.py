@@ -104,9 +104,11 @@ class Devices:
 
         @functools.wraps(original)
         def moved(*args: Any, **kwargs: Any) -> Any:
+            # `cuda()` itself raises in a torch without CUDA, before it looks at its argument.
             if is_cuda:
                 self.note("cuda")
                 return args[0]
+            # `type` and no `isinstance`, since True is an int: `to(0)` names a GPU.
             if original.__name__ == "to" and len(args) > 1 and type(args[1]) is int:
                 args = (args[0], self._here(args[1]), *args[2:])  # the number of a GPU
             elif any(self._is_gpu(each) for each in args[1:3]) or (len(args) == 1 and self._is_gpu(args[0])):
@@ -164,6 +166,7 @@ class Devices:
         @functools.wraps(original)
         def answered(*args: Any, **kwargs: Any) -> Any:
             caller = callers_frame(above=1)
+            # accelerate and transformers decide on kernels and formats by these answers: theirs have to be true.
             if not is_for_all and (caller is None or not is_users(caller.f_code.co_filename)):
                 return original(*args, **kwargs)
             return answer(*args, **kwargs)
@@ -202,6 +205,8 @@ def _branches(frame: FrameType | None) -> tuple[list[ast.stmt], list[ast.stmt]]:
         if isinstance(node, ast.Assert) and node.lineno <= line <= (node.end_lineno or line):
             return [ast.Raise()], []
         if isinstance(node, ast.If) and node.test.lineno <= line <= (node.test.end_lineno or line):
+            # `if not torch.cuda.is_available(): raise` ends with False; `if torch.cuda.is_available(): ... else:
+            # exit()` does in its other branch.
             is_negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
             return (node.body, node.orelse) if is_negated else (node.orelse, node.body)
     return [], []
@@ -232,6 +237,7 @@ def _share_on_cpu(owner: Any) -> None:
     def init(
         self: Any, module: Any, device_ids: Any = None, output_device: Any = None, *args: Any, **given: Any
     ) -> None:
+        # DistributedDataParallel raises for `device_ids` with a module on the CPU.
         build(self, module, None, None, *args, **given)
 
     owner.__init__ = init

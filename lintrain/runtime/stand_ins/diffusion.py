@@ -161,6 +161,7 @@ def _model(ledger: Ledger, cls: Any, name: str, given: Mapping[str, Any]) -> Any
         made = cls(**small_arguments(cls, name, given)).eval()
     ledger.replace(StandInKind.MODEL, shown, f"{cls.__name__}, small, random weights")
     dtype = given.get("dtype", given.get("torch_dtype"))
+    # float16 has no kernels for some layers on a CPU; the probe would end with an error that no GPU gives.
     return made.to(dtype) if "bfloat16" in str(dtype) else made
 
 
@@ -168,6 +169,8 @@ def small_arguments(cls: Any, name: str, given: Mapping[str, Any]) -> dict[str, 
     """What a class is built with so that it is small, and fits the other models of its repository."""
     default = {each: parameter.default for each, parameter in inspect.signature(cls.__init__).parameters.items()}
     found = {each: value for each, value in SMALL.items() if isinstance(default.get(each), int | tuple)}
+    # After the small sizes, since these have to agree with other models: a width of attention is that of the text
+    # encoder.
     found |= {each: value for each, value in kind_of(name).values.items() if each in default}
     if "latent_channels" in default:  # a VAE reads images, whatever the model of latents reads
         found.pop("in_channels", None)
@@ -206,6 +209,7 @@ def _pipeline(ledger: Ledger, cls: Any, name: str, given: Mapping[str, Any]) -> 
             continue
         if each in given:
             parts[each] = given[each]
+        # Optional parts, which published pipelines are often loaded without.
         elif each in ("safety_checker", "feature_extractor", "image_encoder") or each.startswith("requires"):
             parts[each] = False if each.startswith("requires") else None
         elif parameter.default is inspect.Parameter.empty:
@@ -217,6 +221,7 @@ def _pipeline(ledger: Ledger, cls: Any, name: str, given: Mapping[str, Any]) -> 
 def _draw_briefly(ledger: Ledger, kind: Any) -> None:
     """Few steps to an image: that of a random model shows noise, however many there are."""
     draw = kind.__call__
+    # The class may be asked for several times, and is wrapped once.
     if getattr(draw, "is_brief", False):
         return
 

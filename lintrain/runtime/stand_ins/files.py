@@ -80,10 +80,12 @@ def _reading(ledger: Ledger, pandas: Any, read: Callable[..., Any]) -> Any:
     @functools.wraps(read)
     def reading(path: Any, *args: Any, **kwargs: Any) -> Any:
         is_name = _is_path(path)
+        # An open file or a buffer holds real rows.
         if not is_name or (is_there(path) and "://" not in str(path)):
             return read(path, *args, **kwargs)
         with ledger.making(str(path)):
             columns = _columns(ledger, str(path))
+        # With `names=` the file has no header, and the script reads these columns whatever the stand-in calls them.
         names = kwargs.get("names")
         if is_row(names):
             columns = dict(zip(names, columns.values(), strict=False)) | {
@@ -101,6 +103,7 @@ def _answer_arrays(ledger: Ledger, numpy: Any) -> None:
 
     class StandInMemmap(original):  # type: ignore[misc, valid-type]
         def __new__(cls, filename: Any, dtype: Any = numpy.uint8, mode: str = "r+", **kwargs: Any) -> Any:
+            # A map that is written is the script's own result, not data that it expects.
             if mode != "r" or not _is_path(filename) or is_there(filename):
                 return original.__new__(original, filename, dtype=dtype, mode=mode, **kwargs)
             _note(ledger, str(filename), f"{TOKENS} numbers below 64")
@@ -120,6 +123,7 @@ def _opening(ledger: Ledger, folders: Folders, original: Callable[..., Any]) -> 
         try:
             return original(file, mode, *args, **kwargs)
         except FileNotFoundError:
+            # Only after the real `open` has failed: a file that exists is never replaced.
             if "r" in mode and (made := folders.path(file)) is not None:
                 return original(made, mode, *args, **kwargs)
             caller = callers_frame(above=1)

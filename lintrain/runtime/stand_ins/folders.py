@@ -43,6 +43,7 @@ class Folders:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._made: dict[str, str] = {}
+        # Taken before the replacement, which would ask this object again.
         self._is_there = os.path.isdir
 
     def install(self) -> None:
@@ -64,6 +65,7 @@ class Folders:
             return None
         whole: str = os.path.abspath(os.fspath(name))  # pyright: ignore[reportUnknownArgumentType]
         for folder, made in self._made.items():
+            # With the separator: `data` must not take `data2/x.jpg`.
             if whole == folder or whole.startswith(folder + os.sep):
                 return made + whole[len(folder) :]
         return None
@@ -75,6 +77,7 @@ class Folders:
         whole: str = os.path.abspath(os.fspath(name))  # pyright: ignore[reportUnknownArgumentType]
         if (known := self.path(whole)) is not None:
             return known if self._is_there(known) else None
+        # Libraries list folders as well, of caches and packages: a made folder there would break them.
         if not _is_asked_by_script() or not READS_PICTURES.search(self._ledger.script):
             return None
         has_classes = has_classes or LISTS_CLASSES.search(self._ledger.script) is not None
@@ -135,6 +138,7 @@ class Folders:
                 return bool(original(type(path)(made), *args, **kwargs))
             caller = callers_frame(above=1)
             is_asked = caller is not None and is_users(caller.f_code.co_filename)
+            # Where False only chooses another branch (`if not exists(cache): download()`), False is the truth.
             if not is_asked or not ends_if_false(caller):
                 return False
             return OTHERS.search(str(path)) is not None or self._make(path) is not None

@@ -36,6 +36,7 @@ def _answer_files(ledger: Ledger, checkpoints: Checkpoints, module: Any) -> None
 
     @functools.wraps(download)
     def hf_hub_download(repo_id: Any, filename: str, *args: Any, **kwargs: Any) -> Any:
+        # Data sets have their own stand-ins; only files of rows that the script reads by name are made here.
         if kwargs.get("repo_type") not in (None, "model"):
             try:
                 return download(repo_id, filename, *args, **kwargs)
@@ -46,6 +47,8 @@ def _answer_files(ledger: Ledger, checkpoints: Checkpoints, module: Any) -> None
         file = os.path.join(kwargs.get("subfolder") or "", filename)
         found = checkpoints.file(str(repo_id), file)
         if found is None:
+            # The error for a missing entry, and not for a missing repository: libraries try several names of a file,
+            # and go on.
             raise _no_entry(f"{repo_id} (a stand-in) has no file {file}")
         return _copied(found, file, kwargs.get("local_dir"))
 
@@ -72,6 +75,7 @@ def _copied(path: str, file: str, folder: Any) -> str:
         return path
     target = os.path.join(folder, file)
     os.makedirs(os.path.dirname(target), exist_ok=True)
+    # `local_dir` promises files that the script may change; the stand-in itself serves later loads.
     return str(shutil.copyfile(path, target))
 
 

@@ -43,7 +43,7 @@ def quiet_arguments(session: ProbeSession, trainer: Any, arguments: dict[str, An
     # A profiler writes files and slows down each call; no measurement needs it.
     if arguments.get("profiler") is not None:
         arguments["profiler"] = None
-    # With `barebones=True` Lightning raises for any logger that is given, even for False in its place.
+    # With `barebones=True` Lightning raises for a logger that is given, also for one that discards all.
     if not arguments.get("barebones"):
         arguments["logger"] = _quiet_loggers(session, package_of(trainer), arguments.get("logger"))
     callbacks = arguments.get("callbacks")

@@ -39,6 +39,7 @@ def _pad(run: TrainerRun) -> str | None:
     def padded(features: Sequence[Any]) -> Any:
         return collate(_padded(run, features))
 
+    # The mark keeps a second failing batch from being given the same stand-in again.
     padded.__dict__["lintrain_pads"] = True
     trainer.data_collator = padded
     return "a collator that pads"
@@ -65,6 +66,7 @@ def _padded(run: TrainerRun, rows: Sequence[Any]) -> list[Any]:
 def _filler(run: TrainerRun, name: str) -> int:
     if name in LABELS:
         return IGNORED
+    # Masks and token types are filled with 0, whatever the id of padding is: a mask of 0 hides the filled places.
     return int(getattr(run.model.config, "pad_token_id", None) or 0) if name == "input_ids" else 0
 
 
@@ -81,7 +83,9 @@ def _widen_head(run: TrainerRun) -> str | None:
     owner, _, name = heads[-1].rpartition(".")
     before = model.get_submodule(heads[-1])
     after = linear(before.in_features, classes, bias=before.bias is not None).to(before.weight.device)
+    # In place of the last layer with so many outputs: an inner layer of that width comes before the head.
     setattr(model.get_submodule(owner), name, after)
+    # transformers keeps the problem type that it found for the first batch, which was about the old head.
     model.config.num_labels, model.config.problem_type = classes, None
     if hasattr(model, "num_labels"):
         model.num_labels = classes
@@ -113,9 +117,11 @@ def _choose_classes(run: TrainerRun) -> str | None:
 
 def _with_classes(prediction: Any) -> Any:
     scores, labels = prediction.predictions, prediction.label_ids
+    # With hidden states the predictions are a tuple, whose first part are the logits.
     scores = scores[0] if is_row(scores) else scores
     if getattr(scores, "ndim", 0) != getattr(labels, "ndim", 0) + 1:
         return prediction
+    # The library goes on to use its own object, for counts of samples and for what `predict` returns.
     chosen = copy.copy(prediction)
     chosen.predictions = scores.argmax(axis=-1)
     chosen.elements = (chosen.predictions, *prediction.elements[1:])  # what a metric function unpacks

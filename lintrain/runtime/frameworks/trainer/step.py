@@ -152,8 +152,10 @@ def apply_gradients(run: TrainerRun) -> set[str]:
     """Step with the gradients that are there and the trainer's clipping; gives the names of those that should move."""
     trainer = run.trainer
     had_gradient = {name for name, weight in trainable(run).items() if pulls(weight)}
+    # As the library does it: 0 and None turn clipping off.
     if trainer.args.max_grad_norm:
         trainer.accelerator.clip_grad_norm_(trainer.model.parameters(), trainer.args.max_grad_norm)
+    # After clipping: a gradient that it made too small for the format of its weight cannot move that.
     felt = {
         name for name, weight in trainable(run).items() if name in had_gradient and is_felt(run.optimizers[0], weight)
     }
@@ -190,6 +192,8 @@ def _parted(run: TrainerRun) -> list[Batch] | None:
 
     None if a row of the batch is not a row of the data: preferences have two of them for each.
     """
+    # `8` steps of accumulation are measured as 4 parts: the ratio is 1 with a division and the number of parts
+    # without one.
     wanted = min(int(run.trainer.args.gradient_accumulation_steps), MOST_PARTS)
     batch: object = run.batches[0] if run.batches else None
     if wanted < 2 or not is_mapping(batch):
@@ -233,6 +237,8 @@ def _norm_of(run: TrainerRun, batches: list[Batch]) -> float:
     parameters = [each for each in trainer.model.parameters() if each.requires_grad]
     for parameter in parameters:
         parameter.grad = None
+    # Counted over the whole step, as the library does: a mean of means differs where parts have unequal numbers of
+    # labels.
     items = _items(trainer, batches)
     # The script's own loss may divide by the argument.
     asked = {"gradient_accumulation_steps": len(batches)}
@@ -246,6 +252,7 @@ def _norm_of(run: TrainerRun, batches: list[Batch]) -> float:
 
 
 def _step(run: TrainerRun, batch: Batch, items: Any) -> None:
+    # Older versions have no third argument, and divide each loss themselves.
     known = inspect.signature(library("transformers.trainer").Trainer.training_step).parameters
     given = (items,) if "num_items_in_batch" in known else ()
     run.trainer.training_step(run.wrapped, batch, *given)

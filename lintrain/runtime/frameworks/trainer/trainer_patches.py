@@ -43,6 +43,7 @@ def _patch_arguments(session: ProbeSession, arguments: Any) -> None:
         # Before the library's own check of the device, which raises for `bf16` or `tf32` without a GPU.
         if session.device == "cpu":
             _use_cpu(self)
+        # Before `prepare` as well: it turns a backend that is set into `torch_compile=True`.
         _leave_out_compilation(session, self)
         prepare(self, *args, **kwargs)
         quieten(session, self)
@@ -60,6 +61,7 @@ def _patch_arguments(session: ProbeSession, arguments: Any) -> None:
 
 
 def _remember(session: ProbeSession, error: Exception, location: Location | None) -> None:
+    # The first one is kept: a script may catch it, and raise another that only says that set-up failed.
     if session.construction_error is None:
         session.construction_error, session.construction_location = error, location
 
@@ -90,6 +92,7 @@ def quieten(session: ProbeSession, arguments: Any) -> None:
         object.__setattr__(arguments, "lintrain_asked", {name: getattr(arguments, name, None) for name in asked})
         _say_what_is_off(session, arguments)
     changes: dict[str, Any] = {"output_dir": session.folder("output"), "report_to": [], "push_to_hub": False}
+    # No no-op for `save_model`: the library looks for the files of a checkpoint that it believes it has saved.
     changes["save_strategy"] = type(arguments.save_strategy)("no")
     if getattr(arguments, "logging_dir", None):
         changes["logging_dir"] = session.folder("logs")
@@ -146,6 +149,7 @@ def _entered(session: ProbeSession, entry: str, original: Callable[..., Any]) ->
         # From here on every call of the library is the probe's own: the interceptors let it pass, and no loop is
         # followed.
         session.measuring = True
+        # Of this trainer: the evaluation of another one, which was never trained, is a call to measure.
         earlier: TrainerRun | None = self.__dict__.get("lintrain_run")
         if earlier is not None and entry != "train":
             return _after_training(session, self, entry, original, args, kwargs)
@@ -223,6 +227,7 @@ def _after_training(
 
 def _patch_loading(session: ProbeSession, model_class: Any) -> None:
     """Keep which parameters no checkpoint filled: the library says so only in a log line."""
+    # The function under the class method, so that `cls` stays the class that the script names.
     load = model_class.from_pretrained.__func__
 
     @functools.wraps(load)
@@ -282,6 +287,7 @@ def watch_loading(session: ProbeSession, module_class: Any) -> None:
 def _prefix(missing: list[str], unexpected: list[str]) -> str:
     """What every unexpected name has before a missing one, or the other way round."""
     for longer, shorter in ((unexpected, missing), (missing, unexpected)):
+        # `module.encoder.weight` beside `encoder.weight`: a checkpoint of DistributedDataParallel, loaded without it.
         if longer and shorter and longer[0].endswith(shorter[0]):
             prefix = longer[0].removesuffix(shorter[0])
             if {f"{prefix}{name}" for name in shorter} == set(longer):
