@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.import_graph import circles, import_graph
 
 ROOT = Path(__file__).parent.parent
@@ -16,6 +18,10 @@ LISTS = {"lintrain/__init__.py"}
 """Files that only list names: nobody reads them from top to bottom."""
 
 LONGEST_FUNCTION = 50
+COMMENTED = ("interpreter", "libraries", "runtime")
+LEAST_COMMENTS = 4
+"""Lines of comments for 100 lines of code: the hard spots of these trees say why they are as they are."""
+
 EMPTY_NAMES = {"utils", "util", "helper", "helpers", "manager", "misc", "common"}
 
 
@@ -43,6 +49,32 @@ def test_no_function_is_longer_than_a_page() -> None:
         if (function.end_lineno or 0) - function.lineno >= LONGEST_FUNCTION
     ]
     assert long == []
+
+
+def code_and_comments(text: str) -> tuple[int, int]:
+    """The lines of code of a file, without docstrings and blank lines, and its lines that are comments."""
+    documented = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    rest = [line.strip() for number, line in enumerate(text.splitlines(), 1) if number not in documented]
+    written = [line for line in rest if line]
+    comments = sum(line.startswith("#") for line in written)
+    return len(written) - comments, comments
+
+
+def test_comments_are_counted_without_docstrings() -> None:
+    assert code_and_comments('"""A file.\n\n# no comment\n"""\n\n# Why.\nX = 1  # what\n"""Of X."""\n') == (1, 1)
+
+
+@pytest.mark.parametrize("tree", COMMENTED)
+def test_comments_say_why(tree: str) -> None:
+    counted = [code_and_comments(path.read_text()) for path in tracked(f"lintrain/{tree}/*.py")]
+    code, comments = (sum(each) for each in zip(*counted, strict=True))
+    assert code > 1_000
+    assert 100 * comments / code >= LEAST_COMMENTS
 
 
 def test_no_file_has_a_name_that_says_nothing() -> None:
