@@ -44,6 +44,7 @@ def compare_resumed(starts: ScriptStarts) -> EvidenceFields:
 
 def _files(folder: Path, checkpoint: str | None) -> dict[str, int]:
     """The files of a checkpoint by size: those that the library saved, else all that the script wrote by itself."""
+    # Files of the script's own are in the layer that took its writes, none in the user's folders.
     root = Path(checkpoint) if checkpoint else folder / "layer" / "written"
     if root.is_file():
         return {root.name: root.stat().st_size}
@@ -54,6 +55,7 @@ def _files(folder: Path, checkpoint: str | None) -> dict[str, int]:
 def _starts_from_scratch(saving: Timeline, resuming: Timeline) -> bool:
     """Whether a start has the weights of the first step again, and not those that were saved."""
     weights = resuming.steps[0].weights
+    # Both conditions: weights that two steps did not change are equal at the start and in the checkpoint.
     return weights == saving.steps[0].weights != saving.steps[SAVED_AFTER].weights
 
 
@@ -62,6 +64,8 @@ def resumed_evidence(saving: Timeline, resuming: Timeline, files: dict[str, int]
     before, (went_on, resumed) = saving.steps[:SAVED_AFTER], (saving.steps[SAVED_AFTER], resuming.steps[0])
     seen = {row for step in before for row in step.rows}
     drawn = drawn_from(saving, differing(went_on.generators, resumed.generators))
+    # Rows of the next step may have been seen before, in a small data set; only other rows than those of the
+    # uninterrupted run are a repetition.
     is_again = bool(went_on.rows) and went_on.rows != resumed.rows
     return CheckpointEvidence(
         saved_after=SAVED_AFTER,

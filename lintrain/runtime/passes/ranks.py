@@ -20,6 +20,7 @@ def compare_ranks(starts: ScriptStarts) -> EvidenceFields:
         raise UnmeasuredError("a notebook cannot be launched on several processes")
     request = TimelineRequest("ranks", STEPS, allows_unused=starts.allows_unused)
     ranks = starts.follow_ranks(starts.folder(), request, PROCESSES)
+    # Ranks that wait for one another are a result, and not a pass that failed.
     if (waits := waits_of(ranks)) and not all(timeline.steps for timeline in ranks):
         return {"ranks": without_steps(ranks, waits)}
     # The launcher kills the other ranks when one fails: the first error is the reason, all others follow from it.
@@ -141,6 +142,8 @@ def gathers_of(ranks: Sequence[Timeline]) -> list[RankGather]:
     for key, gathered in ranks[0].gathers.items():
         of_all = [timeline.gathers.get(key) for timeline in ranks]
         whole = [each for each in of_all if each is not None and each.is_whole]
+        # A round that one rank has not completed has gathered fewer rows there, and would count as rows that are
+        # lost.
         if len(whole) == len(ranks):
             fetched = [row for each in whole for batch in each.batches for row in batch]
             known = RankGather(gathered.location, gathered.function, gathered.rows, len(fetched), len(set(fetched)))

@@ -17,6 +17,7 @@ STEPS = 20
 def compare_values(setting: Setting | Grid, starts: ScriptStarts) -> EvidenceFields:
     """One pass for each value, each in a folder of its own; raises UnmeasuredError if none takes a step."""
     followed = {value: _followed(setting, value, starts) for value in setting.values}
+    # One value that fails is a result (too high a rate); only if none takes a step is there nothing to compare.
     if not any(timeline.steps for timeline in followed.values()):
         next(iter(followed.values())).demand(1, f"the run with {setting.name}={setting.values[0]}")
     found = TrialsEvidence(

@@ -53,6 +53,7 @@ class Expressions:
             return self.of(value.value)
         if isinstance(value, PLAIN):
             return repr(value)
+        # `repr` of infinity is `inf`, which is no name in Python.
         if isinstance(value, float):
             return repr(value) if math.isfinite(value) else f'float("{value}")'
         if isinstance(value, set | frozenset):
@@ -80,6 +81,7 @@ class Expressions:
         return f"({inside},)" if len(value) == 1 else f"({inside})"
 
     def _set(self, value: set[Any]) -> str:
+        # Sorted, since the order of a set of texts differs from process to process.
         return "{" + ", ".join(sorted(self.of(each) for each in value)) + "}" if value else "set()"
 
     def _dictionary(self, value: dict[Any, Any]) -> str:
@@ -157,6 +159,7 @@ class Expressions:
     def _filled(self, value: Any, holds: dict[str, Any]) -> str:
         """An object of the script's own class: how it was made is not known, what it holds is."""
         kind, name = self.named(type(value)), f"own_{type(value).__name__.lower()}"
+        # Past the constructor, which may read files or download: attributes are all that the failing call can see.
         entries = [f"{name}.{each} = {self.of(held)}" for each, held in holds.items()]
         self.lines += [f"{name} = {kind}.__new__({kind})", *entries]
         return name
@@ -164,6 +167,7 @@ class Expressions:
     def _configuration(self, config: Any) -> str:
         name = self._free("config.json")
         with open(os.path.join(self._folder, name), "w", encoding="utf-8") as opened:
+            # Only what differs from the defaults, so that a reader sees what the script chose.
             opened.write(config.to_json_string(use_diff=True))
         kind = self.named(type(config))
         return f"{kind}.from_json_file(HERE / {json.dumps(name)})"
@@ -211,6 +215,7 @@ def _location(defaults: Mapping[str, Any], name: str) -> int:
 
 
 def _is_same(value: Any, default: Any) -> bool:
+    # `1 == 1.0 == True`: the type counts too, or `dropout=0` would be left out where the default is 0.0.
     if isinstance(value, NUMBERS):
         return type(value) is type(default) and value == default
     return value is default
@@ -261,6 +266,8 @@ class Makers:
         @functools.wraps(build)
         def init(module: Any, *args: Any, **kwargs: Any) -> None:
             frame = _constructor(module)
+            # A copy by `deepcopy` runs no constructor, so it has no entry; entries of modules that are gone are gone
+            # with them.
             if len(self._known) < MOST_MODULES:
                 self._known[module] = _making(frame) if frame is not None else Making((), {})
             build(module, *args, **kwargs)

@@ -51,6 +51,8 @@ class Calls:
 
     def call(self, module: Any, function: Any, args: Any, kwargs: Any) -> Any:
         """Count a call before it is made, for it may never return; one inside of another is not counted."""
+        # `all_gather_object` calls `all_gather` inside: the script called one collective, and the other ranks count
+        # one.
         if not self._depth and not _is_of_some(module, (*args, *kwargs.values())):
             self._count(function.__name__)
         self._depth += 1
@@ -108,12 +110,14 @@ class Waits:
 
     def look(self) -> None:
         """Send where the main thread waits, and that it goes on, until the process ends."""
+        # From a thread, since the waiting call holds the main one. It releases the interpreter's lock while it waits.
         seen, since, used = None, time.monotonic(), time.process_time()
         while True:
             time.sleep(LOOKS_EVERY)
             frame = sys._current_frames().get(self._main)  # pyright: ignore[reportPrivateUsage] - the one way to them
             now, cpu = time.monotonic(), time.process_time()
             at = _instructions(frame)
+            # The same instruction for seconds may be a long kernel, but that uses the CPU.
             if at != seen or cpu - used > MOST_CPU * max(now - since, WAITS_AFTER):
                 seen, since, used = at, now, cpu
                 if self._is_sent:

@@ -85,6 +85,8 @@ class Follower:
         """A whole module is about to be called; one without weights (a loss) is not of interest."""
         if not library("torch").is_grad_enabled() or next(module.parameters(), None) is None:
             return
+        # Several roots: a script may call an encoder and a head one after the other, and both have weights to
+        # compare.
         if all(module is not root for root in self.roots):
             self.roots.append(module)
         if self._before is None:
@@ -108,6 +110,7 @@ class Follower:
     def _named(self) -> Iterator[tuple[str, Any]]:
         """Weights and buffers by the name that they have without wrappers; of a module and a part of it, once."""
         known: set[int] = set()
+        # The largest first: a part that is also called alone then keeps its name within the whole, in both passes.
         for root in sorted(self.roots, key=lambda root: -sum(1 for _ in root.parameters())):
             for name, tensor in (*root.named_parameters(), *root.named_buffers()):
                 if id(tensor) not in known:
@@ -117,6 +120,8 @@ class Follower:
     def _optimizer_state(self, names: dict[int, str]) -> Iterator[tuple[str, str]]:
         for optimizer in self._optimizers:
             for weight, held in optimizer.state.items():
+                # By the name of the weight and not by its number: two processes may make their parameter groups in
+                # another order.
                 for key, value in held.items() if id(weight) in names else ():
                     if hasattr(value, "shape"):
                         yield f"{names[id(weight)]}.{key}", digest(value)
@@ -124,6 +129,7 @@ class Follower:
     def on_backward_start(self, loss: Any) -> None:
         """Gradients are about to be made."""
         self._began = self._began or time.perf_counter()
+        # A tensor that goes backward with a gradient of its own is no loss to compare.
         if loss.numel() == 1:
             self._losses.append(number(loss) / self._scale)
         self._scale = 1.0
@@ -200,6 +206,7 @@ class Rows:
         found: dict[tuple[int, ...], None] = {}
         for tensors in inputs:
             known = [lie_in.get(_memory(tensor)) for tensor in tensors]
+            # Memory first, which is certain and cheap. Contents are read only where `to` has copied the batch.
             known = known if any(known) else _by_content(tensors, kept)
             found.update(dict.fromkeys(rows for rows in known if rows is not None))
         return tuple(row for rows in found for row in rows)

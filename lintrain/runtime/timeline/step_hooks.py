@@ -141,6 +141,7 @@ def _hook(schedules: Schedules, module: Any) -> None:
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
+        # A subclass with a constructor of its own may call that of its base twice.
         if all(each is not self for each in schedules.made):
             schedules.made.append(self)
 
@@ -169,6 +170,7 @@ def _patch(follower: Follower, trainer: Any) -> None:
             return original(self, *args, **kwargs)  # Lightning says what is wrong with the call
         follower.is_guided = True
         follower.report(framework="lightning", resume_is_asked=bool(given.get("ckpt_path")))
+        # What the script resumes from itself is an older run, which has nothing to do with the one that is compared.
         given["ckpt_path"] = follower.checkpoint if follower.purpose == "resume" else None
         _prepare(follower, self)
         return original(**given)
@@ -180,6 +182,7 @@ def _prepare(follower: Follower, trainer: Any) -> None:
     if follower.purpose == "save" and not trainer.checkpoint_callbacks:
         follower.stop("the run saves no checkpoint: its Trainer has no callback for that")
     without_finders(follower.session, trainer)
+    # Kept before it is replaced: the library's own checkpoints become empty files, and this one is real.
     save = trainer.strategy.save_checkpoint
     redirect_checkpoints(follower.session, trainer)
     trainer._run_sanity_check = functools.partial(_shorten, follower, trainer)

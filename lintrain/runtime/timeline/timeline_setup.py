@@ -142,6 +142,7 @@ class Rounds:
 
     def has_enough(self, loader: Any, given: int, *, is_asked_ahead: bool) -> bool:
         """Whether a loader that gave so many batches in this round ends it now."""
+        # Until the first step nothing ends: which loader trains is known only then.
         if self.follower.is_guided or not self.follower.taken:
             return False
         if not self.trains(loader):
@@ -195,6 +196,7 @@ def leave_the_middle_out(batches: Any) -> bool:
     rest: Iterator[Any] = batches._sampler_iter
     numbers = list(itertools.islice(rest, MOST_BATCHES))
     if len(numbers) == MOST_BATCHES:
+        # The numbers that were taken out for a look are put back in front.
         batches._sampler_iter = itertools.chain(numbers, rest)
         return False
     batches._sampler_iter = iter(numbers if len(numbers) <= EVALUATION_BATCHES else [numbers[0], numbers[-1]])
@@ -215,6 +217,7 @@ class ShortBatches:
         return self
 
     def __next__(self) -> Any:
+        # A script that asks with `next` would get an error that is not its own; only a loop takes an early end.
         is_enough = not self._ends_soon and self._rounds.has_enough(
             self._loader, self._given, is_asked_ahead=is_accelerate(callers_frame(1))
         )
