@@ -70,8 +70,8 @@ class FileStates:
         if access not in self._stamps:
             if access.kind == NAMES:
                 add_listed_folder(access.path)
-            # For a path whose existence was asked, only the first letter counts: that file may change without
-            # changing a report.
+            # For a path whose existence was asked, only the first letter counts: that file may change
+            # without changing a report.
             stamp = stamp_of(os.fsencode(access.path), LISTED if access.kind == NAMES else FILE)
             self._stamps[access] = (stamp[:1] if access.kind == ASKED else stamp).decode("ascii")
         return self._stamps[access]

@@ -109,8 +109,8 @@ def _columns(call: Call, encoding: Encoding) -> dict[str, Column]:
         columns["labels"] = tokens("labels")
     for switch, name in EXTRAS.items():
         if not is_missing(given := call.value(switch)) and not (isinstance(given, Constant) and not given.value):
-            # A switch that is not known (`return_length=args.lengths`) counts as on: a column too many is looked up
-            # by none, one too few would be reported as missing.
+            # A switch that is not known (`return_length=args.lengths`) counts as on: a column too many is looked up by
+            # none, one too few would be reported as missing.
             columns[name] = Column(name, Kind.MASK if name == "special_tokens_mask" else Kind.UNKNOWN)
     return columns
 
@@ -156,8 +156,8 @@ def truncation_of(call: Call, padding: Padding) -> bool | None:
         limit = call.value("max_length")
         if is_missing(limit):
             return False
-        # transformers takes `max_length` without padding as a wish to cut, with a warning. Beside padding it says
-        # only how far to pad.
+        # transformers takes `max_length` without padding as a wish to cut, with a warning. Beside padding it
+        # says only how far to pad.
         return {Padding.NONE: True, Padding.UNKNOWN: None}.get(padding, False)
     if not isinstance(given, Constant) or given.default:
         return None

@@ -236,8 +236,8 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, location: Loca
     if not isinstance(owner, TrainerRun):
         return
     before = owner.value(name)
-    # A default that the library gives is not known here as a value, so an assignment that may be skipped leaves it
-    # open.
+    # A default that the library gives is not known here as a value, so an assignment that may be
+    # skipped leaves it open.
     kept = UNKNOWN if isinstance(before, Absent) else before
     owner.attributes[name] = join([kept, value]) if reader.conditions else value
     if isinstance(value, Function) and name not in {"compute_metrics", "data_collator"}:

@@ -155,9 +155,9 @@ def _run_eagerly(session: ProbeSession, hooks: AfterImport) -> None:
 
 def _patch_compile(session: ProbeSession, torch: Any) -> None:
     """The wrapper around the module stays as the script expects it; before torch 2.6 nothing makes it run eagerly."""
-    # To return the module itself would be simpler, but scripts read `_orig_mod` and save with its prefix.
     if not hasattr(torch.compiler, "set_stance"):
         return
+    # To return the module itself would be simpler, but scripts read `_orig_mod` and save with its prefix.
     compile_ = torch.compile
 
     @functools.wraps(compile_)
@@ -165,8 +165,8 @@ def _patch_compile(session: ProbeSession, torch: Any) -> None:
         session.shorten("`torch.compile` was left out")
         # In addition to the backend: a module that was compiled before this call, or by a library, runs eagerly too.
         torch.compiler.set_stance("force_eager")
-        # The eager backend warns about extra arguments in the output of the script: `mode` and `options` are
-        # for inductor.
+        # The eager backend warns about extra arguments in the output of the script: `mode` and
+        # `options` are for inductor.
         given = {name: value for name, value in kwargs.items() if name not in ONLY_OF_INDUCTOR}
         return compile_(*args, **{**given, "backend": "eager"})
 
@@ -196,8 +196,8 @@ def _detect_anomalies(torch: Any) -> None:
             try:
                 return run(*args, **kwargs)
             except Exception as error:
-                # Another warning of the same pass is not about the failing operation: only the one
-                # with the forward call counts.
+                # Another warning of the same pass is not about the failing operation: only the one with
+                # the forward call counts.
                 texts = [str(each.message) for each in caught]
                 setattr(error, FORWARD_TRACE, next((text for text in texts if "forward call" in text), ""))
                 raise
@@ -245,8 +245,7 @@ def _answer_reads(session: ProbeSession) -> None:
         try:
             return read(self, name)
         except KeyError:
-            # A library that reads `RANK` in a `try` uses the KeyError to learn that no launcher started
-            # it.
+            # A library that reads `RANK` in a `try` uses the KeyError to learn that no launcher started it.
             if name not in ASKED_FOR or not _is_asked_by_user():
                 raise
         stand_for_a_launcher(session)
@@ -274,8 +273,8 @@ def _patch_groups(session: ProbeSession, module: Any) -> None:
 
     @functools.wraps(begin)
     def init_process_group(backend: Any = None, init_method: Any = None, *args: Any, **kwargs: Any) -> Any:
-        # A script that passes a store, a rank or `tcp://...` has set up its processes itself; variables would
-        # contradict it.
+        # A script that passes a store, a rank or `tcp://...` has set up its processes itself;
+        # variables would contradict it.
         reads_variables = init_method in (None, "env://") and not {"store", "rank", "world_size"} & set(kwargs)
         if session.is_root and reads_variables and not args and "RANK" not in os.environ:
             stand_for_a_launcher(session)
@@ -306,8 +305,8 @@ def is_spawned() -> bool:
 
 def _words() -> list[str]:
     """The words that started this process."""
-    # `sys.argv` is the script's own by now; the words of the interpreter (`-c`, `--multiprocessing-fork`) are
-    # not in it.
+    # `sys.argv` is the script's own by now; the words of the interpreter (`-c`,
+    # `--multiprocessing-fork`) are not in it.
     words: list[str] | None = getattr(sys, "orig_argv", None)  # since Python 3.10
     if words is not None:
         return words
@@ -320,8 +319,7 @@ def _words() -> list[str]:
 
 def become_root() -> None:
     """A spawned process trains: it is looked at in place of the one that started it."""
-    # `multiprocessing` also starts a resource tracker with the same parent, which runs none of the script's
-    # functions.
+    # `multiprocessing` also starts a resource tracker with the same parent, which runs none of the script's functions.
     if is_spawned():
         os.environ[ROOT_PROCESS] = str(os.getpid())
 
@@ -351,8 +349,8 @@ def _patch(session: ProbeSession, module: Any) -> None:
 
     @functools.wraps(wrap)  # by its name the new process finds it again
     def started(function: Any, rank: int, *args: Any) -> None:
-        # A forked process keeps the command line of its parent, so `is_spawned` is False there: it runs as
-        # without a probe.
+        # A forked process keeps the command line of its parent, so `is_spawned` is False there: it
+        # runs as without a probe.
         wrap(_reporting(session, function, rank) if is_spawned() else function, rank, *args)
 
     module.start_processes, module._wrap = start_processes, started

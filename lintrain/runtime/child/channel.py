@@ -164,8 +164,8 @@ class Signer:
 
     def signed(self, line: bytes) -> bytes:
         """The line behind its signature, the name of the key, this process and the number of the line."""
-        # With the process and the number of the line, a copy of a signed line is no second event: the parent
-        # knows the pair.
+        # With the process and the number of the line, a copy of a signed line is no second event: the
+        # parent knows the pair.
         content = b"%b %d %d %b" % (self.name.encode(), GETPID(), next(self._lines), line)
         return signature(self._state, content) + b" " + content
 
@@ -188,8 +188,8 @@ class Signer:
 
 def signature(state: blake2b, content: bytes) -> bytes:
     """What only the holder of a key can put before `content`; `state` is a hash with the key."""
-    # A copy, since `update` cannot be undone: each signature starts from the state that holds nothing but the
-    # key. The words `line` and `key` keep a signed line from being a derived key.
+    # A copy, since `update` cannot be undone: each signature starts from the state that holds nothing but the key. The
+    # words `line` and `key` keep a signed line from being a derived key.
     hashed = state.copy()
     hashed.update(b"line ")
     hashed.update(content)
@@ -206,8 +206,7 @@ def derived_key(state: blake2b, number: int) -> bytes:
 def leave_key(folder: str, name: str, key: bytes, prefix: str = PREFIX) -> None:
     """Write a file with a key; the process for which it is meant removes it."""
     path = os.path.join(folder, prefix + name)
-    # Exclusive: a file that the script put there first, to read the key from it, is an error and no place for
-    # one.
+    # Exclusive: a file that the script put there first, to read the key from it, is an error and no place for one.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.write(descriptor, key)

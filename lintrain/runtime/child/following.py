@@ -42,8 +42,8 @@ class Following:
         self.is_between = False
         return self._present not in self._measured
 
-    # A script with 40 folds would otherwise take 40 probes. The first call pays for the imports, so twice its
-    # time is what a user who waited for it may expect.
+    # A script with 40 folds would otherwise take 40 probes. The first call pays for the imports, so twice its time is
+    # what a user who waited for it may expect.
     def has_room(self) -> bool:
         """Whether there is time for another call: together they take no longer than the first one and its imports."""
         return self.number < MOST_CALLS and self._left() > 0
@@ -55,15 +55,14 @@ class Following:
         self._measured.add(self._present)
         self.number += 1
         self.is_between = True
-        # A timer and no check at the next call: a script may compute for an hour between two trainings, and
-        # then no call comes.
+        # A timer and no check at the next call: a script may compute for an hour between two trainings,
+        # and then no call comes.
         timer = threading.Timer(max(self._left(), 1.0), self._end_between, (self.number, on_end))
         timer.daemon = True
         timer.start()
 
     def _end_between(self, number: int, on_end: Callable[[], None]) -> None:
-        # The timer of an earlier call may fire after the next one was reached; its number shows that it is
-        # out of date.
+        # The timer of an earlier call may fire after the next one was reached; its number shows that it is out of date.
         if self.is_between and self.number == number:
             on_end()
 
@@ -86,8 +85,8 @@ KEYS = "'_IncompatibleKeys' object"
 
 def is_about_names(error: BaseException) -> bool:
     """Whether an error is about a name or an argument, which no value of a shortened training can cause."""
-    # After a shortened training, an error about values (an empty history, a loss of None) may be ours. One
-    # about a name would come after a full training as well.
+    # After a shortened training, an error about values (an empty history, a loss of None) may be ours. One about a name
+    # would come after a full training as well.
     if isinstance(error, TypeError):
         return "unexpected keyword argument" in str(error) or KEYS in str(error)
     if isinstance(error, AttributeError):

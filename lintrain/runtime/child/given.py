@@ -245,8 +245,7 @@ def _arguments(frame: FrameType) -> list[GivenValue]:
 def described(name: str, value: Any, function: str = "", origin: str = "") -> GivenValue:
     """A value as facts."""
     facts: dict[str, Any] = {"kind": "object"}
-    # Measuring `min()` may itself be what fails: on a meta tensor, on a GPU after an assertion, in a script's
-    # subclass.
+    # Measuring `min()` may itself be what fails: on a meta tensor, on a GPU after an assertion, in a script's subclass.
     with suppress(Exception):  # a value that cannot be measured is named by its type
         facts = _facts(value)
     return GivenValue(name, type(value).__name__, function=function, origin=origin, **facts)

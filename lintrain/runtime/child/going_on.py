@@ -63,16 +63,15 @@ class Questions:
 def _read_when_whole(path: str) -> dict[str, Any]:
     """The object in a file that ends with a line feed once it is written; empty if none comes in time."""
     ends = NOW() + WAIT_SECONDS
-    # The parent may still be writing. A file without its last line feed is half an object, and reading it would
-    # end the probe with an error of JSON.
+    # The parent may still be writing. A file without its last line feed is half an object, and reading it would end the
+    # probe with an error of JSON.
     while NOW() < ends:
         content = _content(path)
         if content.endswith(b"\n"):
             found: dict[str, Any] = json.loads(content)
             return found
         SLEEP(POLL_SECONDS)
-    # No answer is treated as "nothing to repair": the run then ends with what it has, and no probe waits for
-    # ever.
+    # No answer is treated as "nothing to repair": the run then ends with what it has, and no probe waits for ever.
     return {}
 
 
@@ -103,8 +102,7 @@ def run_from_the_top(repaired: Repaired) -> None:
     vars(before).clear()
     sys.modules["__main__"] = main
     sys.argv[:] = repaired.argv
-    # Relative paths of the second run have to start where those of the first did, wherever that one had moved
-    # to.
+    # Relative paths of the second run have to start where those of the first did, wherever that one had moved to.
     os.chdir(repaired.folder)
     if (torch := loaded("torch")) is not None:
         torch.set_grad_enabled(True)  # the stage may have failed within `no_grad`
@@ -113,8 +111,8 @@ def run_from_the_top(repaired: Repaired) -> None:
 
 def compiled(repaired: Repaired) -> CodeType:
     """The code of the text, at the lines that its statements have in the script's file."""
-    # Numbering the tree keeps the text parsable as it is; blank lines in place of removed code could not undo
-    # added lines.
+    # Numbering the tree keeps the text parsable as it is; blank lines in place of removed code
+    # could not undo added lines.
     tree = ast.parse(repaired.text, repaired.path)
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt | ast.expr | ast.arg | ast.keyword | ast.alias | ast.excepthandler | ast.pattern):
@@ -126,7 +124,6 @@ def _renumber(node: Any, lines: tuple[int, ...]) -> None:
     first, last = int(node.lineno), int(node.end_lineno or node.lineno)
     node.lineno, node.end_lineno = lines[first - 1], lines[last - 1]
     # Lines that a repair added are at the same line of the file as the one next to them.
-    # A repair may join what was on two lines, `f(a,\n b)`: the end is then left of the start, which `compile`
-    # refuses.
+    # A repair may join what was on two lines, `f(a,\n b)`: the end is then left of the start, which `compile` refuses.
     if node.lineno == node.end_lineno and node.end_col_offset < node.col_offset:
         node.end_col_offset = node.col_offset

@@ -27,15 +27,15 @@ class AfterImport:
 
     def install(self) -> None:
         """Stand first among the finders; modules that are there already are acted on at once."""
-        # First, or another finder that returns a spec itself, such as that of an editable install, would hide
-        # the module from us.
+        # First, or another finder that returns a spec itself, such as that of an editable install, would
+        # hide the module from us.
         sys.meta_path.insert(0, self)
         self.act_on_loaded()
 
     def act_on_loaded(self) -> None:
         """Run the actions of the modules that are there already."""
-        # The names are listed first: an action may import a module, whose import changes `sys.modules` during
-        # the walk.
+        # Listed first: an action may import modules, whose actions may add others, and a dictionary
+        # must not grow in a walk.
         for name in [name for name in self._actions if name in sys.modules]:
             for action in self._actions[name]:
                 self._act(action, sys.modules[name])
@@ -68,13 +68,12 @@ class AfterImport:
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            # After the module's own code, so the classes exist, and before the importer gets them: `from
-            # transformers import Trainer` then binds what the actions put there.
+            # After the module's own code, so the classes exist, and before the importer gets them: `from transformers
+            # import Trainer` then binds what the actions put there.
             for action in self._actions[spec.name]:
                 self._act(action, module)
 
-        # On the one loader object, not on its class: every other module of the program has a loader of the
-        # same class.
+        # On the one loader object, not on its class: every other module of the program has a loader of the same class.
         loader.exec_module = exec_module
 
     def _act(self, action: Action, module: ModuleType) -> None:

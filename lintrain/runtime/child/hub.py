@@ -69,8 +69,8 @@ def _stop_changes(session: ProbeSession, module: Any) -> None:
     methods: dict[str, Any] = dict(module.HfApi.__dict__)
     functions: dict[str, Any] = dict(module.__dict__)
     for name, function in methods.items():
-        # By the first word of a method: a version of the library with a new `update_...` is covered without a
-        # list of its methods.
+        # By the first word of a method: a version of the library with a new `update_...` is covered without
+        # a list of its methods.
         if isinstance(function, types.FunctionType) and CHANGES.match(name):
             stopped[name] = stand_in(session, name, function, functools.partial(_answer, module, function))
             setattr(module.HfApi, name, stopped[name])
@@ -96,8 +96,8 @@ def _answer(module: Any, function: Any, values: dict[str, Any]) -> Any:
             ),
         )
     )
-    # Annotations decide, since scripts read `.commit_url` or print the address; `Future[CommitInfo]` is only
-    # one of two forms of the same method, and the other one is what a plain call gets.
+    # Annotations decide, since scripts read `.commit_url` or print the address; `Future[CommitInfo]` is only one of two
+    # forms of the same method, and the other one is what a plain call gets.
     if "CommitInfo" in gives and "Future" not in gives.replace("Future[CommitInfo]", ""):
         commit = {"commit_url": f"{address}/commit/{'0' * 40}", "commit_message": "", "commit_description": ""}
         found: Any = module.CommitInfo(**commit, oid="0" * 40)
@@ -127,8 +127,8 @@ def _stop_logins(session: ProbeSession, module: Any) -> None:
 def _stop_pushes(session: ProbeSession, owner: str, module: Any) -> None:
     found = getattr(module, owner, None) if owner else module
     for name in NAMES_OF_PUSHES:
-        # A class that only inherits `push_to_hub` has it replaced at its base already; a second wrapper would
-        # note each call twice.
+        # A class that only inherits `push_to_hub` has it replaced at its base already; a second wrapper
+        # would note each call twice.
         if name in vars(found if found is not None else object):
             setattr(found, name, stand_in(session, name, vars(found)[name], lambda _values: None))
 
@@ -141,13 +141,11 @@ def stand_in(session: ProbeSession, name: str, original: Any, answer: Callable[[
         if session.is_root:
             session.note(f"`{name}` was called but not executed")
         else:
-            # Notes of a child process do not reach the report; the gate's file does, because the parent
-            # reads it.
+            # Notes of a child process do not reach the report; the gate's file does, because the parent reads it.
             session.network.gate.write_down(f"`{name}` in a process that the script started")
         try:
             return answer(_bound(original, args, kwargs))
-        # The answer is a courtesy. A script that ignores the result of a push continues with None just as
-        # well.
+        # The answer is a courtesy. A script that ignores the result of a push continues with None just as well.
         except Exception:  # noqa: BLE001 - whatever a version of the library needs for its answer
             return None
 

@@ -37,8 +37,8 @@ def is_label(dataset: Any, name: str) -> bool:
     if kind == "ClassLabel":
         return True
     dtype = str(getattr(feature, "dtype", ""))
-    # A float column named `label` is a regression target: each value is a label of its own, and a sample with
-    # all is no sample.
+    # A float column named `label` is a regression target: each value is a label of its own, and a sample
+    # with all is no sample.
     return kind == "Value" and name.lower() in LABEL_NAMES and dtype.startswith(("int", "uint", "bool", "string"))
 
 
@@ -86,8 +86,8 @@ def _codes(dataset: Any) -> Any | None:
     for name in dataset.column_names:
         if is_label(dataset, name):
             own = _column_codes(dataset, name)
-            # Mixed radix: labels (1, 2) with 5 values in the second column become 7. The numbers are made
-            # dense after each column, so no product of many columns overflows.
+            # Mixed radix: labels (1, 2) with 5 values in the second column become 7. The numbers are made dense after
+            # each column, so no product of many columns overflows.
             codes = own if codes is None else codes * (int(own.max(initial=0)) + 1) + own
             codes = numpy.unique(codes, return_inverse=True)[1]
     return codes
@@ -96,12 +96,11 @@ def _codes(dataset: Any) -> Any | None:
 def _column_codes(dataset: Any, name: str) -> Any:
     compute, numpy = library("pyarrow.compute"), library("numpy")
     column = dataset.data.column(name)
-    # After `shuffle` or `select`, the table still has its first order and all its rows; the indices are what
-    # the script sees.
+    # After `shuffle` or `select`, the table still has its first order and all its rows; the indices
+    # are what the script sees.
     if dataset._indices is not None:
         column = column.take(dataset._indices.column(0))
-    # Without a code of its own a missing label would be null, and NumPy would turn all codes into floats with
-    # NaN.
+    # Without a code of its own a missing label would be null, and NumPy would turn all codes into floats with NaN.
     encoded = compute.dictionary_encode(column, null_encoding="encode").combine_chunks()
     return numpy.asarray(encoded.indices.to_numpy(zero_copy_only=False))
 
@@ -153,8 +152,8 @@ def _suspects(table: Any, inputs: list[str], label: str) -> Any:
         keys[f"start {number}"] = compute.utf8_slice_codeunits(table[name], 0, COMPARED_FIRST)
     names = list(keys)
     alike = pyarrow.table({**keys, "label": table[label], "row": pyarrow.array(range(len(table)))})
-    # Length and 64 letters are a necessary condition: equal texts have both. Only rows that pass it are
-    # compared in full.
+    # Length and 64 letters are a necessary condition: equal texts have both. Only rows that pass
+    # it are compared in full.
     counted = alike.group_by(names).aggregate([("label", "count_distinct"), ("row", "list")])
     several = counted.filter(compute.greater(counted["label_count_distinct"], 1))
     return table.take(compute.list_flatten(several["row_list"]))
@@ -178,7 +177,7 @@ def _column(dataset: Any, name: str, rows: int) -> Any:
 def of_training(session: ProbeSession, rows: int | None) -> LabelConflicts | None:
     """Those of the dataset that the training set was made of: as long, or the only one there is."""
     found = [each for each in session.conflicts.values() if each is not None]
-    # A script may map train and test, or a second corpus. Numbers of the wrong one would be a false claim, so
-    # none is used where two fit.
+    # A script may map train and test, or a second corpus. Numbers of the wrong one would be a false claim, so none
+    # is used where two fit.
     alike = [each for each in found if each.rows == rows]
     return alike[0] if len(alike) == 1 else found[0] if len(found) == 1 else None

@@ -118,8 +118,7 @@ class MeasuredRun(ABC):
     def report_run(self, **facts: Unpack[EvidenceFields]) -> None:
         """Report the run alone: its construction follows, and may fail."""
         session = self.session
-        # The framework's facts come last: it knows the `framework` and `device` that the session only
-        # assumes.
+        # The framework's facts come last: it knows the `framework` and `device` that the session only assumes.
         own: EvidenceFields = {"call": self.call, "shortcuts": session.shortcuts, "notes": session.notes}
         fields: EvidenceFields = {**session.facts(), **own, **facts}
         session.report_run(**fields)
@@ -152,8 +151,8 @@ class MeasuredRun(ABC):
         started = time.perf_counter()
         try:
             result = work()
-        # `SystemExit` and `KeyboardInterrupt` too: a metric that calls `sys.exit` ends an evaluation as
-        # surely as an error.
+        # `SystemExit` and `KeyboardInterrupt` too: a metric that calls `sys.exit` ends an evaluation
+        # as surely as an error.
         except BaseException as error:  # noqa: BLE001 - whatever the user's collator, model or metric raises is the answer
             self.record_failure(name, error, time.perf_counter() - started)
             return None
@@ -186,8 +185,7 @@ class MeasuredRun(ABC):
     def skip_missing(self, names: Iterable[StageName], reason: str) -> None:
         """Record that those of some stages that have no result yet cannot run."""
         for name in names:
-            # The first reason stays: what hindered the batch says more than what that made impossible
-            # later.
+            # The first reason stays: what hindered the batch says more than what that made impossible later.
             if name not in self.statuses:
                 self.skip(name, reason)
 
@@ -224,8 +222,8 @@ class MeasuredRun(ABC):
         if is_probes_own(error):
             reason = f"lintrain's own measurement failed: {type(error).__name__}: {error}"
             return Stage.not_reached(name, reason, seconds)
-        # The guard's exception has the script's frames on its way like any other, hence the question by the
-        # error itself.
+        # The guard's exception has the script's frames on its way like any other, hence the
+        # question by the error itself.
         if (refusal := self.session.refusal(error)) is not None:
             return Stage.not_reached(name, f"lintrain's own guard: {refusal}", seconds)
         return Stage.failed(name, failure_of(error, self.fallback), seconds, self.about)

@@ -57,8 +57,7 @@ class QuickMap:
 
         self._class.map = map_rows
         for name in WHOLE_WALKS:
-            # `to_polars` and `to_list` are younger than other methods; an older `datasets` has fewer of
-            # them.
+            # `to_polars` and `to_list` are younger than other methods; an older `datasets` has fewer of them.
             if hasattr(self._class, name):
                 setattr(self._class, name, self._guarded(getattr(self._class, name), name, _always))
         self._class.add_column = self._guarded(self._class.add_column, "add_column", _always)
@@ -75,8 +74,7 @@ class QuickMap:
         if reason is not None:
             self._session.note(f"`map` processed all {len(dataset)} rows: {reason}")
             return self._map(dataset, *args, **kwargs)
-        # None means that all labels do not fit into a sample, and a sample without some would change the
-        # label range.
+        # None means that all labels do not fit into a sample, and a sample without some would change the label range.
         sampling = sample_by_label(dataset, self._session.sample_rows)
         return self._map(dataset, *args, **kwargs) if sampling is None else self._repeated(dataset, sampling, call)
 
@@ -108,8 +106,8 @@ class QuickMap:
             return small.select(sampling.stand_ins, keep_in_memory=True)
         if len(small) == 0:
             return small
-        # A function that splits texts into windows turns 258 rows into 900: 100,000 rows then become 348,837,
-        # so that `len()` and planned steps stay about right.
+        # A function that splits texts into windows turns 258 rows into 900: 100,000 rows then become 348,837, so that
+        # `len()` and planned steps stay about right.
         return small.select(numpy.resize(numpy.arange(len(small)), max(1, rows * len(small) // worked)))
 
     def _guarded(self, original: Callable[..., Any], name: str, asks_too_much: Callable[..., bool]) -> Any:
@@ -189,8 +187,7 @@ def side_effect(function: Any, depth: int = 0) -> str | None:
     if isinstance(function, MethodType):
         function = function.__func__
     if not isinstance(function, FunctionType):
-        # A built-in or an object that can be called: only the class of an object of the user's own has text
-        # to read.
+        # A built-in or an object that can be called: only the class of an object of the user's own has text to read.
         return _of_object(function, depth)
     if not is_users(function.__code__.co_filename):
         return None
@@ -212,8 +209,8 @@ def _tree(function: FunctionType) -> ast.AST | None:
     except (OSError, TypeError):
         return None
     # The source of a lambda is the whole statement that contains it, often a part of a call over several lines.
-    # Tried in this order: the statement as it is, as one argument in parentheses (`lambda x: x,`), and the
-    # lambda alone.
+    # Tried in this order: the statement as it is, as one argument in parentheses (`lambda x:
+    # x,`), and the lambda alone.
     for text in (source, f"({source.strip().rstrip(',')})", _lambda_part(source)):
         try:
             parsed = ast.parse(text)
@@ -241,8 +238,8 @@ def _own_node(parsed: ast.Module, function: FunctionType) -> ast.AST:
 
 
 def _of_tree(tree: ast.AST, function: FunctionType, depth: int) -> str | None:
-    # Cell variables too: a local that an inner function uses is in `co_cellvars` and, if it is no argument, not
-    # in `co_varnames`.
+    # Cell variables too: a local that an inner function uses is in `co_cellvars` and, if it is no
+    # argument, not in `co_varnames`.
     own = set(function.__code__.co_varnames) | set(function.__code__.co_cellvars)
     own.discard("self")  # an attribute of the object outlives the call
     for node in ast.walk(tree):
@@ -250,8 +247,8 @@ def _of_tree(tree: ast.AST, function: FunctionType, depth: int) -> str | None:
         # Changing a local name is what a function is for; what it did not make itself outlives the call.
         if changed is not None and changed not in own:
             return f"changes `{changed}`"
-    # A bound, because functions may call each other; what changes a name four calls further down is seen only
-    # by the full data.
+    # A bound, because functions may call each other; what changes a name four calls further down is seen
+    # only by the full data.
     if depth < DEEPEST:
         for called in _called(tree, function):
             found = side_effect(called, depth + 1)
@@ -271,8 +268,8 @@ def _changed_name(node: ast.AST) -> str | None:
             return _root(value)
         case ast.Call(func=ast.Name(id="open")):
             return "a file"
-        # `next(counter)` advances an iterator that the function did not create: each row then depends on the
-        # rows before it.
+        # `next(counter)` advances an iterator that the function did not create: each row then depends
+        # on the rows before it.
         case ast.Call(func=ast.Name(id="next")) if node.args:
             return _root(node.args[0])
         case _:

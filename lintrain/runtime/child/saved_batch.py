@@ -86,8 +86,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, library("torch").Tensor):
         return value.detach().to("cpu").clone()  # a view would bring its whole storage
     if is_mapping(value):
-        # A dropped entry and an entry that is None differ: a model may require the argument, so a None of the
-        # batch is kept.
+        # A dropped entry and an entry that is None differ: a model may require the argument, so a
+        # None of the batch is kept.
         kept = {str(name): _plain(each) for name, each in value.items() if name not in SET_BY_LIBRARIES}
         return {name: each for name, each in kept.items() if each is not None or value[name] is None}
     if is_row(value):
@@ -129,8 +129,7 @@ class GivenBatch:
             self.path = ""
             return batch
         fitting = _in_form_of(batch, self._saved.batch)
-        # Not marked as used: a script may have a loader of another form first, and the batch waits for the
-        # right one.
+        # Not marked as used: a script may have a loader of another form first, and the batch waits for the right one.
         if fitting is None:
             self._note(f"{self.path}: {_form(self._saved.batch)}, and the script's batch is {_form(batch)}")
             return batch
@@ -160,8 +159,8 @@ def _form(batch: Any) -> str:
 def _in_form_of(batch: Any, saved: Any) -> Any:
     """A saved batch in the types of another one: entries by name or in their order; None if it has another form."""
     if is_mapping(batch) and is_mapping(saved):
-        # The saved batch may have fewer entries than the script's, since those that hold no tensor or number
-        # were left out.
+        # The saved batch may have fewer entries than the script's, since those that hold no tensor
+        # or number were left out.
         fits = bool(saved) and all(name in batch and _is_alike(batch[name], saved[name]) for name in saved)
         return _as_type(type(batch), dict(saved)) if fits else None
     if is_row(batch) and (is_mapping(saved) or is_row(saved)):
@@ -172,8 +171,8 @@ def _in_form_of(batch: Any, saved: Any) -> Any:
 
 
 def _is_alike(one: Any, other: Any) -> bool:
-    # The number of axes and not their lengths: the saved batch may be longer or padded further, which is often
-    # why it was saved.
+    # The number of axes and not their lengths: the saved batch may be longer or padded further, which is
+    # often why it was saved.
     return getattr(one, "ndim", None) == getattr(other, "ndim", None)
 
 

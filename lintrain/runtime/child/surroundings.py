@@ -35,8 +35,7 @@ def _lines_above(frame: FrameType | None) -> list[Line]:
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             found.append((frame.f_code, frame.f_lineno))
-        # A script that runs again is called from its first run: those frames are at lines that no longer mean
-        # anything.
+        # A script that runs again is called from its first run: those frames are at lines that no longer mean anything.
         frame = caller_of(frame)
     return found
 
@@ -47,8 +46,7 @@ def statement_now(script: str) -> Location | None:
     frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage] - the one way to them
     main = frames.get(threading.main_thread().ident or 0)
     for code, line in (*lines_now(), *_lines_above(main)):
-        # Only the top level: a function may be called from several statements, and the one being executed now
-        # decides.
+        # Only the top level: a function may be called from several statements, and the one being executed now decides.
         if code.co_name != "<module>" or shown(code.co_filename) != shown(script):
             continue
         statements = _tree_of(code).body
@@ -75,8 +73,8 @@ def is_behind(error: BaseException, step: list[Line]) -> bool:
     numbers = {_owner(code): line for code, line in step}
     found = [(code, numbers.get(_owner(code)), line) for code, line in _lines_of(error.__traceback__)]
     pairs = [(code, first, line) for code, first, line in found if first is not None]
-    # No common function means that nothing is known, so it is not behind: an error would wrongly be reported as
-    # harmless otherwise.
+    # No common function means that nothing is known, so it is not behind: an error would wrongly be reported
+    # as harmless otherwise.
     return bool(pairs) and not any(
         first == second or _has_common_loop(code, first, second) for code, first, second in pairs
     )
@@ -122,8 +120,8 @@ def _holds(loop: ast.stmt, line: int) -> bool:
 def same_random_numbers() -> Generator[None]:
     """Let Python, NumPy and torch, on the GPU too, continue afterwards as if nothing had been drawn."""
     torch, numpy = loaded("torch"), loaded("numpy.random")
-    # All generators at once, even if only one is used in between: a collator may draw from Python's and a
-    # dropout from torch's.
+    # All generators at once, even if only one is used in between: a collator may draw from Python's and
+    # a dropout from torch's.
     python = random.getstate()
     of_torch = torch.get_rng_state() if torch is not None else None
     # Not before the script uses the GPU: asking would create a context there, with hundreds of megabytes. Nor after an

@@ -81,8 +81,7 @@ def drive(framework: Framework) -> None:
 
 def _take(framework: Framework, stage: StageName, reason: str) -> None:
     run, work = framework.run, framework.work(stage)
-    # A reason beats missing work: "an earlier stage failed" is about this run, "not measured for Keras" about
-    # lintrain.
+    # A reason beats missing work: "an earlier stage failed" is about this run, "not measured for Keras" about lintrain.
     if reason:
         run.skip(stage, reason)
     elif work is None:

@@ -224,8 +224,8 @@ def keep_tensor(tensor: Any) -> RestoreTensor:
         with library("torch").no_grad():
             if not _is_same_tensor(data, values):
                 data.copy_(values)
-            # A Trainer moves its model, `module.half()` replaces the storage: the old one is put back, and not a copy
-            # of it.
+            # A Trainer moves its model, `module.half()` replaces the storage: the old one is put
+            # back, and not a copy of it.
             if tensor.device != data.device or tensor.dtype != data.dtype or tensor.data_ptr() != data.data_ptr():
                 tensor.data = data
         if tensor.requires_grad != requires_grad:

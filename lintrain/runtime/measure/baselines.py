@@ -135,8 +135,8 @@ def _entries(predictions: Numbers, labels: Numbers) -> Answers | None:
     """One number for each label: yes or no where the labels are 0 and 1, else a quantity."""
     numpy, shape, kind = library("numpy"), predictions.shape, predictions.dtype
     labels = labels.reshape(shape)
-    # A quantity: the mean is the best constant for squared errors, and other rows' labels are random answers of the
-    # right spread.
+    # A quantity: the mean is the best constant for squared errors, and other rows' labels are random
+    # answers of the right spread.
     if not bool(numpy.isin(labels, (0, 1)).all()):
         rows = len(labels)
         constant = numpy.broadcast_to(labels.mean(axis=0), shape).astype(kind)

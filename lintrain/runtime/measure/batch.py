@@ -244,8 +244,8 @@ def _segments_of(is_separator: Any, types: Any) -> Segments:
     """The segments of a row, from where its separators are and from its types."""
     at: list[int] = is_separator.nonzero().flatten().tolist()
     second = int((types != 0).sum())
-    # Positions of separators in `[CLS] a [SEP] b [SEP]`: two, one of them at the end, with tokens on both sides of
-    # the first.
+    # Positions of separators in `[CLS] a [SEP] b [SEP]`: two, one of them at the end, with tokens on
+    # both sides of the first.
     is_pair = len(at) == 2 and at[1] == len(types) - 1 and 0 < at[0] < at[1] - 1
     is_divided = is_pair and not bool(types[: at[0] + 1].any()) and bool((types[at[0] + 1 :] != 0).all())
     return Segments(is_pair, len(types) - second, second, is_divided)

@@ -49,8 +49,8 @@ class Call:
     def ids(self) -> Path | None:
         """Where token ids of [rows, tokens] stand."""
         tensors = self.tensors()
-        # Without a name the first argument is taken, if it holds whole numbers of [rows, tokens]: `model(ids)` of a
-        # plain module.
+        # Without a name the first argument is taken, if it holds whole numbers of [rows, tokens]:
+        # `model(ids)` of a plain module.
         named = next((path for path in tensors if path[-1] == "input_ids"), (0, 0))
         found = tensors.get(named)
         return named if found is not None and found.ndim == 2 and is_whole(found) else None

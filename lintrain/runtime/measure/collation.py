@@ -96,12 +96,11 @@ def _relabelled(pairs: list[tuple[Label, Label]]) -> int:
     by_label: dict[Label, Counter[Label]] = defaultdict(Counter[Label])
     for given, got in pairs:
         by_label[given][got] += 1
-    # A collator may rename classes (`1` becomes `0`): one rule for each label is no mistake. A label that becomes two
-    # is.
+    # A collator may rename classes (`1` becomes `0`): one rule for each label is no mistake. A
+    # label that becomes two is.
     if all(len(found) == 1 for found in by_label.values()):
         return 0
-    # With numbers on both sides, staying the same is the only plausible rule; with texts, the most frequent result
-    # is.
+    # With numbers on both sides, staying the same is the only plausible rule; with texts, the most frequent result is.
     numbers = [(given, got) for given, got in pairs if isinstance(given, int)]
     if len(numbers) == len(pairs):
         return sum(given != got for given, got in numbers)
@@ -158,8 +157,8 @@ class Collations:
         counts.matched += len(known)
         counts.labels += [(row.label, key.label) for row, key in known if row.label is not None is not key.label]
         given, got = Counter(row.label for row in received), Counter(key.label for key in made)
-        # The labels as a multiset: `[3, 1]` of two classes before and after means that labels were swapped between
-        # rows, not renamed.
+        # The labels as a multiset: `[3, 1]` of two classes before and after means that labels were swapped
+        # between rows, not renamed.
         counts.are_kept &= sorted(given.values()) == sorted(got.values())
         for row, key in known:
             _compare_tokens(counts, row, key)
@@ -314,8 +313,8 @@ def _is_of(key: Key, row: Key) -> bool:
 
 def _is_end_of(part: tuple[int, ...], whole: tuple[int, ...]) -> bool:
     """Whether some ids are the beginning or the end of others, but for a special token at the cut."""
-    # A tokenizer that cuts at 512 puts its separator there: `[1, 5, 6, 7, 2]` becomes `[1, 5, 2]`, whose last id is
-    # not that of the row.
+    # A tokenizer that cuts at 512 puts its separator there: `[1, 5, 6, 7, 2]` becomes `[1, 5, 2]`, whose last id
+    # is not that of the row.
     length = len(part)
     return 2 < length < len(whole) and (
         part[:-1] == whole[: length - 1] or part[1:] == whole[len(whole) - length + 1 :]

@@ -71,8 +71,8 @@ def rows_in_pairs(loss: Any) -> int:
         node, seen = waiting.pop(), seen + 1
         name = node.name().partition("Backward")[0] if node is not None else ""
         below = [each for each, _ in node.next_functions if each is not None] if node is not None else []
-        # `[8, 1]` predictions minus `[8]` targets give `[8, 8]`. The targets have no graph, so the difference has one
-        # node below.
+        # `[8, 1]` predictions minus `[8]` targets give `[8, 8]`. The targets have no graph, so the
+        # difference has one node below.
         if name in ("Sub", "Rsub") and len(below) == 1:
             result, given = _result_shape(node), _result_shape(below[0])
             if len(result) == 2 and result[0] == result[1] > 1 and given == (result[0], 1):
@@ -217,8 +217,8 @@ def standard_loss(iteration: Iteration, loss: Any) -> LossCall | None:
 
 def _divides(loss: Any, result: Any) -> bool:
     node = loss.grad_fn
-    # Only a division directly at the loss, as accumulation makes it. A scaler multiplies, and its factor is divided
-    # out elsewhere.
+    # Only a division directly at the loss, as accumulation makes it. A scaler multiplies, and its factor is
+    # divided out elsewhere.
     return node is not None and node.name() == "DivBackward0" and node.next_functions[0][0] is result.grad_fn
 
 
@@ -236,8 +236,8 @@ def _are_pairs(call: LossCall) -> bool:
     rows, classes = call.input.shape[:2]
     if call.input.ndim != 2 or rows != classes or call.target.ndim != 1 or call.target.is_floating_point():
         return False
-    # Targets 0, 1, 2, ... in any order: contrastive losses find each row's partner among all rows, and start far
-    # below ln(rows).
+    # Targets 0, 1, 2, ... in any order: contrastive losses find each row's partner among all rows, and
+    # start far below ln(rows).
     return bool(call.target.sort().values.equal(library("torch").arange(rows, device=call.target.device)))
 
 

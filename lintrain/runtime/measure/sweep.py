@@ -104,8 +104,7 @@ def _only_embedding(model: Any) -> int | None:
 def sweep(run: MeasuredRun, dataset: Any, reading: Reading, first: Iterable[Any]) -> Swept | None:
     """What all rows of a data set show; None if they cannot be read without changing the run."""
     found = _swept(run, dataset, reading, first)
-    # The copy has the parent's open files and sockets: two processes that read one connection get each other's
-    # answers.
+    # The copy has the parent's open files and sockets: two processes that read one connection get each other's answers.
     if found is not None and not all(_raises_here(dataset, each) for each in found[1].with_fault("raises")):
         # What the copy of a process cannot read (a data base, a file that is open) the process itself may.
         kept = tuple(each for each in found[1].wrong if each.fault != "raises")

@@ -58,8 +58,8 @@ def read_record(path: Path) -> Record:
     except (OSError, ValueError, RecursionError) as error:
         raise EvidenceFileError(f"{path}: cannot be read as evidence ({error})") from error
     schema = cast("dict[str, object]", found).get("schema") if isinstance(found, dict) else None
-    # Before the fields: an older record would fail on its first missing field, with a message that does not say what
-    # to do.
+    # Before the fields: an older record would fail on its first missing field, with a message that
+    # does not say what to do.
     if schema != SCHEMA:
         raise EvidenceFileError(_wrong_schema(path, schema))
     return _validated(path, text)

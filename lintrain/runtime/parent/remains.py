@@ -53,8 +53,8 @@ def remove_shared_memory(temporary: Path, since: float) -> None:
         if f"/{path.name}" in made or (torch and torch[1] in made):
             with suppress(OSError):
                 state = path.lstat()
-                # Names of shared memory are free again once their process has ended, and another program may have
-                # taken one.
+                # Names of shared memory are free again once their process has ended, and another
+                # program may have taken one.
                 if state.st_uid == os.geteuid() and state.st_ctime >= since - MAY_HAVE_BEGUN:
                     path.unlink()
 
@@ -73,8 +73,8 @@ def remove_folder(folder: Path) -> None:
             inner = Path(path, name)
             with suppress(OSError):
                 if not inner.is_symlink():
-                    # `rmtree` cannot list a folder without rights. Links are left out: `chmod` would follow them to
-                    # the user's folders.
+                    # `rmtree` cannot list a folder without rights. Links are left out: `chmod` would follow them
+                    # to the user's folders.
                     inner.chmod(stat.S_IRWXU)
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -185,8 +185,7 @@ def _watch(control: int, script: int, woken: int) -> None:
             if pid == script:
                 with suppress(OSError):
                     os.write(control, f"{code}\n".encode())
-        # After the children were collected, so that a script which ends at the same moment still has its code
-        # reported.
+        # After the children were collected, so that a script which ends at the same moment still has its code reported.
         if control in ready:
             return
 

@@ -142,8 +142,7 @@ def gathers_of(ranks: Sequence[Timeline]) -> list[RankGather]:
     for key, gathered in ranks[0].gathers.items():
         of_all = [timeline.gathers.get(key) for timeline in ranks]
         whole = [each for each in of_all if each is not None and each.is_whole]
-        # A round that one rank has not completed has gathered fewer rows there, and would count as rows that are
-        # lost.
+        # A round that one rank has not completed has gathered fewer rows there, and would count as rows that are lost.
         if len(whole) == len(ranks):
             fetched = [row for each in whole for batch in each.batches for row in batch]
             known = RankGather(gathered.location, gathered.function, gathered.rows, len(fetched), len(set(fetched)))

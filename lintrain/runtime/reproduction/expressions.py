@@ -266,8 +266,8 @@ class Makers:
         @functools.wraps(build)
         def init(module: Any, *args: Any, **kwargs: Any) -> None:
             frame = _constructor(module)
-            # A copy by `deepcopy` runs no constructor, so it has no entry; entries of modules that are gone are gone
-            # with them.
+            # A copy by `deepcopy` runs no constructor, so it has no entry; entries of modules that are
+            # gone are gone with them.
             if len(self._known) < MOST_MODULES:
                 self._known[module] = _making(frame) if frame is not None else Making((), {})
             build(module, *args, **kwargs)

@@ -169,8 +169,8 @@ def small_arguments(cls: Any, name: str, given: Mapping[str, Any]) -> dict[str, 
     """What a class is built with so that it is small, and fits the other models of its repository."""
     default = {each: parameter.default for each, parameter in inspect.signature(cls.__init__).parameters.items()}
     found = {each: value for each, value in SMALL.items() if isinstance(default.get(each), int | tuple)}
-    # After the small sizes, since these have to agree with other models: a width of attention is that of the text
-    # encoder.
+    # After the small sizes, since these have to agree with other models: a width of attention is
+    # that of the text encoder.
     found |= {each: value for each, value in kind_of(name).values.items() if each in default}
     if "latent_channels" in default:  # a VAE reads images, whatever the model of latents reads
         found.pop("in_channels", None)

@@ -47,8 +47,8 @@ def _answer_files(ledger: Ledger, checkpoints: Checkpoints, module: Any) -> None
         file = os.path.join(kwargs.get("subfolder") or "", filename)
         found = checkpoints.file(str(repo_id), file)
         if found is None:
-            # The error for a missing entry, and not for a missing repository: libraries try several names of a file,
-            # and go on.
+            # The error for a missing entry, and not for a missing repository: libraries try several
+            # names of a file, and go on.
             raise _no_entry(f"{repo_id} (a stand-in) has no file {file}")
         return _copied(found, file, kwargs.get("local_dir"))
 

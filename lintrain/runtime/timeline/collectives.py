@@ -51,8 +51,8 @@ class Calls:
 
     def call(self, module: Any, function: Any, args: Any, kwargs: Any) -> Any:
         """Count a call before it is made, for it may never return; one inside of another is not counted."""
-        # `all_gather_object` calls `all_gather` inside: the script called one collective, and the other ranks count
-        # one.
+        # `all_gather_object` calls `all_gather` inside: the script called one collective, and the
+        # other ranks count one.
         if not self._depth and not _is_of_some(module, (*args, *kwargs.values())):
             self._count(function.__name__)
         self._depth += 1

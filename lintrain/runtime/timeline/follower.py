@@ -85,8 +85,7 @@ class Follower:
         """A whole module is about to be called; one without weights (a loss) is not of interest."""
         if not library("torch").is_grad_enabled() or next(module.parameters(), None) is None:
             return
-        # Several roots: a script may call an encoder and a head one after the other, and both have weights to
-        # compare.
+        # Several roots: a script may call an encoder and a head one after the other, and both have weights to compare.
         if all(module is not root for root in self.roots):
             self.roots.append(module)
         if self._before is None:
@@ -120,8 +119,8 @@ class Follower:
     def _optimizer_state(self, names: dict[int, str]) -> Iterator[tuple[str, str]]:
         for optimizer in self._optimizers:
             for weight, held in optimizer.state.items():
-                # By the name of the weight and not by its number: two processes may make their parameter groups in
-                # another order.
+                # By the name of the weight and not by its number: two processes may make their parameter
+                # groups in another order.
                 for key, value in held.items() if id(weight) in names else ():
                     if hasattr(value, "shape"):
                         yield f"{names[id(weight)]}.{key}", digest(value)

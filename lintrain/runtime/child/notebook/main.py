@@ -41,12 +41,11 @@ def run(path: str) -> None:
         # the line above a cell is ours; where the cell starts indented, it is what makes that an allowed start
         text = "\n" * (first - 2) + "\n".join(lines[first - 2 : last])
         code = compile(text, file, "exec", flags, dont_inherit=True)
-        # A `from __future__` in one cell holds for all cells after it, as in a kernel; `compile` would forget
-        # it.
+        # A `from __future__` in one cell holds for all cells after it, as in a kernel; `compile` would forget it.
         flags |= sum(flag for flag in FUTURES.values() if code.co_flags & flag)
         result = eval(code, module.__dict__)
-        # Only a cell with an `await` at its top level gives a coroutine. Each gets a loop of its own, which
-        # nothing else runs in.
+        # Only a cell with an `await` at its top level gives a coroutine. Each gets a loop of its own,
+        # which nothing else runs in.
         if inspect.iscoroutine(result):
             asyncio.new_event_loop().run_until_complete(result)
 

@@ -35,8 +35,7 @@ def part_training_data(run: KerasRun) -> None:
     given = run.given
     if not given["validation_split"] or run.validation is not None:
         return
-    # Keras takes the last rows, before shuffling. Taking others would hide a validation set that holds a single
-    # class.
+    # Keras takes the last rows, before shuffling. Taking others would hide a validation set that holds a single class.
     kept, run.validation = run.slicing.train_validation_split(
         (given["x"], given["y"], given["sample_weight"]), validation_split=given["validation_split"]
     )
@@ -138,8 +137,8 @@ def take_batches(run: KerasRun) -> None:
 def _batches(iterator: Any) -> Iterator[Any]:
     """Batches one by one; before Keras 3.9 they come from a method."""
     steps = iterator.enumerate_epoch() if hasattr(iterator, "enumerate_epoch") else iterator
-    # The last element is a list of batches (`steps_per_execution` of them, here one) or, in newer versions, an
-    # iterator.
+    # The last element is a list of batches (`steps_per_execution` of them, here one) or, in newer
+    # versions, an iterator.
     return (step[-1][0] if is_row(step[-1]) else next(step[-1]) for step in steps)
 
 
@@ -171,8 +170,8 @@ def _arrays(x: Any, y: Any) -> dict[str, Any]:
     named = {**named_arrays("x", x), **named_arrays("y", y)}
     arrays = {name: values_of(value) for name, value in named.items()}
     known = {name: values for name, values in arrays.items() if values is not None}
-    # Arrays of different length, or one that is no array, have no rows in common: `x[3]` and `y[3]` need not
-    # belong together.
+    # Arrays of different length, or one that is no array, have no rows in common: `x[3]` and `y[3]`
+    # need not belong together.
     return known if len(known) == len(arrays) and len({len(values) for values in known.values()}) == 1 else {}
 
 
@@ -215,8 +214,8 @@ class ModeCalls:
 def counted_modes(model: Any) -> Generator[ModeCalls]:
     """Count the calls of the library's modal layers while a step runs."""
     counts = ModeCalls()
-    # The library's class that has `call`, found through the bases: a script's subclass of Dropout usually calls
-    # `super().call`.
+    # The library's class that has `call`, found through the bases: a script's subclass of Dropout
+    # usually calls `super().call`.
     kinds = {base for kind in _kinds(model) for base in kind.__mro__ if MODAL.match(base.__name__)}
     with ExitStack() as stack:
         for kind in kinds:

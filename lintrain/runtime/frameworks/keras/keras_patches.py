@@ -92,8 +92,7 @@ def _patch_training(session: ProbeSession, trainer: Any, name: str, find_backend
     @functools.wraps(original)
     def train(self: Any, *args: Any, **kwargs: Any) -> Any:
         # A model that is not compiled makes Keras raise with its own text, which is the best one.
-        # While measuring, the stages call `fit` and `train_on_batch` themselves, and those calls have to
-        # reach Keras.
+        # While measuring, the stages call `fit` and `train_on_batch` themselves, and those calls have to reach Keras.
         if session.measuring or not session.is_root or not _is_compiled(self):
             return original(self, *args, **kwargs)
         try:

@@ -155,8 +155,8 @@ def from_logits(model: Any) -> bool | None:
 def activation_at_end(model: Any) -> str:
     """The activation of the layer that gives the output of a chain or graph of layers; "" for any other model."""
     try:
-        # `outputs` raises for a subclassed model, and is a list of several for a model with two heads, where
-        # no single layer is the last.
+        # `outputs` raises for a subclassed model, and is a list of several for a model with two heads, where no
+        # single layer is the last.
         (output,) = model.outputs
         made = output._keras_history
     except (AttributeError, TypeError, ValueError):  # a model of the script's own, or several outputs

@@ -86,8 +86,8 @@ class KerasFramework(Framework):
     def conclude(self) -> None:
         """Compare the names that callbacks watch with those that are logged, if every part of an epoch ran."""
         run = self.run
-        # With one part missing, `val_loss` is missing as well, and a callback that monitors it would be
-        # reported for that.
+        # With one part missing, `val_loss` is missing as well, and a callback that monitors it
+        # would be reported for that.
         is_whole = run.passed(StageName.STEP) and (run.validation is None or run.passed(StageName.EVALUATION))
         if run.trainer == WHOLE and is_whole:
             watched = watched_names(run)
@@ -166,8 +166,7 @@ def _first(part: Any, rows: int) -> Any:
 
 def watched_names(run: KerasRun) -> tuple[str, ...]:
     """The names that the library's callbacks monitor; a checkpoint that keeps every epoch monitors none."""
-    # `save_best_only` is a setting of ModelCheckpoint; callbacks without it, such as EarlyStopping, always
-    # monitor.
+    # `save_best_only` is a setting of ModelCheckpoint; callbacks without it, such as EarlyStopping, always monitor.
     watching = [one for one in _callbacks(run) if getattr(one, "save_best_only", True)]
     names = [getattr(one, "monitor", None) for one in watching if not is_own(one)]
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))

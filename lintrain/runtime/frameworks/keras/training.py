@@ -49,8 +49,8 @@ def _watched(run: KerasRun) -> Generator[Seen]:
     compute = trainer.compute_loss
 
     def compute_loss(model: Any, x: Any = None, y: Any = None, y_pred: Any = None, *args: Any, **kwargs: Any) -> Any:
-        # A model may train another one inside of its step (distillation, a GAN): its loss is not the one that is
-        # measured.
+        # A model may train another one inside of its step (distillation, a GAN): its loss is not
+        # the one that is measured.
         if model is run.keras:
             seen.outputs, seen.targets = y_pred, y
         return compute(model, x, y, y_pred, *args, **kwargs)

@@ -43,8 +43,8 @@ class Guide:
             # Before the loop, set-up and data are one call of Lightning: only the traceback tells them apart.
             names = {step.name for step in traceback.extract_tb(error.__traceback__)}
             return StageName.DATASET if names & set(DATA_HOOKS) else StageName.CONSTRUCTION
-        # With manual optimization the step is a line of `training_step`, which a callback sees only before and after
-        # as a whole.
+        # With manual optimization the step is a line of `training_step`, which a callback sees only
+        # before and after as a whole.
         if self.stage is StageName.FORWARD and not self.run.module.automatic_optimization and self.watch.is_stepping:
             return StageName.STEP
         return self.stage
@@ -91,8 +91,8 @@ class Guide:
     def on_validation_start(self, trainer: Any, *_: Any) -> None:
         """Validation begins."""
         self.run.evaluation.restart()
-        # A copy: Lightning updates its dictionary in place, and what training logged under a name is no result of
-        # validation.
+        # A copy: Lightning updates its dictionary in place, and what training logged under a name is
+        # no result of validation.
         self._logged = dict(trainer.callback_metrics)
 
     def on_validation_end(self, trainer: Any, *_: Any) -> None:
@@ -219,8 +219,8 @@ def _closure(run: LightningRun, batch: Any, made: list[float], optimizer: Any) -
 
 def _loss(run: LightningRun, batch: Any) -> Any:
     """The loss of the first batch; its number stays the same, for it is the same batch."""
-    # Lightning passes the batch index only to a `training_step` that has the parameter, so the library builds the
-    # arguments.
+    # Lightning passes the batch index only to a `training_step` that has the parameter, so the
+    # library builds the arguments.
     arguments = run.trainer.fit_loop.epoch_loop._build_kwargs(OrderedDict(), batch, 0)
     output = run.trainer.strategy.training_step(*arguments.values())
     return output["loss"] if is_mapping(output) else output

@@ -54,8 +54,8 @@ class LightningRun(LoopRun):
         super().__init__(session, call, state, metrics)
         self.trainer = trainer
         self.module = module
-        # With a checkpoint inside, names, labels and positions come from the model of transformers, not from the
-        # shell around it.
+        # With a checkpoint inside, names, labels and positions come from the model of transformers, not
+        # from the shell around it.
         self._model = pretrained_part(module) or module
         self._arguments: dict[str, Scalar] = given_arguments(trainer)
         self._taken: Counter[int] = Counter()
@@ -217,8 +217,8 @@ def pretrained_part(module: Any) -> Any:
     parts = [part for part in module.children() if hasattr(part, "save_pretrained") and hasattr(part, "config")]
     if len(parts) != 1:
         return None
-    # A head next to the pretrained part trains too: then the whole module has to be the model, or its weights would
-    # be missing.
+    # A head next to the pretrained part trains too: then the whole module has to be the model, or its
+    # weights would be missing.
     inside = {id(weight) for weight in parts[0].parameters()}
     return parts[0] if all(id(weight) in inside for weight in module.parameters()) else None
 

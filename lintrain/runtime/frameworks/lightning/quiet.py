@@ -167,8 +167,8 @@ def shorten_training(session: ProbeSession, trainer: Any) -> None:
 def validate_at_the_end(trainer: Any) -> None:
     """Validate at the end of a shortened epoch, if the whole run validates at all."""
     comes_to_validation = _comes_to_validation(trainer)
-    # By the library's own rule, `check_val_every_n_epoch=5` or an interval of 1,000 batches would skip the only epoch
-    # that runs.
+    # By the library's own rule, `check_val_every_n_epoch=5` or an interval of 1,000 batches would skip
+    # the only epoch that runs.
     trainer.fit_loop.epoch_loop._should_check_val_fx = functools.partial(_validates, trainer, comes_to_validation)
 
 

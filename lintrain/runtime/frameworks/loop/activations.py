@@ -44,8 +44,7 @@ def _watched_method(function: Callable[..., Any]) -> Callable[..., Any]:
 def hook_layers(module: Any) -> None:
     """Mark what the layers return."""
     for kind in (module.LogSoftmax, module.Sigmoid, module.Softmax):
-        # A layer in a `Sequential` has no call in the script: the place where it was made is what the user can
-        # change.
+        # A layer in a `Sequential` has no call in the script: the place where it was made is what the user can change.
         kind.__init__, kind.forward = _placed_layer(kind.__init__), _watched_layer(kind.forward)
 
 

@@ -84,8 +84,8 @@ class Effects:
             loss.grad_fn.register_hook(mark)
             mark_graph(loss, self._batch)
             self._marks.append((weakref.ref(mark), self._batch))
-        # The form is `loss = torch.tensor(float(loss), requires_grad=True)`: backward runs, and no weight gets a
-        # gradient.
+        # The form is `loss = torch.tensor(float(loss), requires_grad=True)`: backward runs, and no
+        # weight gets a gradient.
         elif loss.requires_grad:  # a new tensor: nothing below it can learn
             self.counts.note("losses_without_graph", 1, cut_inside(loss) or made_by_statement(loss))
         if not self.counts["backwards"] and (made := made_by_statement(loss)) is not None:
@@ -95,8 +95,8 @@ class Effects:
         for term in new_terms(loss, self.ledger.held()):
             self.counts.note("terms_without_graph", 1, made_by_statement(term))
         self.counts.note("backwards", 1)
-        # Since the last recorded forward pass began an optimizer has stepped: its step used the gradients of the
-        # batch before.
+        # Since the last recorded forward pass began an optimizer has stepped: its step used the
+        # gradients of the batch before.
         self.counts.note("backwards_behind_a_step", self.counts["steps"] > self._steps_before_pass)
         self._went_at = self._went_at or frame_location(users_frame())
         # A scaler's multiplication is the last operation of the graph, and not the script's.
@@ -154,8 +154,8 @@ class Effects:
         key = (id(scaler), id(optimizer))
         self.counts.note("scaler_steps", 1)
         self.counts.note("steps_without_update", key in self._not_updated)
-        # By the optimizer too: one scaler may step two optimizers, of a generator and a discriminator, before one
-        # `update`.
+        # By the optimizer too: one scaler may step two optimizers, of a generator and a
+        # discriminator, before one `update`.
         self._not_updated.add(key)
 
     def on_scaler_update(self, scaler: Any) -> None:

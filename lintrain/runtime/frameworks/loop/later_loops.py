@@ -222,8 +222,8 @@ class LoopAfterLoop(Watch):
 
     def _move_on(self, run: LoopRun) -> None:
         """Close the present run; what came since its last backward pass belongs to another training."""
-        # The batch and passes since the last backward pass: by the time that the new one proves another training,
-        # they were counted as the old one's.
+        # The batch and passes since the last backward pass: by the time that the new one proves another training, they
+        # were counted as the old one's.
         loader, iteration = self._coming
         run.evaluation.forget(loader)
         if run.is_settled:
@@ -234,16 +234,16 @@ class LoopAfterLoop(Watch):
 
     def _close_and_go_on(self, run: LoopRun, unmeasured: list[Any]) -> None:
         """Close the run; the script continues, and the next training is a run of its own."""
-        # The timer of the run may end the process at the same moment. It then waits for this lock for good, and the
-        # new run gets one of its own.
+        # The timer of the run may end the process at the same moment. It then waits for this lock for good, and the new
+        # run gets one of its own.
         self._ending.acquire()
         self._settle(run)
         self.close(run)
         lines, made, since, asked, asked_at = self._lines, self._made, self._since, self._asked, self._asked_at
         measured = [*self._measured, *self._stepped.values()]
         measured = [each for each in measured if all(each is not other for other in unmeasured)]
-        # `start_over` of the session empties the watch. Optimizers survive it, for the next training may use one that
-        # exists already.
+        # `start_over` of the session empties the watch. Optimizers survive it, for the next training may use
+        # one that exists already.
         kept = {id(each): each for each in (*self.optimizers, *self._measured)}
         accounts, schedules = self.effects.ledger.made_at(), self.schedules
         first_made, loader, batch = self._made_at(), self.loader, self.iteration.batch

@@ -66,8 +66,8 @@ class Ledger:
             account = Account(optimizer, made_at or frame_location(users_frame()))
             self._accounts.append(account)
         for parameter in account.parameters():
-            # A hook on each parameter once, although two optimizers may share it: otherwise one gradient would count
-            # twice.
+            # A hook on each parameter once, although two optimizers may share it: otherwise one
+            # gradient would count twice.
             if parameter.requires_grad and parameter.is_leaf and id(parameter) not in self._hooked:
                 self._hooked.add(id(parameter))
                 parameter.register_hook(partial(self._adds, parameter))
@@ -80,8 +80,7 @@ class Ledger:
         key, is_there = id(parameter), has_gradient(parameter)
         was_cancelled = key in self._cancelled and parameter.grad is not None
         self._cancelled.discard(key)
-        # Gradients `g` and `-g` add up to zeros, which look like cleared ones. Two players of a minimax game make
-        # them.
+        # Gradients `g` and `-g` add up to zeros, which look like cleared ones. Two players of a minimax game make them.
         if is_there and _cancels(parameter.grad, added):
             self._cancelled.add(key)
         if was_cancelled:  # the sum was 0, and no one cleared it
@@ -145,8 +144,8 @@ class Ledger:
         own = {id(each) for each in parameters if each.requires_grad and each.grad is None}
         for forward in forwards if own else ():
             weights = {id(weight) for weight in forward.module.parameters() if weight.requires_grad}
-            # All weights of a module without a gradient mean that its output is cut off. Some of them may just be
-            # unused.
+            # All weights of a module without a gradient mean that its output is cut off. Some of
+            # them may just be unused.
             if forward.records and weights and weights <= own:
                 location = cut_in([forward], weights)
                 return (weights, location) if location is not None else None

@@ -166,8 +166,7 @@ class TimedSteps:
     @contextmanager
     def left_out(self) -> Generator[None]:
         """The probe works now: this is not timed, and its calls are not counted."""
-        # Restored below: measurements read numbers off tensors, which would count as synchronizing calls of the
-        # script.
+        # Restored below: measurements read numbers off tensors, which would count as synchronizing calls of the script.
         calls = Counter(self._calls)
         with self._pace.left_out():
             yield

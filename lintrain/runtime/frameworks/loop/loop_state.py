@@ -168,8 +168,8 @@ class Bounds:
 
     def is_late(self) -> bool:
         """Whether the run was followed for as long as it may be."""
-        # On a machine with four processes for each core, 30 s of the clock are 8 s of work, in which a run may not
-        # reach its evaluation.
+        # On a machine with four processes for each core, 30 s of the clock are 8 s of work, in which a run may
+        # not reach its evaluation.
         passed, computed = time.perf_counter() - self._began, time.process_time() - self._began_computing
         return min(passed, max(computed, passed / SHARE)) > SECONDS
 
@@ -180,8 +180,8 @@ class Bounds:
         """
         self._followed_on = time.perf_counter()
         self._seconds_on = _queue() * min(SECONDS_ON, max(LEAST_SECONDS_ON, SHARE_ON * elapsed))
-        # A timer, because a script that computes without calling torch passes no hook at which the time could be
-        # looked at.
+        # A timer, because a script that computes without calling torch passes no hook at which the
+        # time could be looked at.
         timer = threading.Timer(2 * self._seconds_on, on_end)
         timer.daemon = True
         timer.start()

@@ -91,8 +91,7 @@ class MetricUses:
     def _keep(self, use: MetricUse, owner: Any, function: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Keep how the metric can be asked again, or what is added to its object until it is asked."""
         key = (use.location, use.function)
-        # A metric of training batches is not compared with baselines: it is logged to be watched, and decides
-        # nothing.
+        # A metric of training batches is not compared with baselines: it is logged to be watched, and decides nothing.
         if use.is_training or key not in self._found:
             return
         given = _arguments(function, args, kwargs) or {}

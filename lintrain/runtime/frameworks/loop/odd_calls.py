@@ -196,8 +196,8 @@ def _without_ones(sizes: tuple[int, ...]) -> list[int]:
 def _watched_comparison(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def compare(self: Any, other: Any) -> Any:
-        # The class and no `isinstance`, for this runs at each comparison of tensors; a subclass such as NumPy's float
-        # comes from arrays.
+        # The class and no `isinstance`, for this runs at each comparison of tensors; a subclass such as NumPy's
+        # float comes from arrays.
         if other.__class__ is float and other == HALF and calls.are_logits(self):
             calls.note(OddCallKind.HALF_FOR_LOGITS, _range_of(self), _users(callers_frame(above=1)))
         return function(self, other)

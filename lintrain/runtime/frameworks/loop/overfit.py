@@ -84,8 +84,8 @@ class FirstBatch:
             stack.callback(Kept(self._optimizer, recipe.modules).give_back)
             for factor in FACTORS:
                 self._start(factor)
-                # Only for the first series, whose weights are those of the script's loss. With dropout the two differ
-                # anyway.
+                # Only for the first series, whose weights are those of the script's loss. With dropout
+                # the two differ anyway.
                 if factor == FACTORS[0] and not recipe.is_random:
                     _compare(recipe)
                 answers: list[Any] = []
@@ -124,8 +124,7 @@ class FirstBatch:
             loss, answer = recipe.make()
             made.append(number(loss))
             answers[:] = [answer]
-            # Modules of the recipe may have weights in no optimizer, whose gradients `zero_grad` would leave to add
-            # up.
+            # Modules of the recipe may have weights in no optimizer, whose gradients `zero_grad` would leave to add up.
             _forget_gradients(recipe.modules)
             self._optimizer.zero_grad()
             loss.backward()

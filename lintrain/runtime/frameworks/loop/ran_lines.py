@@ -46,8 +46,8 @@ class RanLines:
                 self._loops[frame.f_code] = _outermost_loop(frame.f_code.co_filename, frame.f_lineno, frame.f_code)
                 self._starts[frame.f_code] = frame.f_lineno
                 self._ran.setdefault(frame.f_code, set()).add(frame.f_lineno)
-                # `settrace` only affects frames that begin after it: those that run already get their trace function
-                # one by one.
+                # `settrace` only affects frames that begin after it: those that run already get their
+                # trace function one by one.
                 frame.f_trace = self._on_line
             frame = caller_of(frame)
         sys.settrace(self._on_call)

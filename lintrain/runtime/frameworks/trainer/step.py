@@ -192,8 +192,8 @@ def _parted(run: TrainerRun) -> list[Batch] | None:
 
     None if a row of the batch is not a row of the data: preferences have two of them for each.
     """
-    # `8` steps of accumulation are measured as 4 parts: the ratio is 1 with a division and the number of parts
-    # without one.
+    # `8` steps of accumulation are measured as 4 parts: the ratio is 1 with a division and the
+    # number of parts without one.
     wanted = min(int(run.trainer.args.gradient_accumulation_steps), MOST_PARTS)
     batch: object = run.batches[0] if run.batches else None
     if wanted < 2 or not is_mapping(batch):
@@ -237,8 +237,8 @@ def _norm_of(run: TrainerRun, batches: list[Batch]) -> float:
     parameters = [each for each in trainer.model.parameters() if each.requires_grad]
     for parameter in parameters:
         parameter.grad = None
-    # Counted over the whole step, as the library does: a mean of means differs where parts have unequal numbers of
-    # labels.
+    # Counted over the whole step, as the library does: a mean of means differs where parts have
+    # unequal numbers of labels.
     items = _items(trainer, batches)
     # The script's own loss may divide by the argument.
     asked = {"gradient_accumulation_steps": len(batches)}
