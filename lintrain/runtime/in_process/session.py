@@ -100,7 +100,7 @@ def hooked(watch: Watch, but: tuple[str, ...] = ()) -> Generator[None]:
         for owner, names in before:
             _give_back(owner, names)
         for name, held in hooks.items():
-            # The dictionaries are kept and refilled, for torch's optimizers look them up by their module's name.
+            # The same dictionaries, refilled: the handles that remove hooks of the user refer to these objects.
             getattr(optimizers, name).clear()
             getattr(optimizers, name).update(held)
 

@@ -86,7 +86,7 @@ def training_run(script: str | os.PathLike[str], *arguments: str) -> TrainingRun
 @contextmanager
 def _environment(words: list[str]) -> Generator[None]:
     """Trackers off, the script's own words and folder, and all of it as before in the end."""
-    # `sys.argv` by reference and `sys.path` by content: other modules hold the list of paths, and none that of words.
+    # The content of `sys.path` is put back into the same list, which other modules may hold.
     before, argv, path = dict(os.environ), sys.argv, list(sys.path)
     os.environ.update(TRACKERS_OFF)
     sys.argv = words

@@ -42,7 +42,7 @@ def _values(dataset: Any, name: str) -> Any:
 def _scalars(name: str, kind: str, dtype: str, names: tuple[str, ...], values: Any) -> ColumnEvidence:
     compute, types = library("pyarrow.compute"), library("pyarrow.types")
     if types.is_boolean(values.type):
-        # Arrow has no minimum of truth values together with counts; 0 and 1 are the labels that they become.
+        # As the labels 0 and 1 that they become.
         values = values.cast("int8")
     numbers = values.drop_null()
     finite = numbers.filter(compute.is_finite(numbers)) if types.is_floating(values.type) else numbers

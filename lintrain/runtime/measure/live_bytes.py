@@ -50,7 +50,6 @@ class LiveBytes:
         self.peak = max(self.peak, self.now)
 
     def _drop(self, key: int, size: int, _reference: Any) -> None:
-        # The pointer may belong to a new storage by the time that the callback runs; it is counted down once only.
         if self._held.pop(key, None) is not None:
             self.now -= size
 

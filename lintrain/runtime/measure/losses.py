@@ -184,7 +184,7 @@ def _mixes_rows(name: str, given: Any) -> bool:
     numbers = given.detach().float()
     shares = numbers if name == "cross_entropy" else numbers.exp()
     is_within = bool(((shares >= 0) & (shares <= 1 + SUMS_TO_ONE)).all())
-    # A softmax over an axis of one entry, `[8, 1]`: every probability is 1, and no gradient flows.
+    # A softmax over the last axis of `[8, 10, 1]`: every probability is 1, and no gradient flows.
     if name == "cross_entropy" and bool((numbers == 1).all()):
         return True
     over_rows, over_classes = (bool(((shares.sum(dim=axis) - 1).abs() < SUMS_TO_ONE).all()) for axis in (0, 1))
@@ -283,7 +283,7 @@ def first_non_finite(model: Any, go: Callable[[], Any]) -> NonFiniteModule | Non
         if not any(True for _ in module.children())
     ]
     try:
-        # No graph: the search may come after an out-of-memory error in a backward pass.
+        # A graph would keep the activations of this pass next to those of the script.
         with library("torch").no_grad():
             output = go()
     except Exception:  # noqa: BLE001 - the step itself went through before; without the name the finding still stands

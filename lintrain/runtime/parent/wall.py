@@ -86,7 +86,7 @@ class Wall:
         connection, _ = self._listening.accept()
         self._listening.close()  # the script's first process asks, and no other one
         with connection:
-            # The script's code runs by the time of the handshake, and may connect and send nothing.
+            # Whoever connects may send nothing, and the thread would wait for it without end.
             connection.settimeout(HANDSHAKE_SECONDS)
             hello = connection.recv(28, socket.MSG_WAITALL)
             peer = struct.unpack("=iii", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]

@@ -37,7 +37,6 @@ def fit(
 ) -> None:
     """Let `fit` train a few batches and validate on two; the process ends with it, unless the script fits again."""
     args, kwargs = _uncompiled(session, args, kwargs)
-    # Asked before `enters`: the call counts as reached from then on.
     follows = session.may_continue and (is_in_loop() or next(comes_later(("fit",)), None) is not None)
     session.enters(call)
     run, guide = _begin(session, trainer, call, args, kwargs)

@@ -206,7 +206,7 @@ class FollowedEvaluation:
         """The batch that waits is one of the evaluation."""
         if self._waiting is None:
             return
-        # Emptied first: describing the batch may draw from loaders, which flush again.
+        # Emptied first, so that a batch whose description raises is not counted again.
         (loader, batch), self._waiting = self._waiting, None
         self.batches += 1
         self.rows += rows_in(batch)

@@ -73,8 +73,8 @@ class OddCalls:
         is_same = _without_ones(before) == _without_ones(after)
         if is_same or call in self._splits or len(self._views) > MOST:
             return
-        # Sizes that are no permutation show that the call splits or joins axes on purpose: `[8, 45, 64]` to `[8, 64,
-        # 45]` was chance, if it once gives `[8, 32, 90]`.
+        # Sizes that are no permutation show that the call splits or joins axes on purpose: if it once makes `[8, 32,
+        # 90]` of `[8, 45, 64]`, then `[8, 64, 45]` was chance.
         if Counter(_without_ones(before)) != Counter(_without_ones(after)):
             self._splits.add(call)
             if self._views.pop(call, None) and (location := frame_location(frame)) is not None:
