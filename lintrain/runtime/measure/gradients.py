@@ -33,6 +33,7 @@ class Gradients:
     def read(self, scale: float, *, keep: bool = False) -> None:
         """Add the gradients of one batch, divided by the scale of mixed precision, and clear them or keep them."""
         if self.alike is None:
+            # Only in the first batch: after a step, units that began alike may differ by dropout alone.
             self.alike = _units_alike(self.parameters)
         for name, parameter in self.parameters.items():
             gradient = parameter.grad
@@ -64,6 +65,7 @@ def _units_alike(parameters: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
 
 def _are_rows_equal(tensor: Any) -> bool:
     values = tensor.detach()
+    # Two rows first, which settles nearly every matrix without a pass over all of it.
     return bool((values[0] == values[1]).all()) and bool((values == values[:1]).all())
 
 
@@ -117,6 +119,7 @@ def reached_weights(
 ) -> ReachedWeights | None:
     """How many a backward pass reaches: in all, of no optimizer (`held`), of no module that was called."""
     known = {id(weight) for forward in forwards for weight in forward.module.parameters()}
+    # None is "not known": the graph is too large, and no claim about missing weights is made.
     leaves = leaves_of(loss)
     if leaves is None:
         return None
@@ -195,6 +198,7 @@ def _called_outside(
     followed = {key for target in targets for key in leaves_of(target) or ()}
     for forward in forwards:
         weights = list(forward.module.parameters())
+        # By identity: a parameter's own comparison is one of its numbers.
         own, is_whole = {id(weight) for weight in weights}, all(weight.requires_grad for weight in weights)
         if (
             is_whole
@@ -276,6 +280,8 @@ def terms_of(loss: Any, losses: Sequence[LossCall]) -> tuple[LossTerm, ...]:
         elif node is not None:
             below = _added(node, factor)
             is_sum &= node.name() != "SubBackward0"
+            # A part that is neither a known loss nor a sum. With a single one of them its value is what is left; with
+            # two it cannot be known.
             others += [] if below else [factor]
             waiting += below
     if is_sum and not waiting and len(others) == 1:

@@ -22,11 +22,13 @@ MOST_KEPT = 2**20
 def ask(call: Call) -> tuple[Any, ...]:
     """The answers to a call, as float tensors with an entry for each row: its logits, else all that it gives."""
     torch = library("torch")
+    # Copied containers, since a model may take entries out of the dictionary that it is given.
     call = call.changed({})
     asked = {id(tensor) for tensor in call.tensors().values()}
     with as_it_was(call.module), same_random_numbers(), torch.no_grad():
         output = call.module(*call.args, **call.kwargs)
     rows = call.rows()
+    # A model may return its inputs beside its answers; those change with every input, and say nothing.
     given = [answer for answer in _answers(output, rows) if id(answer) not in asked]
     return tuple(answer.detach() for answer in given[:MOST_ANSWERS])
 
@@ -55,6 +57,7 @@ def rewritten(call: Call) -> tuple[str, ...]:
             return tuple(name for name, weight in weights.items() if not weight.equal(before[name][1]))
         finally:
             for name, weight in weights.items():
+                # The storage first and its values after it: a pass may have put another tensor in its place.
                 weight.data = before[name][0]
                 weight.data.copy_(before[name][1])
 
@@ -98,6 +101,8 @@ class Kept:
 
     def give_back(self) -> None:
         """As they were."""
+        # Emptied first, so that attributes which the pass has added are gone again: a cache would answer the next
+        # call.
         self.part.__dict__.clear()
         self.part.__dict__.update(self._attributes)
         self.part._buffers.clear()

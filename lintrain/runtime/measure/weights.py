@@ -39,6 +39,7 @@ def restore(run: MeasuredRun, before: dict[str, Any]) -> None:
     """Restore the weights of a snapshot and drop all gradients."""
     with library("torch").no_grad():
         for name, weight in trainable(run).items():
+            # In place: the optimizer and the script hold the parameter itself.
             weight.copy_(before[name])
             weight.grad = None
 
@@ -61,6 +62,7 @@ def is_felt(optimizer: Any, weight: Any) -> bool:
 def changed(run: MeasuredRun, before: dict[str, Any]) -> set[str]:
     """The names of the weights that have changed."""
     known = {name: weight for name, weight in trainable(run).items() if name in before}
+    # Equal to the last bit: in bfloat16 a step that is rounded away leaves a weight exactly as it was.
     return {name for name, weight in known.items() if not weight.detach().equal(before[name])}
 
 
@@ -69,6 +71,7 @@ def changed_share(run: MeasuredRun, before: dict[str, Any]) -> float | None:
     felt = moved = 0
     for name, weight in trainable(run).items():
         if weight.grad is not None and name in before:
+            # Rows of an embedding that no token used have a gradient of 0, and are not expected to move.
             had_gradient = weight.grad != 0
             felt += int(had_gradient.sum())
             moved += int((had_gradient & (weight.detach() != before[name])).sum())
@@ -96,6 +99,7 @@ def updates(run: MeasuredRun, before: dict[str, Any], steps: int) -> tuple[Layer
     groups: dict[str, list[float]] = {}
     for name, weight in trainable(run).items():
         if name in before:
+            # Squares are added up, so that a layer's norm is that of all its tensors together.
             moved, was = groups.setdefault(layer_of(name), [0.0, 0.0])
             distance = float((weight.detach().float() - before[name].float()).norm()) ** 2
             groups[layer_of(name)] = [moved + distance, was + float(before[name].float().norm()) ** 2]
@@ -130,6 +134,8 @@ def _sums(run: MeasuredRun) -> dict[str, tuple[float, float]] | None:
     if sum(weight.numel() for weight in frozen.values()) > MOST_FROZEN:
         return None
     floats = {name: weight for name, weight in frozen.items() if weight.is_floating_point()}
+    # Two numbers in place of a copy: a frozen model of 7 billion weights would take its memory twice. In double
+    # precision, or small changes would drown in rounding.
     return {name: (float(weight.double().sum()), float(weight.double().norm())) for name, weight in floats.items()}
 
 
@@ -137,6 +143,7 @@ def _statistics(run: MeasuredRun) -> dict[str, tuple[float, float]]:
     kind = library("torch.nn").modules.batchnorm._BatchNorm
     found: dict[str, tuple[float, float]] = {}
     for name, part in run.model.named_modules():
+        # Of a frozen batch norm only: one that trains is meant to follow the data.
         is_norm = isinstance(part, kind) and part.affine and not part.weight.requires_grad
         if is_norm and part.running_mean is not None:
             found[name] = (float(part.running_mean.double().sum()), float(part.running_var.double().sum()))
@@ -156,6 +163,7 @@ def damaged(given: Any, own: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[
             continue
         left -= weight.numel()
         before = own.get(name)
+        # Biases are often 0, matrices are not; and a matrix that was 0 before starts at zero on purpose.
         if weight.ndim > 1 and _is_zero(weight) and before is not None and not _is_zero(before):
             zeros.append(str(name))
         elif left > 0 and not math.isfinite(weight.sum()) and not bool(library("torch").isfinite(weight).all()):
@@ -221,6 +229,7 @@ def _empty(optimizer: Any) -> Any:
         {**{name: value for name, value in group.items() if name != "params"}, "params": [torch.zeros(1)]}
         for group in optimizer.param_groups
     ]
+    # The groups are put in as they are: a constructor would add its own defaults to them.
     empty = torch.optim.SGD(groups[0]["params"], lr=0.0)
     empty.param_groups = groups
     return empty

@@ -205,8 +205,7 @@ def _branches(frame: FrameType | None) -> tuple[list[ast.stmt], list[ast.stmt]]:
         if isinstance(node, ast.Assert) and node.lineno <= line <= (node.end_lineno or line):
             return [ast.Raise()], []
         if isinstance(node, ast.If) and node.test.lineno <= line <= (node.test.end_lineno or line):
-            # `if not torch.cuda.is_available(): raise` ends with False; `if torch.cuda.is_available(): ... else:
-            # exit()` does in its other branch.
+            # With `not` in front the body is what runs for False: `if not is_available(): raise` ends the script there.
             is_negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
             return (node.body, node.orelse) if is_negated else (node.orelse, node.body)
     return [], []
