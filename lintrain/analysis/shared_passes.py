@@ -14,6 +14,7 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer, Tensor
+from lintrain.pipeline.values.python import Function, Instance
 from lintrain.source.bounds import Nesting
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
@@ -70,10 +71,54 @@ def shared_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event, Event]]:
         for first in [each for each in own[:number] if _is_before(each, backward)]:
             through, freed = (pipeline.cached(_passes_of, each) for each in (backward, first))
             both = [freed[order] for order in freed.keys() & through.keys()]
+            both = [each for each in both if not uses_separate_outputs(pipeline, each, first, backward)]
             keeps = RETAINS.search(pipeline.code(first.location)) or first.location == backward.location
             if both and not keeps:
                 yield both[0], first, backward
                 break
+
+
+def uses_separate_outputs(pipeline: Pipeline, forward: Event, *backwards: Event) -> bool:
+    """Whether losses use outputs of one pass that different parts of the network give: `logits, values = net(x)`."""
+    source = pipeline.source
+    bound = (each.targets for each in source.nodes_of(ast.Assign) if source.location(each.value) == forward.location)
+    names = frozenset(origins.text_of(name) for targets in bound for name in origins.names_in(targets))
+    used = [_used_of(pipeline, each, names) for each in backwards]
+    known = all(used) and len(frozenset[str]().union(*used)) == sum(map(len, used))
+    found = forward.subject.cls.lookup("forward") if isinstance(forward.subject, Instance) else None
+    if not known or found is None or not isinstance(found[1], Function):
+        return False
+    return _gives_separate_outputs(found[1].source or source, found[1].node)
+
+
+def _used_of(pipeline: Pipeline, backward: Event, names: frozenset[str]) -> frozenset[str]:
+    """The names among those of the outputs of a pass that a loss is computed from."""
+    loss = origins.loss_of(pipeline, backward)
+    found = origins.origins(pipeline.source, loss, stays_on_graph) if loss is not None else ()
+    return names & {origins.text_of(name) for each in found for name in origins.names_in([each.expression])}
+
+
+def _gives_separate_outputs(source: Source, forward: ast.AST) -> bool:
+    """Whether no two outputs of a `forward` are computed by the same part: `return self.actor(x), self.critic(x)`."""
+    returned = [each.value for each in walk(forward) if isinstance(each, ast.Return) and each.value is not None]
+    outputs = [each.elts for each in returned if isinstance(each, ast.Tuple)]
+    parts = [[_parts_behind(source, output) for output in each] for each in outputs]
+    return (
+        bool(outputs)
+        and len(outputs) == len(returned)
+        and all(sum(map(len, each)) == len(frozenset[str]().union(*each)) for each in parts)
+        and all(all(each) for each in parts[-1:])
+    )
+
+
+def _parts_behind(source: Source, output: ast.expr) -> frozenset[str]:
+    """The attributes that an output is computed with: parts of the network, and its settings."""
+    found = (
+        origins.text_of(name)
+        for each in origins.origins(source, output)
+        for name in origins.names_in([each.expression])
+    )
+    return frozenset(name for name in found if name.startswith("self."))
 
 
 def _passes_of(pipeline: Pipeline, backward: Event) -> dict[int, Event]:

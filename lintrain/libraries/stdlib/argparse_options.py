@@ -36,6 +36,7 @@ from lintrain.pipeline.values.python import (
     constant,
     is_missing,
     is_true,
+    literal,
     mapping_of,
     text_of,
 )
@@ -84,8 +85,20 @@ def _add_argument(call: Call) -> Value:
     parser = call.receiver
     name = _option_name(call)
     if isinstance(parser, Parser) and name:
-        parser.options[name] = _option_default(call)
+        is_only_option = name not in parser.options
+        parser.options[name] = _fixed(call) if is_only_option and _is_without_effect(call) else _option_default(call)
     return UNKNOWN
+
+
+def _is_without_effect(call: Call) -> bool:
+    """Whether an option stores what it has by default: `action="store_true", default=True`."""
+    default = literal(call.value("default"))
+    return isinstance(default, bool) and text_of(call.value("action")) == f"store_{default}".lower()
+
+
+def _fixed(call: Call) -> Constant:
+    """The value of an option that no command line changes, unless another option stores it too, or code sets it."""
+    return Constant(literal(call.value("default")), origin=call.location)
 
 
 def _option_name(call: Call) -> str | None:
