@@ -8,6 +8,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.script_text import imports_of
+from lintrain.knowledge import api
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import LibraryCall, Pipeline
@@ -180,7 +181,9 @@ def discarded(pipeline: Pipeline) -> Iterator[tuple[str, Location]]:
     statements = pipeline.source.cached(_statements)
     for call, _ in own_calls(pipeline, "torch.nn."):
         name = call.path.removeprefix("torch.nn.")
-        if call.location in statements and name[:1].isupper() and "." not in name:
+        # The run ends at `nn.Sequence(…)`, a name that torch never had.
+        is_class = name[:1].isupper() and api.name_state("torch.nn", name, pipeline.targets).state != "never"
+        if call.location in statements and is_class and "." not in name:
             yield name, call.location
     networks = pipeline.source.cached(_own_networks)
     for location, node in statements.items() if networks else ():

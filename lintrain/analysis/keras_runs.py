@@ -69,7 +69,12 @@ class KerasLoss:
 
 
 def loss_of(run: KerasRun) -> KerasLoss | None:
-    """The loss of a run; None if it is not a known loss of Keras."""
+    """The loss of a run; None if it is not a known loss of Keras, or if the model only predicts.
+
+    The generator of a GAN is trained inside of another network, and the loss that it was compiled with is never used.
+    """
+    if run.predictions and not run.fits and not run.takes_single_steps:
+        return None
     loss = run.value("loss")
     if isinstance(loss, Constant) and not loss.may_differ:
         name = (text_of(loss) or "").lower()

@@ -147,9 +147,13 @@ class SteppedBeforeBackward(Rule):
         found: dict[Location, Finding] = {}
         for backward in pipeline.acts(Act.BACKWARD)[: shared_passes.MOST_COMPARED]:
             for forward, step in _stale(pipeline, backward):
+                if _is_of_other_outputs(pipeline, forward, step, backward):
+                    continue
                 found.setdefault(backward.location, self._report(pipeline, backward, forward, step))
         for stale in shared_passes.stale_passes(pipeline):
             if not _needs_weights(stale.forward.subject):
+                continue
+            if _is_of_other_outputs(pipeline, stale.forward, stale.step, stale.backward):
                 continue
             report = self._report(pipeline, stale.backward, stale.forward, stale.step)
             found.setdefault(stale.backward.location, report)
@@ -219,6 +223,21 @@ def _changes(step: Event, forward: Event) -> bool:
         return False
     inside = {id(part) for part in modules.modules_in(network)}
     return any(id(each) in inside and (each is network or modules.is_module(each)) for each in optimizer.trains)
+
+
+def _is_of_other_outputs(pipeline: Pipeline, forward: Event, step: Event, backward: Event) -> bool:
+    """Whether all gradients before a step come from other outputs of the pass than those that a loss is made of.
+
+    The step changes no weight of the parts that give those: they have no gradient yet.
+    """
+    before = [
+        each
+        for each in pipeline.acts(Act.BACKWARD)
+        if forward.order < each.order < step.order and each.loops == backward.loops
+    ]
+    return bool(before) and all(
+        shared_passes.uses_separate_outputs(pipeline, forward, each, backward) for each in before
+    )
 
 
 def _needs_weights(network: Value) -> bool:

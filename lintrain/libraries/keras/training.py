@@ -120,8 +120,15 @@ def _evaluate(call: Call) -> Value:
 
 
 @method(Network, "summary", "save", "save_weights", "get_layer", "count_params", "build")
-@method(Network, "load_weights", "train_on_batch", "get_config", "export", "predict_on_batch", "call")
+@method(Network, "load_weights", "get_config", "export", "predict_on_batch", "call")
 def _look(call: Call) -> Value:
+    return UNKNOWN
+
+
+@method(Network, "train_on_batch")
+def _train_on_batch(call: Call) -> Value:
+    for run in call.reader.record.keras_runs:
+        run.takes_single_steps = run.takes_single_steps or run.model is call.receiver
     return UNKNOWN
 
 

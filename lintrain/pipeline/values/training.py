@@ -199,6 +199,8 @@ class KerasRun(Value):
     """What the model was evaluated on."""
     predictions: list[Argument] = field(default_factory=list[Argument])
     """What the model was asked to predict for."""
+    takes_single_steps: bool = False
+    """Whether the script trains the model batch by batch, with `train_on_batch`."""
     frozen: Location | None = None
     """Where the whole model was frozen, if it was when it was compiled."""
 
