@@ -292,7 +292,9 @@ def may_be_off(pipeline: Pipeline, forward: Event) -> bool:
     source = pipeline.source_of(forward.location)
     if forward.uncalled and source.contains(OFF.pattern):
         inside = source.cached(_inside_no_grad)
-        calls = [each for each in source.nodes_of(ast.Call) if unparse(each.func) == forward.function]
+        # A method that a base class calls: `self.validate()`.
+        name = forward.function.rpartition(".")[2]
+        calls = [each for each in source.nodes_of(ast.Call) if unparse(each.func) in {name, f"self.{name}"}]
         if calls and all(id(each) in inside for each in calls):
             return True
     network = forward.subject
