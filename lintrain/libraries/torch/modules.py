@@ -153,6 +153,8 @@ def _deep_copy(call: Call) -> Value:
         return replace(given, attributes=dict(call.reader.counted(given.attributes)), origin=call.location)
     if isinstance(given, Model | Module):
         return replace(given, origin=call.location)
+    if isinstance(given, Unknown) and given is not UNKNOWN:
+        return Unknown(origin=call.location)
     return copied(call.reader, given) or UNKNOWN
 
 
