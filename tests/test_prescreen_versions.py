@@ -151,3 +151,26 @@ NETWORK = "from torch import nn\nnet = nn.Sequential(nn.Linear(8, 16), nn.ReLU()
 def test_a_network_is_judged_in_a_file_that_trains_nothing(code: str, found: str) -> None:
     reading = check_source(Source("network.py", code), load_rules(), lambda: TARGETS)
     assert [one.finding.rule for one in reading.reported] == [found]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("batch-first-mismatch", "class Stack(nn.Module):\n    layer = TransformerBlock"),
+        ("batch-first-mismatch", "from models import TransformerModel, DeformableTransformer"),
+        ("ignored-missing-keys", "missing = model.load_state_dict(torch.load(path), strict=False)"),
+        ("keras-late-freeze", "model.trainable = False\nmodel.compile('adam')\nmodel.fit(images)"),
+        ("non-contiguous-view", "y = x.permute(0, 2, 1).contiguous().view(4, -1)"),
+        ("perplexity-base", "perplexity = math.exp(loss)"),
+        ("row-function-on-batches", "rows = rows.map(lambda batch: tokenizer(batch['text']), batched=True)"),
+        ("shuffled-batches", "import tensorflow\nrows = rows.shuffle(1000).batch(32)"),
+        ("softmax-over-batch", "def attend(scores):\n    return torch.softmax(scores, dim=-1)"),
+        ("tensor-for-parameter", "layer.weight = nn.Parameter(torch.zeros(4, 4))"),
+        ("unstable-log", "scores = torch.log_softmax(x, 1)\nshares = torch.softmax(x, 1)\nsize = math.log(n)"),
+    ],
+)
+def test_a_file_without_training_is_not_read_for_the_keywords_of_a_rule_alone(name: str, code: str) -> None:
+    source = Source("a.py", f"import torch\nfrom torch import nn\n{code}\n")
+    rule = next(each for each in ANY_FILE if each.name == name)
+    assert Words([source]).hold(rule)
+    assert not rule.rule.prescreen(source, TARGETS)

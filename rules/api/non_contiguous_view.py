@@ -79,7 +79,7 @@ class NonContiguousView(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(WRITTEN)
+        return source.contains(WRITTEN) and any(tensor_forms.views_of_permuted(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(

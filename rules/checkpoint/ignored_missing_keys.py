@@ -65,7 +65,19 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import checkpoints, script_text
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    lazy_pattern,
+)
 
 ON_PURPOSE = lazy_pattern(
     r"lora|adapter|peft|\bema|teacher|partial|backbone|pretrain|encoder|decoder|vae|clip|proj|head|delta|strict|base",
@@ -81,6 +93,9 @@ class IgnoredMissingKeys(Rule):
     level = Level.WARNING
     keywords = "load_state_dict & strict"
     needs_training = False
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(checkpoints.unchecked_loads(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         source = pipeline.source

@@ -64,7 +64,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import batch_functions, script_text
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets
 
 OWN_FORMATS = r"\b(?:set_format|with_format|set_transform|with_transform)\b"
 """In another format than Python's, a column is an array or a series, which has operations that a list lacks."""
@@ -74,6 +74,9 @@ class RowFunctionOnBatches(Rule):
     level = Level.ERROR
     keywords = "batched & map"
     needs_training = False
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(batch_functions.uses_of_single_rows(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if script_text.mentions(pipeline, OWN_FORMATS):

@@ -51,13 +51,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import tf_datasets
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 
 class ShuffledBatches(Rule):
     level = Level.WARNING
     keywords = "tensorflow|tf. & .shuffle( & batch("
     needs_training = False
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(tf_datasets.shuffled_batches(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(

@@ -75,9 +75,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text, tensor_forms
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, lazy_pattern, one_per_location
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_per_location
 
-NAMES_PERPLEXITY = lazy_pattern(r"(?i)perplexity|ppl")
 CONVERTS = r"(?i)\blog2|log\(2|ln2|\bbpc\b|\bbpw\b|\bbits"
 """Code that converts a loss to bits."""
 
@@ -88,7 +87,7 @@ class PerplexityBase(Rule):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(NAMES_PERPLEXITY)
+        return any(tensor_forms.powers_of_two_of_losses(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found = list(tensor_forms.powers_of_two_of_losses(pipeline.source))

@@ -78,10 +78,25 @@ from collections.abc import Iterator
 
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Tensor
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    lazy_pattern,
+)
 
 SAME = 1e-3
 """A change of answers that sums in another order make too."""
+
+HAS_TIME_FIRST = lazy_pattern(r"\b(?:LSTM|GRU|RNN|TransformerEncoderLayer|MultiheadAttention)\b")
+"""The layers that have time on their first axis by default."""
 
 
 class BatchFirstMismatch(Rule):
@@ -89,6 +104,9 @@ class BatchFirstMismatch(Rule):
     keywords = "LSTM|GRU|RNN|Transformer|MultiheadAttention"
     needs_training = False
     judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return source.contains(HAS_TIME_FIRST)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}

@@ -50,13 +50,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import keras_misuse
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets
 
 
 class KerasLateFreeze(Rule):
     level = Level.ERROR
     keywords = "trainable & fit & compile"
     needs_training = False
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(keras_misuse.late_changes(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for found in keras_misuse.late_changes(pipeline.source):

@@ -71,7 +71,7 @@ class TensorForParameter(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(ASSIGNS)
+        return source.contains(ASSIGNS) and any(tensor_forms.tensors_for_parameters(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(

@@ -80,7 +80,7 @@ class UnstableLog(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(WRITTEN)
+        return source.contains(WRITTEN) and any(tensor_forms.logs_of_probabilities(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if script_text.mentions(pipeline, r"\ballclose\(|assert_close"):

@@ -106,6 +106,8 @@ from lintrain.rule import (
     Pipeline,
     Related,
     Rule,
+    Source,
+    Targets,
     Verdict,
     dataclass,
     fixes,
@@ -113,6 +115,7 @@ from lintrain.rule import (
 )
 
 OF_LOADER = lazy_pattern(r"(?i)(?:loader|dl)\w*\.\[\]")
+LOSSES = lazy_pattern(r"cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|kl_div|KLDivLoss")
 OVER_ROWS = ("softmax over rows", "log_softmax over rows")
 FIRST_AXIS = lazy_pattern(r"(?<=[(,=])(\s*)0(?=\s*,?\s*\)$)")
 """The 0 that ends a call: `softmax(x, 0)`, `LogSoftmax(dim=0)`."""
@@ -130,6 +133,9 @@ class SoftmaxOverBatch(Rule[Claim]):
     keywords = "oftmax"
     needs_training = False
     judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return source.contains(LOSSES) or any(tensor_forms.softmaxes_over_rows(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
