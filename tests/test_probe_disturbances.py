@@ -54,6 +54,7 @@ finally:
 )
 
 
+@pytest.mark.usefixtures("warm")
 @pytest.mark.slow
 def test_a_probe_leaves_the_users_folder_as_it_was(tmp_path: Path) -> None:
     from datasets import load_dataset
@@ -99,6 +100,7 @@ torch.save(net.state_dict(), "weights.pt")
     assert files_of(tmp_path) == {"train.py"}
 
 
+@pytest.mark.usefixtures("warm")
 @pytest.mark.slow
 def test_threads_and_processes_of_the_script_do_not_keep_it_alive(tmp_path: Path) -> None:
     busy = """
@@ -110,6 +112,7 @@ multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,)).star
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")  # the second process starts cold, as always
 @pytest.mark.parametrize(
     "starts",
     [
@@ -139,6 +142,7 @@ assert sys.path[0] == os.getcwd() and not any("lintrain" in entry for entry in s
     assert probed.code == 0, probed.out
 
 
+@pytest.mark.usefixtures("warm")
 @pytest.mark.slow
 def test_an_error_while_the_trainer_is_built_is_told_although_the_script_swallows_it(tmp_path: Path) -> None:
     broken = MENDED.replace('"out", learning_rate=2e-5', '"out", no_such_argument=1')
@@ -207,6 +211,7 @@ def test_a_process_that_hides_from_the_probe_ends_with_it(tmp_path: Path) -> Non
     assert not Path("/proc", str(pid)).exists()
 
 
+@pytest.mark.usefixtures("warm")
 @pytest.mark.slow
 def test_what_a_writer_past_the_guard_is_refused_is_not_called_a_mistake(tmp_path: Path) -> None:
     past = DRAWING.replace("    print(", "    import _io; _io.FileIO('log.bin', 'w')\n    print(", 1)

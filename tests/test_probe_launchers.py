@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lintrain.runtime.parent.launchers import LaunchError, one_process, read_launch
-from tests.support.probing import command, path_for_lintrain, probe
+from tests.support.probing import command, path_for_lintrain, probe, warm_option
 
 STEPS = """
 model = torch.nn.Linear(4, 2)
@@ -196,10 +196,11 @@ def test_one_process_is_told_what_torchrun_would_tell_it() -> None:
     assert [name for name in one_process() if f'"{name}"' not in text] == []
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_launch_by_torchrun_is_probed_in_one_process(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(OVER_PROCESSES + "assert sys.argv[1:] == ['--lr', '1']\n")
     words = ("torchrun", "--nproc-per-node", "4", "train.py", "--lr", "1")
-    probed = command(tmp_path, "probe", "--json", "--", *words)
+    probed = command(tmp_path, "probe", "--json", *warm_option(), "--", *words)
     assert (probed.code, probed.stages["step"], probed.stages["batch"]) == (0, "passed", "passed")
     assert probed.run["shortcuts"] == [
         "one process is probed, without `torchrun --nproc-per-node 4`",
@@ -208,12 +209,14 @@ def test_a_launch_by_torchrun_is_probed_in_one_process(tmp_path: Path) -> None:
     assert probed.document["probe"]["arguments"] == ["--lr", "1"]
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_script_that_asks_for_its_rank_is_answered_without_a_launcher(tmp_path: Path) -> None:
     probed = probe(tmp_path, OVER_PROCESSES)
     assert probed.code == 0
     assert "one process is probed, with the variables that `torchrun` sets for it" in probed.run["shortcuts"]
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_script_that_can_do_without_a_launcher_is_left_alone(tmp_path: Path) -> None:
     asks = "import os, torch\nassert int(os.environ.get('RANK', -1)) == -1\nassert 'LOCAL_RANK' not in os.environ\n"
     probed = probe(tmp_path, asks + "assert os.getenv('WORLD_SIZE') is None\n" + STEPS)
@@ -248,12 +251,13 @@ def test_a_probe_of_nothing_is_a_usage_error(tmp_path: Path) -> None:
     assert command(tmp_path, "probe").code == 2
 
 
+@pytest.mark.usefixtures("warm")
 @pytest.mark.slow
 def test_a_launch_by_accelerate_takes_its_precision_over(tmp_path: Path) -> None:
     script = "import torch\nfrom accelerate import Accelerator\nassert Accelerator().mixed_precision == 'bf16'\n"
     (tmp_path / "train.py").write_text(script + STEPS)
     words = ("accelerate", "launch", "--num_processes", "4", "--mixed_precision", "bf16", "train.py")
-    assert command(tmp_path, "probe", "--json", "--", *words).code == 0
+    assert command(tmp_path, "probe", "--json", *warm_option(), "--", *words).code == 0
 
 
 SPAWNS = """
@@ -313,6 +317,7 @@ def test_an_option_in_front_of_the_two_dashes_is_explained(tmp_path: Path) -> No
     assert (ours.code, "Did you mean '--overfit'?" in ours.err) == (2, True)
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_multirun_of_hydra_is_refused_and_its_overrides_are_not(tmp_path: Path) -> None:
     script = (
         "import sys, torch\ntry:\n    import hydra\nexcept ImportError: pass\nassert sys.argv[1:] == ['+lr=1', 'x=2']\n"
@@ -321,14 +326,15 @@ def test_a_multirun_of_hydra_is_refused_and_its_overrides_are_not(tmp_path: Path
     for words in (("--", "lr=1,2", "-m"), ("-m", "lr=1,2")):
         refused = command(tmp_path, "probe", "train.py", *words)
         assert (refused.code, "probe one of them: `lintrain probe train.py -- lr=1`" in refused.err) == (2, True)
-    assert command(tmp_path, "probe", "--json", "train.py", "--", "+lr=1", "x=2").code == 0
+    assert command(tmp_path, "probe", "--json", *warm_option(), "train.py", "--", "+lr=1", "x=2").code == 0
 
 
+@pytest.mark.usefixtures("warm")
 def test_variables_in_front_of_a_command_reach_the_script_and_no_gpu_does(tmp_path: Path) -> None:
     asks = "import os, torch\nassert (os.environ['A'], os.environ['CUDA_VISIBLE_DEVICES']) == ('1', '')\n"
     (tmp_path / "train.py").write_text(asks + "assert os.environ['SLURM_PROCID'] == '0'\n" + STEPS)
     words = ("A=1", "CUDA_VISIBLE_DEVICES=0", "srun", "-n", "2", "python", "train.py")
-    assert command(tmp_path, "probe", "--json", "--", *words).code == 0
+    assert command(tmp_path, "probe", "--json", *warm_option(), "--", *words).code == 0
 
 
 @pytest.mark.parametrize(

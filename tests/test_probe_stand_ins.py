@@ -9,7 +9,7 @@ import pytest
 from tests.support.probing import Probed, path_for_lintrain, probe
 from tools.build_fixtures import offline_environment
 
-# Cold starts: the libraries are replaced as the script imports them.
+# Cold starts, where libraries are replaced as the script imports them.
 pytestmark = pytest.mark.slow
 
 CLASSIFIER = """
@@ -121,6 +121,7 @@ def test_a_loop_with_chats_and_a_missing_file_takes_a_step(tmp_path: Path, monke
     assert not (tmp_path / "rows.json").exists()
 
 
+@pytest.mark.usefixtures("warm")
 def test_without_the_option_nothing_is_replaced_and_it_is_offered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +233,7 @@ for pixels, labels in DataLoader(Photos("photos"), batch_size=8, shuffle=True):
 """
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_folder_of_pictures_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, PHOTOS, "--stand-ins")
@@ -394,6 +396,7 @@ for row in torch.utils.data.DataLoader(torch.ones(16, 2), batch_size=4):
 """
 
 
+@pytest.mark.usefixtures("warm")
 def test_what_is_given_or_may_be_missing_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, GIVEN, "--stand-ins", arguments=("--rate", "0.5"))
