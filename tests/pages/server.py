@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from tests.support.forking import boot, get_ready_to_fork, load_libraries, pass_for_started_in
+from tests.support.forking import boot, get_ready_to_fork, load_libraries, load_package, pass_for_started_in
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         for name in asked["imports"]:
-            import_module(name)
+            load_package(name)
         print(json.dumps(run(asked)), file=answers)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from lintrain.runtime.child import boot, frames
 from lintrain.runtime.sandbox.files import keeper
 
-__all__ = ["boot", "get_ready_to_fork", "load_libraries", "pass_for_started_in"]
+__all__ = ["boot", "get_ready_to_fork", "load_libraries", "load_package", "pass_for_started_in"]
 
 LIBRARIES = (
     "torch.utils.data",
@@ -30,6 +30,11 @@ LIBRARIES = (
 )
 """What nearly every script imports by itself or by what it calls; the probe is imported with this module."""
 
+LOADED_LATE = {
+    "trl": ("trl.trainer.dpo_trainer", "trl.trainer.reward_trainer", "trl.trainer.sft_trainer"),
+}
+"""Modules that a package imports only when one of its names is used: half a second of each script, with wandb."""
+
 _searched: dict[str, ModuleType] = {}
 """Modules that are known to hold no function of those that the probe puts its guard in place of."""
 
@@ -40,6 +45,12 @@ def load_libraries() -> None:
         import_module(name)
     # A thousand regular expressions, compiled when the first model is loaded.
     sys.modules["transformers.conversion_mapping"].get_checkpoint_conversion_mapping("bert")
+
+
+def load_package(name: str) -> None:
+    """Import a package with the modules of it that take long and that scripts come to by its names."""
+    for each in (name, *LOADED_LATE.get(name, ())):
+        import_module(each)
 
 
 def get_ready_to_fork() -> None:

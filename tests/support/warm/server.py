@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from lintrain.rulebook import load_rules
-from tests.support.forking import get_ready_to_fork, load_libraries, pass_for_started_in
+from tests.support.forking import get_ready_to_fork, load_libraries, load_package, pass_for_started_in
 
 SLOW = (
     "accelerate",
@@ -140,7 +140,7 @@ def preload(asked: dict[str, Any]) -> None:
     text = "\n".join(file.read_text(errors="replace") for file in files if file.is_file())
     for name in SLOW:
         if name.partition(".")[0] in IMPORTED.findall(text.replace('"', "\n").replace("\\n", "\n")):
-            import_module(name)
+            load_package(name)
 
 
 def follow(client: socket.socket, child: int) -> None:
