@@ -401,3 +401,35 @@ def test_what_is_given_or_may_be_missing_is_not_made(tmp_path: Path, monkeypatch
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, GIVEN, "--stand-ins", arguments=("--rate", "0.5"))
     assert (probed.stages["step"], replaced(probed)) == ("passed", {})
+
+
+FOLDER = """
+import json
+
+import torch
+from transformers import AutoModelForSequenceClassification, BertConfig
+
+BertConfig(vocab_size=99, hidden_size=640, num_attention_heads=10).save_pretrained("bert")
+with open("training.json") as opened:
+    settings = json.load(opened)
+model = AutoModelForSequenceClassification.from_pretrained("bert", num_labels=3)
+assert model.num_labels == 3 and model.config.vocab_size == 99
+optimizer = torch.optim.AdamW(model.parameters(), lr=settings["learning_rate"])
+ids = torch.arange(8)[None] + 5
+for _ in range(settings["epochs"]):
+    loss = model(input_ids=ids, labels=torch.tensor([2])).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_folder_without_weights_and_missing_settings_take_a_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, FOLDER, "--stand-ins")
+    assert probed.stages["step"] == "passed"
+    found = replaced(probed)
+    assert found["bert"] == "BertForSequenceClassification, small, random weights: the folder has none"
+    assert found["training.json"] == "an object with the keys that the script reads: epochs, learning_rate"

@@ -117,6 +117,14 @@ def _numbers(name: str) -> list[str]:
     return [found, NUMBER, "true"]
 
 
+def guess(name: str, script: str) -> int | float | str:
+    """A number for a setting whose name is that of one, else a text."""
+    found = next((number for pattern, number in NUMBERS.items() if re.fullmatch(pattern, name.lower())), None)
+    if found is None:
+        return _text(name.lower(), script)
+    return int(found) if found.isdigit() else float(found)
+
+
 def _text(name: str, script: str) -> str:
     """A text for an argument of this name: a checkpoint, a data set or file of rows, a folder, a secret."""
     if SECRET.fullmatch(name) and "tokenizer" not in name:

@@ -10,6 +10,7 @@ import pathlib
 import re
 import zlib
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
@@ -21,6 +22,7 @@ from lintrain.runtime.stand_ins.columns import TURN, read_of
 from lintrain.runtime.stand_ins.datasets import rows_of_file
 from lintrain.runtime.stand_ins.folders import Folders
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+from lintrain.runtime.stand_ins.mappings import settings_of_file
 from lintrain.runtime.stand_ins.rows import Rows
 
 FEW = 64
@@ -129,7 +131,7 @@ def _opening(ledger: Ledger, folders: Folders, original: Callable[..., Any]) -> 
             caller = callers_frame(above=1)
             if "r" not in mode or caller is None or not is_users(caller.f_code.co_filename):
                 raise
-            path = written(ledger, str(file))
+            path = _written_settings(ledger, str(file), caller) or written(ledger, str(file))
             if path is None:
                 raise
             return original(path, mode, *args, **kwargs)
@@ -170,6 +172,19 @@ def written(ledger: Ledger, name: str) -> str | None:
     with builtins.open(path, "w", encoding="utf-8", newline="") as opened:
         opened.write(_as_text(ending, columns, rows))
     _note_rows(ledger, name, columns)
+    return path
+
+
+def _written_settings(ledger: Ledger, name: str, caller: FrameType) -> str | None:
+    """A file of settings, where the line that opens it reads one object and no rows; None for other files."""
+    is_json = name.endswith(".json") and not NAMES_CLASSES.search(name)
+    found = settings_of_file(caller, ledger.script) if is_json else None
+    if found is None:
+        return None
+    path = os.path.join(ledger.session.folder("hub"), f"{zlib.crc32(name.encode())}.json")
+    with builtins.open(path, "w", encoding="utf-8") as opened:
+        json.dump(found, opened)
+    _note(ledger, name, f"an object with the keys that the script reads: {', '.join(found) or 'none'}")
     return path
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_row, library
-from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+from lintrain.runtime.stand_ins.small_configs import small_config
 
 WITHOUT = {
     "fp16": False,
@@ -168,7 +169,10 @@ def _replace_loader(ledger: Ledger, owner: Any) -> None:
 
     @functools.wraps(load)
     def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        made = load(cls, *args, **_plain(ledger, kwargs))
+        try:
+            made = load(cls, *args, **_plain(ledger, kwargs))
+        except OSError as error:
+            made = _of_folder(ledger, cls, _name_of(args, kwargs), kwargs, error)
         if kwargs.get("device_map") is not None and not is_row(made):
             made.hf_device_map = {"": "cpu"}
         ledger.name_model(_name_of(args, kwargs), type(made[0] if is_row(made) else made).__name__, is_loaded=True)
@@ -184,6 +188,22 @@ def _replace_loader(ledger: Ledger, owner: Any) -> None:
             return make(cls, *args, **_plain(ledger, kwargs))
 
         owner.from_config = classmethod(from_config)
+
+
+def _of_folder(ledger: Ledger, owner: Any, folder: str, given: dict[str, Any], error: OSError) -> Any:
+    """A small model with random weights, for a folder of this machine with a configuration and no weights."""
+    kind = getattr(owner, "config_class", None)
+    if "no file named" not in str(error) or kind is None or not is_there(folder):
+        raise error
+    others = {
+        name: value for name, value in _plain(ledger, given).items() if name not in ("config", "output_loading_info")
+    }
+    config = given.get("config") or kind.from_pretrained(folder, **others)
+    with ledger.making(folder):
+        made = owner(small_config(type(config), config)).eval()
+    ledger.replace(StandInKind.MODEL, folder, f"{type(made).__name__}, small, random weights: the folder has none")
+    loading = {name: set[str]() for name in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")}
+    return (made, loading) if given.get("output_loading_info") else made
 
 
 def _name_of(args: tuple[Any, ...], given: dict[str, Any]) -> str:

@@ -1,0 +1,107 @@
+"""Files of settings that are not here: a JSON object with the keys that the script reads, where it reads one object."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from types import FrameType
+
+from lintrain.runtime.stand_ins.arguments import guess
+
+Settings = dict[str, int | float | str]
+COUNTED = ("len", "enumerate", "list", "sorted", "random.shuffle", "DataFrame")
+"""What is given rows; a file that one of these gets is no file of settings."""
+
+
+def settings_of_file(frame: FrameType, script: str) -> Settings | None:
+    """The settings of the JSON file that a frame's line opens; None where the script reads rows from it."""
+    return settings_of_line("".join(linecache.getlines(frame.f_code.co_filename)), frame.f_lineno, script)
+
+
+def settings_of_line(text: str, line: int, script: str) -> Settings | None:
+    """The settings that `json.load` gives for the file opened in a line of a text."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    names = set(_names(tree, line))
+    unpacked = any(_is_unpacked(node, names) for node in ast.walk(tree))
+    keys = dict.fromkeys(key for node in ast.walk(tree) if (key := _key(node, names)) is not None)
+    if not names or not (unpacked or keys) or any(_takes_rows(node, names) for node in ast.walk(tree)):
+        return None
+    return {key: guess(key, script) for key in keys}
+
+
+def _names(tree: ast.Module, line: int) -> Iterator[str]:
+    """The variables that hold what is loaded by the statement at a line, or what its function returns."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.With | ast.Assign) and _first_lines(node, line):
+            yield from (name for part in ast.walk(node) for name in _targets(part) if _loads(part))
+        if isinstance(node, ast.FunctionDef) and _returns_loaded(node, line):
+            assigned = (part for part in ast.walk(tree) if isinstance(part, ast.Assign))
+            yield from (name for part in assigned if _calls(part.value, node.name) for name in _targets(part))
+
+
+def _returns_loaded(node: ast.FunctionDef, line: int) -> bool:
+    """Whether a line is in a function that returns what it loads."""
+    is_in = node.lineno <= line <= (node.end_lineno or line)
+    return is_in and any(isinstance(part, ast.Return) and _loads(part) for part in ast.walk(node))
+
+
+def _first_lines(node: ast.With | ast.Assign, line: int) -> bool:
+    """Whether a line is the head of a `with`, or part of an assignment."""
+    last = node.items[-1].context_expr.end_lineno if isinstance(node, ast.With) else node.end_lineno
+    return node.lineno <= line <= (last or line)
+
+
+def _targets(node: ast.AST) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [each.id for each in targets if isinstance(each, ast.Name)]
+
+
+def _loads(node: ast.AST) -> bool:
+    """Whether a statement's value is `json.load(…)` or `json.loads(…)` itself."""
+    value = getattr(node, "value", None)
+    return (
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("load", "loads")
+    )
+
+
+def _calls(value: ast.expr, name: str) -> bool:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == name
+
+
+def _is(value: ast.expr, names: set[str]) -> bool:
+    return isinstance(value, ast.Name) and value.id in names
+
+
+def _is_unpacked(node: ast.AST, names: set[str]) -> bool:
+    """`LoraConfig(**settings)`."""
+    return isinstance(node, ast.keyword) and node.arg is None and _is(node.value, names)
+
+
+def _key(node: ast.AST, names: set[str]) -> str | None:
+    """The key of `settings["lr"]` and `settings.get("lr")`."""
+    match node:
+        case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()) if _is(value, names):
+            return key
+        case ast.Call(func=ast.Attribute(attr="get", value=value), args=[ast.Constant(value=str(key))]) if _is(
+            value, names
+        ):
+            return key
+        case _:
+            return None
+
+
+def _takes_rows(node: ast.AST, names: set[str]) -> bool:
+    """Whether a node walks over the object, counts it, or reads it by numbers."""
+    match node:
+        case ast.For(iter=value) | ast.comprehension(iter=value):
+            return _is(value, names)
+        case ast.Subscript(value=value, slice=key) if _is(value, names):
+            return not isinstance(key, ast.Constant) or not isinstance(key.value, str)
+        case ast.Call(func=called, args=[first, *_]) if _is(first, names):
+            return ast.unparse(called) in COUNTED
+        case _:
+            return False
