@@ -221,3 +221,116 @@ def test_what_a_writer_past_the_guard_is_refused_is_not_called_a_mistake(tmp_pat
         pytest.skip("this kernel holds no process to its folders")
     assert probed.code == 3
     assert "`log.bin` past the guard of its files" in probed.document["reason"]
+
+
+ODD = """
+import torch
+from torch import nn
+
+
+class Odd:
+    def __len__(self):
+        raise TypeError("no length")
+
+    def __bool__(self):
+        raise RuntimeError("no truth")
+
+    def __eq__(self, other):
+        raise RuntimeError("not to be compared")
+
+    __ne__ = __eq__
+    __hash__ = object.__hash__
+
+    def __repr__(self):
+        raise RuntimeError("no text")
+
+    __str__ = __repr__
+
+    def __iter__(self):
+        raise RuntimeError("no parts")
+
+    def __contains__(self, one):
+        raise RuntimeError("holds nothing")
+
+
+class Rows(Odd, torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, row):
+        generator = torch.Generator().manual_seed(row)
+        return {"input_ids": torch.randint(1, 50, (8,), generator=generator), "labels": row % 3}
+
+
+class Loss(Odd):
+    def __call__(self, outputs, labels, **others):
+        return nn.functional.cross_entropy(outputs["logits"], labels)
+
+
+def model(*bases):
+    from transformers import BertConfig, BertForSequenceClassification
+
+    class Core(*bases, BertForSequenceClassification):
+        pass
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    return Core(BertConfig(vocab_size=50, num_labels=3, **sizes))
+"""
+ODD_TRAININGS = {
+    "trainer": """
+from transformers import Trainer, TrainingArguments
+
+
+class Collate(Odd):
+    def __call__(self, rows):
+        return torch.utils.data.default_collate(rows)
+
+
+class Metric(Odd):
+    def __call__(self, given):
+        return {"right": float((given.predictions.argmax(-1) == given.label_ids).mean())}
+
+
+given = TrainingArguments("out", num_train_epochs=1, report_to=[], use_cpu=True, label_names=["labels"])
+own = {"data_collator": Collate(), "compute_metrics": Metric(), "compute_loss_func": Loss()}
+# accelerate compares the model with what it has prepared.
+Trainer(model(), given, train_dataset=Rows(), eval_dataset=Rows(), **own).train()
+""",
+    "lightning": """
+import lightning.pytorch as pl
+
+
+class Net(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.model, self.loss = model(Odd), Loss()
+
+    def training_step(self, batch, number):
+        return self.loss(self.model(input_ids=batch["input_ids"]), batch["labels"])
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+
+loader = torch.utils.data.DataLoader(Rows(), batch_size=8, shuffle=True)
+pl.Trainer(max_epochs=1, logger=False, enable_checkpointing=False).fit(Net(), loader)
+""",
+    "loop": """
+net, loss = torch.compile(model(Odd), backend="eager"), Loss()
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+for batch in torch.utils.data.DataLoader(Rows(), batch_size=8, shuffle=True):
+    optimizer.zero_grad()
+    loss(net(input_ids=batch["input_ids"]), batch["labels"]).backward()
+    optimizer.step()
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("training", ODD_TRAININGS)
+def test_objects_that_have_no_truth_length_equality_or_text_are_measured(training: str, tmp_path: Path) -> None:
+    probed = probe(tmp_path, ODD + ODD_TRAININGS[training])
+    ending = probed.document["probe"]["ending"]
+    assert ending["kind"] == "measured", ending
+    measured = {"dataset", "batch", "forward", "backward", "step"}
+    assert {name: probed.stages[name] for name in measured} == dict.fromkeys(measured, "passed")

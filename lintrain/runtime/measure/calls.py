@@ -83,7 +83,8 @@ def without_shells(module: Any) -> Any:
     """The script's own module under compilation, replication and Fabric."""
     # By name: importing the classes would load torch's distributed package into every script.
     while type(module).__name__ in SHELLS:
-        module = getattr(module, "_orig_mod", None) or module.module
+        inner = getattr(module, "_orig_mod", None)
+        module = module.module if inner is None else inner
     return module
 
 

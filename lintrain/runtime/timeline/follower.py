@@ -136,7 +136,7 @@ class Follower:
     def on_step_end(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped: of several, the first one counts."""
         # A GAN steps twice per batch; digests of all weights twice as often would double the time of the pass.
-        self._first = self._first or optimizer
+        self._first = optimizer if self._first is None else self._first
         if optimizer is not self._first or not optimizer.param_groups:
             return
         if self.taken < self.wanted:

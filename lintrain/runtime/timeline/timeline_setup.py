@@ -137,7 +137,7 @@ class Rounds:
     def trains(self, loader: Any) -> bool:
         """Whether the steps train on the batches of a loader; where none gave any, the first that is asked later."""
         if self._training is None and self.follower.taken:
-            self._training = self._gave or loader
+            self._training = loader if self._gave is None else self._gave
         return loader is self._training
 
     def has_enough(self, loader: Any, given: int, *, is_asked_ahead: bool) -> bool:

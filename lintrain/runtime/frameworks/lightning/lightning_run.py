@@ -56,7 +56,7 @@ class LightningRun(LoopRun):
         self.module = module
         # With a checkpoint inside, names, labels and positions come from the model of transformers, not
         # from the shell around it.
-        self._model = pretrained_part(module) or module
+        self._model = module if (part := pretrained_part(module)) is None else part
         self._arguments: dict[str, Scalar] = given_arguments(trainer)
         self._taken: Counter[int] = Counter()
         self.first_weights: dict[str, Any] = {}

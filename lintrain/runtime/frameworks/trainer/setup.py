@@ -131,7 +131,8 @@ def reading_of(trainer: Any, given: Given) -> Reading:
 
 def loss_locations(trainer: Any) -> dict[str, Location]:
     """Where the user's function that computes the loss begins, and where it returns."""
-    function = getattr(trainer, "compute_loss_func", None) or trainer.compute_loss
+    own = getattr(trainer, "compute_loss_func", None)
+    function = trainer.compute_loss if own is None else own
     found = {"compute_loss": function_location(function), "returned_loss": last_return(function)}
     return {name: location for name, location in found.items() if location is not None}
 
