@@ -262,7 +262,12 @@ class Rows(Odd, torch.utils.data.Dataset):
         return {"input_ids": torch.randint(1, 50, (8,), generator=generator), "labels": row % 3}
 
 
-class Loss(Odd):
+class Keyed(Odd):
+    def __getattr__(self, name):
+        return {"size": 3}[name]
+
+
+class Loss(Keyed):
     def __call__(self, outputs, labels, **others):
         return nn.functional.cross_entropy(outputs["logits"], labels)
 
@@ -281,12 +286,12 @@ ODD_TRAININGS = {
 from transformers import Trainer, TrainingArguments
 
 
-class Collate(Odd):
+class Collate(Keyed):
     def __call__(self, rows):
         return torch.utils.data.default_collate(rows)
 
 
-class Metric(Odd):
+class Metric(Keyed):
     def __call__(self, given):
         return {"right": float((given.predictions.argmax(-1) == given.label_ids).mean())}
 

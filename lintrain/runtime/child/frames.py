@@ -21,7 +21,7 @@ from lintrain.evidence.run import Failure
 from lintrain.evidence.tracebacks import read_frames, unwrapped
 from lintrain.model.location import Location
 from lintrain.runtime.child.given import blocks_around, changed_in_place, given_values, near_files
-from lintrain.runtime.child.library import loaded
+from lintrain.runtime.child.library import attribute, loaded
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 START_FOLDER = os.getcwd()
@@ -131,7 +131,7 @@ def made_at(made: Any) -> Location | None:
 
 def function_location(function: Any) -> Location | None:
     """The `def` line of a function, from its decorators on; None if it is not the user's."""
-    code = getattr(function, "__code__", None)
+    code = attribute(function, "__code__")
     if code is None or not is_users(code.co_filename):
         return None
     line = code.co_firstlineno

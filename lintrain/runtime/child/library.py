@@ -7,6 +7,7 @@ A process of several whose steps were all measured.
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Mapping
@@ -22,6 +23,22 @@ def library(name: str) -> Any:  # Any: probes meet many versions of these librar
 def loaded(name: str) -> Any | None:  # Any: as above
     """A module if the script has already imported it, else None."""
     return sys.modules.get(name)
+
+
+def attribute(value: Any, name: str, default: Any = None) -> Any:
+    """An attribute of an object of the script; the default too where its own `__getattr__` fails at an unknown name.
+
+    `__getattr__` of many classes looks into a dictionary and raises `KeyError`, which `getattr` passes on.
+    """
+    try:
+        return getattr(value, name, default)
+    except Exception:  # noqa: BLE001 - whatever the script's own method raises, the attribute is not there
+        return default
+
+
+def attributes_to_copy(function: Any) -> list[str]:
+    """Which of the attributes that `functools.wraps` copies an object of the script gives without an error."""
+    return [name for name in functools.WRAPPER_ASSIGNMENTS if attribute(function, name) is not None]
 
 
 def version_of(package: str) -> str | None:

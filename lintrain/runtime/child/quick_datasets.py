@@ -22,7 +22,7 @@ from typing import Any
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.label_rows import Sampling, is_label, sample_by_label
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import attribute, library
 from lintrain.runtime.child.probe_session import ProbeSession
 
 FEWEST_ROWS = 2_000
@@ -154,7 +154,7 @@ def _unsound(call: dict[str, Any]) -> str | None:
             return f"its function receives row indices (`{name}`)"
     function = call.get("function")
     found = side_effect(function) if function is not None else None
-    name = getattr(function, "__name__", type(function).__name__)
+    name = attribute(function, "__name__", type(function).__name__)
     return f"`{name}` {found}" if found else None
 
 

@@ -19,7 +19,7 @@ from lintrain.evidence.run import (
     SegmentEvidence,
     TensorEvidence,
 )
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.tokenizer import find_tokenizer
 from lintrain.startup.lazy_dataclass import dataclass
@@ -28,8 +28,8 @@ from lintrain.startup.lazy_dataclass import dataclass
 def collator_name(collator: Any) -> str:
     """The class of a collator, or the name of a function."""
     # transformers wraps a collator to remove columns; the name that the script gave is inside.
-    inner = getattr(collator, "data_collator", collator)
-    return getattr(inner, "__name__", None) or type(inner).__name__
+    inner = attribute(collator, "data_collator", collator)
+    return attribute(inner, "__name__") or type(inner).__name__
 
 
 def describe(run: MeasuredRun, argument: str, batches: list[Any]) -> BatchEvidence:

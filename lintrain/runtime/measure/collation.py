@@ -14,7 +14,7 @@ from typing import Any
 
 from lintrain.evidence.run import CollatedRows
 from lintrain.runtime.child.hooks import AfterImport, replaced
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attributes_to_copy, is_mapping, is_row, library
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -129,7 +129,7 @@ class Collations:
         if counts.batches >= MOST_BATCHES or counts.rows >= MOST_ROWS:
             return collate
 
-        @functools.wraps(collate, updated=())
+        @functools.wraps(collate, assigned=attributes_to_copy(collate), updated=())
         def compared(rows: Any) -> Any:
             # Before the call: a collator may take the labels out of its rows.
             keys = [_guarded(_key_of, row) for row in rows] if is_row(rows) else []

@@ -18,7 +18,7 @@ from typing import Any
 from lintrain.evidence.run import ColumnEvidence, SharedRows, SplitEvidence, StageName
 from lintrain.runtime.child.hooks import Given
 from lintrain.runtime.child.label_rows import spread
-from lintrain.runtime.child.library import is_mapping, is_row, is_tuple, library
+from lintrain.runtime.child.library import attribute, is_mapping, is_row, is_tuple, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.quick_datasets import is_repeated
 from lintrain.runtime.measure.arrow import arrow_columns, row_lengths
@@ -67,9 +67,8 @@ def measure_split(run: MeasuredRun, given: Given, reading: Reading) -> SplitEvid
 def _classes_of(dataset: Any) -> tuple[str, ...]:
     """The names of classes that a data set of torchvision keeps, or one of the same form; also of a part of it."""
     # `random_split` gives a Subset, whose `dataset` may be a Subset again.
-    while not hasattr(dataset, "classes") and hasattr(dataset, "dataset"):
-        dataset = dataset.dataset
-    names: object = getattr(dataset, "classes", None)
+    while (names := attribute(dataset, "classes")) is None and (inner := attribute(dataset, "dataset")) is not None:
+        dataset = inner
     return tuple(names) if is_row(names) and all(isinstance(name, str) for name in names) else ()
 
 

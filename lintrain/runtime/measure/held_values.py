@@ -14,7 +14,7 @@ from typing import Any
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, characters, is_users, shown, users_frame
 from lintrain.runtime.child.given import parsed, value_in
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import attribute, is_mapping, library
 from lintrain.runtime.measure.seen import Forward, nodes_below, tensors_in
 
 MOST_FRAMES = 4
@@ -104,7 +104,7 @@ def cut_inside(loss: Any) -> Location | None:
 
 
 def _first_cut(function: Any) -> Location | None:
-    code = getattr(getattr(function, "forward", function), "__code__", None)
+    code = attribute(attribute(function, "forward", function), "__code__")
     if code is None or not is_users(code.co_filename):
         return None
     tree = parsed(code.co_filename)
@@ -162,7 +162,7 @@ def kept_in(owner: Any, attribute: str) -> Location | None:
 
 def last_return(function: Any) -> Location | None:
     """The last `return` of a function or method of the script."""
-    code = getattr(function, "__code__", None)
+    code = attribute(function, "__code__")
     if code is None or not is_users(code.co_filename):
         return None
     tree = parsed(code.co_filename)
@@ -337,12 +337,12 @@ def _dictionary(owner: Any) -> dict[Any, Any]:
 def _growing_attribute(name: str, owner: Any, before: int, path: str) -> tuple[ast.stmt | None, str]:
     """The statement that adds to an attribute of an object that a frame holds, in its class or beside the frame."""
     own: dict[Any, Any] = {} if inspect.ismodule(owner) else _dictionary(owner)
-    for attribute, value in list(own.items()):
-        if isinstance(attribute, str) and _has_graph(value, before):
+    for entry, value in list(own.items()):
+        if isinstance(entry, str) and _has_graph(value, before):
             file = _file_of(owner.__class__)
-            if is_users(file) and (found := _growing(parsed(file), f"self.{attribute}", 0)) is not None:
+            if is_users(file) and (found := _growing(parsed(file), f"self.{entry}", 0)) is not None:
                 return found, file
-            return _growing(parsed(path), f"{name}.{attribute}", 0), path
+            return _growing(parsed(path), f"{name}.{entry}", 0), path
     return None, path
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import BatchRow, BatchTable, PredictedClass, RowAnswer, RowText, RowValues
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import attribute, is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.batch_entries import ANSWER_ENDS, TOKEN_IDS, Batch, array_of, as_text, is_text, last_name
@@ -388,7 +388,7 @@ def _names_of_model(run: MeasuredRun) -> Mapping[int, str]:
 def _sampling_rate(run: MeasuredRun) -> int | None:
     """The sampling rate of a feature extractor that the run holds."""
     held = [getattr(owner, "__dict__", {}).get(name) for owner, name in run.tokenizer_holders()]
-    held += [getattr(run.collator, name, None) for name in ("processor", "feature_extractor")]
+    held += [attribute(run.collator, name) for name in ("processor", "feature_extractor")]
     for each in held:
         found = getattr(getattr(each, "feature_extractor", each), "sampling_rate", None)
         if isinstance(found, int):

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, is_mapping, is_row, library
 from lintrain.runtime.reproduction.expressions import CannotWriteError, Expressions, Makers, plain_tensors
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -231,7 +231,7 @@ def _call_of(frame: FrameType) -> Raised | None:
 def _predictions(frame: FrameType) -> Any:
     """What a metric function at the top of the script was given, where this frame is one."""
     function = frame.f_globals.get(frame.f_code.co_name)
-    if frame.f_code.co_argcount != 1 or getattr(function, "__code__", None) is not frame.f_code:
+    if frame.f_code.co_argcount != 1 or attribute(function, "__code__") is not frame.f_code:
         return None
     given = frame.f_locals.get(frame.f_code.co_varnames[0])
     return given if type(given).__name__ == "EvalPrediction" else None

@@ -17,6 +17,7 @@ from lintrain.evidence.run import LoaderUse, SplitEvidence, Stage, StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import made_at
 from lintrain.runtime.child.hooks import Given
+from lintrain.runtime.child.library import attribute
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.columns import measure_split
@@ -106,7 +107,7 @@ def reading_of(loader: Any) -> Reading:
     mixes = (
         known and batches in ("BatchSampler", "BatchSamplerShard") and (getattr(loader, "batch_size", None) or 2) > 1
     )
-    name = f"`{getattr(collate, '__name__', type(collate).__name__)}`"
+    name = f"`{attribute(collate, '__name__', type(collate).__name__)}`"
     return Reading(rows, collate, mixes, name, draws_all=known)
 
 

@@ -16,7 +16,7 @@ from lintrain.evidence.run import BatchAnswers, EvaluationEvidence, StageName, S
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location
 from lintrain.runtime.child.hooks import Given, replaced
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import attribute, attributes_to_copy, is_mapping, library
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.frameworks.trainer.setfit import fit_and_evaluate, outer_trainer
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
@@ -157,7 +157,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 def _watched(run: TrainerRun, function: Callable[..., Any], seen: Seen) -> Callable[..., Any]:
-    @functools.wraps(function)
+    @functools.wraps(function, assigned=attributes_to_copy(function))
     def compute_metrics(prediction: Any, *args: Any, **kwargs: Any) -> Any:
         seen.called = True
         seen.predictions = getattr(prediction, "predictions", None)
@@ -178,7 +178,7 @@ def _watched(run: TrainerRun, function: Callable[..., Any], seen: Seen) -> Calla
 @contextmanager
 def _returns(run: TrainerRun, function: Callable[..., Any], seen: Seen) -> Generator[None]:
     """Keep the line at which the metric function returns."""
-    code = getattr(function, "__code__", None)
+    code = attribute(function, "__code__")
 
     def on_event(frame: FrameType, event: str, _: object) -> None:
         if event == "return" and frame.f_code is code:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import function_location, is_users
 from lintrain.runtime.child.hooks import Given, replaced
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import attribute, library
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.trainer.later_calls import later_datasets
 from lintrain.runtime.measure.held_values import last_return
@@ -119,7 +119,7 @@ def reading_of(trainer: Any, given: Given) -> Reading:
     if own & set(overridden(trainer)):
         return Reading(draws_all=False)
     collate, arguments = trainer.data_collator, trainer.args
-    name = f"`{getattr(collate, '__name__', type(collate).__name__)}`"
+    name = f"`{attribute(collate, '__name__', type(collate).__name__)}`"
     if hasattr(trainer, "_get_collator_with_removed_columns"):
         collate = trainer._get_collator_with_removed_columns(collate, description=None)
     by_length = getattr(arguments, "group_by_length", False) or "length" in str(
@@ -138,7 +138,7 @@ def loss_locations(trainer: Any) -> dict[str, Location]:
 
 
 def _is_users_function(function: Any) -> bool:
-    code = getattr(function, "__code__", None)
+    code = attribute(function, "__code__")
     return code is not None and is_users(code.co_filename)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lintrain.evidence.run import StageName, StageStatus
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, attributes_to_copy, is_mapping, is_row, library
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 
 IGNORED = -100
@@ -29,13 +29,14 @@ def put_stand_in(run: TrainerRun) -> str | None:
 def _pad(run: TrainerRun) -> str | None:
     """Let the collator get rows of equal length."""
     trainer, collate = run.trainer, run.trainer.data_collator
-    if hasattr(collate, "lintrain_pads") or trainer.train_dataset is None or is_mapping(trainer.train_dataset):
+    is_padding = attribute(collate, "lintrain_pads") is not None
+    if is_padding or trainer.train_dataset is None or is_mapping(trainer.train_dataset):
         return None
     rows = [trainer.train_dataset[index] for index in range(min(8, len(trainer.train_dataset)))]
     if not any(_is_ragged(rows, name) for name in _names(rows)):
         return None
 
-    @functools.wraps(collate)
+    @functools.wraps(collate, assigned=attributes_to_copy(collate))
     def padded(features: Sequence[Any]) -> Any:
         return collate(_padded(run, features))
 
@@ -103,10 +104,10 @@ def _classes(run: TrainerRun) -> int:
 def _choose_classes(run: TrainerRun) -> str | None:
     """Let the metric function get classes instead of one score per class."""
     trainer, compute = run.trainer, run.trainer.compute_metrics
-    if compute is None or hasattr(compute, "lintrain_chooses"):
+    if compute is None or attribute(compute, "lintrain_chooses") is not None:
         return None
 
-    @functools.wraps(compute)
+    @functools.wraps(compute, assigned=attributes_to_copy(compute))
     def compute_metrics(prediction: Any, *args: Any, **kwargs: Any) -> Any:
         return compute(_with_classes(prediction), *args, **kwargs)
 

@@ -15,6 +15,7 @@ from lintrain.evidence.run import StateLoad
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import attribute
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.trainer.setfit import follow, outer_trainer
 from lintrain.runtime.frameworks.trainer.setup import loaded_or_empty
@@ -118,7 +119,7 @@ def _patch_trainer(session: ProbeSession, trainer: Any) -> None:
         self.__dict__["lintrain_construction"] = location
         # Arguments may be made in another process or read from a file, past the patched `__init__`.
         for value in (*args, *kwargs.values()):
-            if hasattr(value, "lintrain_asked"):
+            if attribute(value, "lintrain_asked") is not None:
                 quieten(session, value)
         try:
             build(self, *args, **kwargs)
