@@ -90,7 +90,7 @@ def test_there_are_enough_kinds_and_twins() -> None:
     shown = {example.kind for example in examples()}
     assert len(shown) >= 250
     assert sum(len(example.others) for example in examples()) >= 30
-    assert len({kind.library for kind in kinds()}) == 14
+    assert len({kind.library for kind in kinds()}) == 15
 
 
 def test_every_kind_has_an_example() -> None:
@@ -117,6 +117,20 @@ def test_the_page_of_a_kind_is_a_rule() -> None:
 def test_messages_of_kinds_are_one_line_without_a_full_stop() -> None:
     texts = [text for kind in kinds() for text in (kind.cause, kind.fix)]
     assert [text for text in texts if "\n" in text or text.endswith(".") or len(text) > 160] == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "kind"),
+    [
+        ("Net", "encoder", "misspelt-layer"),
+        ("DataFrame", "append", "removed-from-pandas"),
+        ("DataFrame", "labels", ""),
+        ("AdamW", "train", ""),
+    ],
+)
+def test_a_missing_attribute_of_a_table_or_an_optimizer_is_no_layer(owner: str, name: str, kind: str) -> None:
+    found = explain(Failure("AttributeError", f"'{owner}' object has no attribute '{name}'", None))
+    assert found.kind == kind
 
 
 def test_values_that_were_not_measured_leave_causes_likely_in_order() -> None:
