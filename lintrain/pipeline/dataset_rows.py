@@ -79,8 +79,19 @@ def sharing(train: Value, evaluation: Value) -> Sharing | None:
     if train is evaluation and (isinstance(train, TorchDataset | Instance | Sequence) or _is_named(train)):
         return Sharing("same")
     if isinstance(train, TorchDataset) and isinstance(evaluation, TorchDataset):
+        if _are_split_apart(train, evaluation):
+            return Sharing("overlap")
         return Sharing("same") if _are_made_alike(train, evaluation) else None
     return None
+
+
+def _are_split_apart(one: TorchDataset, other: TorchDataset) -> bool:
+    """Whether two calls of `random_split` divided the same rows, each with random numbers of its own."""
+    are_splits = all(each.name == "random_split" and each.is_complete and each.origin for each in (one, other))
+    is_seeded = any("generator" in each.arguments or "2" in each.arguments for each in (one, other))
+    if not are_splits or is_seeded or one.origin == other.origin or not one.parts or not other.parts:
+        return False
+    return _are_same(one.parts[0], other.parts[0])
 
 
 def _is_named(value: Value) -> bool:

@@ -80,8 +80,8 @@ from collections.abc import Iterator
 from lintrain.analysis import evaluations, loaders, training_loops
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.python import is_missing, is_true, number_of, options_of
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
+from lintrain.pipeline.values.python import LibraryObject, is_missing, is_true, number_of, options_of
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, lazy_pattern
 
 
 class DroppedEvalRows(Rule):
@@ -99,12 +99,13 @@ class DroppedEvalRows(Rule):
             if loop is None or not forward.without_grad or not evaluations.is_in_eval_mode(pipeline, forward):
                 continue
             for loader in options_of(loop.over):
-                if isinstance(loader, Loader) and loader.origin and loader.origin not in trained and _drops(loader):
+                drops = isinstance(loader, Loader) and (_drops(loader) or _has_dropping_sampler(loader))
+                if isinstance(loader, Loader) and loader.origin and loader.origin not in trained and drops:
                     found.setdefault(loader.origin, self._report(loader, loader.origin, loop.location))
         yield from found.values()
 
     def _report(self, loader: Loader, made: Location, loop: Location) -> Finding:
-        given = loader.locations.get("drop_last")
+        given = loader.locations.get("drop_last") or loader.locations.get("batch_sampler")
         return self.finding(
             made,
             "this loader is evaluated on, and drops the rows that do not fill a batch",
@@ -129,3 +130,23 @@ def _drops(loader: Loader) -> bool:
     is_alone = is_missing(size) or number_of(size) == 1  # each row is a batch, so each batch is full
     is_certain = loader.is_complete and is_true(loader.value("drop_last"))
     return is_certain and not is_alone and not own & loader.arguments.keys()
+
+
+def _has_dropping_sampler(loader: Loader) -> bool:
+    """Whether torch's own `BatchSampler` makes the batches, and drops the rows that do not fill one."""
+    sampler = loader.arguments.get("batch_sampler")
+    if not isinstance(sampler, LibraryObject) or sampler.path not in BATCH_SAMPLERS:
+        return False
+    size, drop = (
+        sampler.arguments.get(name, sampler.arguments.get(at)) for name, at in (("batch_size", "1"), ("drop_last", "2"))
+    )
+    order = sampler.arguments.get("sampler", sampler.arguments.get("0"))
+    # A sampler that the script wrote may give as many rows as fill its batches.
+    is_of_all = isinstance(order, LibraryObject) and OF_ALL_ROWS.search(order.path) is not None
+    is_alone = size is not None and number_of(size) == 1
+    return is_of_all and not is_alone and drop is not None and is_true(drop)
+
+
+BATCH_SAMPLERS = frozenset({"torch.utils.data.BatchSampler", "torch.utils.data.sampler.BatchSampler"})
+OF_ALL_ROWS = lazy_pattern(r"^torch\.utils\.data\.[\w.]*(?:(?<!Subset)Random|Sequential)Sampler$")
+"""Samplers that give every row of a data set, in some order."""

@@ -125,7 +125,7 @@ from lintrain.pipeline import dataset_rows
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset
-from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.python import LibraryObject, Sequence, Value, options_of
 from lintrain.pipeline.values.training import KerasRun, TrainerRun
 from lintrain.rule import (
@@ -238,6 +238,8 @@ class TrainDataInEval(Rule):
         for loader in evaluating:
             for other in training:
                 shared = _certainly_shared(other.dataset, loader.dataset)
+                if shared and shared.how == "overlap":
+                    shared = None if _may_be_one_split(pipeline, other.dataset, loader.dataset, evaluating) else shared
                 if shared and loader.dataset_location and _reads_all(loader) and _reads_all(other):
                     text = pipeline.code(loader.dataset_location)
                     yield from self._report(pipeline, loader.dataset_location, text, shared, other.dataset)
@@ -326,6 +328,19 @@ def _certainly_shared(train: Value, evaluation: Value) -> dataset_rows.Sharing |
     """How two data sets overlap, if there is a single possibility for both."""
     found = [dataset_rows.sharing(one, other) for one in options_of(train) for other in options_of(evaluation)]
     return found[0] if len(found) == 1 else None
+
+
+def _may_be_one_split(pipeline: Pipeline, one: Value, other: Value, evaluating: list[Loader]) -> bool:
+    """Whether two random splits may be the same, since a seed is set between them, or belong to two experiments."""
+    made = [each.origin for each in (one, other) if isinstance(each, TorchDataset) and each.origin is not None]
+    if len(made) < 2 or any(each.dataset.origin == made[0] for each in evaluating):
+        return bool(made)
+    lines = sorted(each.line for each in made)
+    return made[0].path != made[1].path or any(map(SEEDS.search, pipeline.source.lines[lines[0] : lines[1]]))
+
+
+SEEDS = lazy_pattern(r"seed|rng_state|def ")
+"""Code that may set a seed; a function may be called after one is set."""
 
 
 def _is_named_as_training(pipeline: Pipeline, evaluation: Argument) -> bool:

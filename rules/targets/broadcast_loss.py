@@ -153,6 +153,8 @@ class BroadcastLoss(Rule[Claim]):
             pairs = [(one.shape, other.shape) for one in predictions for other in targets]
             if pairs and all(_broadcast(one, other) for one, other in pairs):
                 found.setdefault(loss.location, self._report(loss, *pairs[0], targets[0].made))
+            elif pairs and all(_are_scores_against_row(one, other) for one, other in pairs):
+                found.setdefault(loss.location, self._report_scores(loss, *pairs[0]))
         for each in pipeline.differences:
             if _broadcast(each.left, each.right):
                 found.setdefault(each.location, self._report_difference(each))
@@ -181,11 +183,20 @@ class BroadcastLoss(Rule[Claim]):
             help="squeeze the predictions (`.squeeze(-1)`), or unsqueeze the targets (`.unsqueeze(-1)`)",
         )
 
+    def _report_scores(self, loss: training.LossCall, scores: tensors.Shape, row: tensors.Shape) -> Finding[Claim]:
+        return self.finding(
+            loss.location,
+            f"`{loop_verdicts.callee_of(loss)}` compares predictions {scores} with targets {row}",
+            help="for class numbers use `nn.CrossEntropyLoss`; else give each row as many targets as predictions",
+        )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
         if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
         losses = evidence.losses_of(*REGRESSION_LOSSES)
+        if evidence.failed_at(finding.location, "must match the size of tensor"):
+            return Verdict.confirmed("the loss raises an error: the shapes of its arguments do not match")
         for loss in losses:
             if _is_broadcast(loss):
                 shapes = f"predictions {loss.input_shape} and targets {loss.target_shape}"
@@ -238,6 +249,15 @@ def _squeeze_in_call(finding: Finding[Claim], argument: str) -> fixes.Fix | None
 def _broadcast(one: tensors.Shape, other: tensors.Shape) -> bool:
     """Whether `(N, 1)` is certainly compared with `(N,)`, in either order."""
     return _is_column_against_row(one, other) or _is_column_against_row(other, one)
+
+
+def _are_scores_against_row(scores: tensors.Shape, row: tensors.Shape) -> bool:
+    """Whether `(N, C)` scores are certainly compared with one number a row, `(N,)`.
+
+    An error, or a comparison of each row with all targets where a batch has as many rows as there are scores.
+    """
+    is_row = row.rank == 1 and row.rows_first and row.last is None
+    return is_row and scores.rank == 2 and scores.rows_first and (scores.last or 0) > 1
 
 
 def _is_column_against_row(column: tensors.Shape, row: tensors.Shape) -> bool:
