@@ -41,8 +41,10 @@ def augmented_data(source: Source) -> list[AugmentedData]:
 
 
 def _augmented_data(source: Source) -> list[AugmentedData]:
-    if not source.contains(r"\btransforms?\b|Compose\(") or source.contains(ON_PURPOSE):
+    if source.contains(ON_PURPOSE):
         return []
+    if not source.contains(r"\btransforms?\b|Compose\("):
+        return _of_generators(source)
     names: list[ast.Name | ast.Attribute] = [*source.nodes_of(ast.Name), *source.nodes_of(ast.Attribute)]
     stored = Counter(unparse(each) for each in names if isinstance(each.ctx, ast.Store))
     # A name that is bound twice may be another transform in another branch; in another function it is another name.
@@ -57,7 +59,41 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
         local = {name: at for name, at in transforms if stored[name] > 1 == inside[name] and around.holds(at)}
         uses = [use for use in _uses(source, local) if around.holds(use[2])] if local else []
         found += _given_to_evaluation(uses, local)
-    return [*found, *_split_off(source, made), *_by_split(source, made)]
+    return [*found, *_split_off(source, made), *_by_split(source, made), *_of_generators(source)]
+
+
+def _of_generators(source: Source) -> list[AugmentedData]:
+    """The batches for evaluation of an `ImageDataGenerator` of Keras whose random changes are for training."""
+    made: dict[str, Location] = {}
+    bound = Counter(unparse(each) for each in source.nodes_of(ast.Name) if isinstance(each.ctx, ast.Store))
+    uses: list[tuple[str, frozenset[str], Location]] = []
+    for node in source.nodes_of(ast.Assign) if source.contains("ImageDataGenerator") else ():
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(keywords=given) as call):
+                if unparse(call.func).endswith("ImageDataGenerator") and bound[name] == 1:
+                    if any(each.arg in CHANGES and not _is_off(each.value) for each in given):
+                        made[name] = source.location(node)
+                    continue
+                words = words_of(name)
+            case ast.Assign(targets=[ast.Attribute() as target], value=ast.Call() as call):
+                words = words_of(unparse(target))
+            case _:
+                continue
+        match call.func:
+            case ast.Attribute(value=ast.Name(id=generator), attr=flow) if flow.startswith("flow"):
+                uses.append((generator, words, source.location(call)))
+            case _:
+                pass
+    return _given_to_evaluation([use for use in uses if use[0] in made], made)
+
+
+CHANGES = frozenset({f"{kind}_range" for kind in ("rotation", "width_shift", "height_shift", "brightness", "shear")})
+CHANGES |= {"zoom_range", "channel_shift_range", "horizontal_flip", "vertical_flip"}
+"""Arguments of `ImageDataGenerator` that change images at random."""
+
+
+def _is_off(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def _given_to_evaluation(
