@@ -87,8 +87,10 @@ def _of_generators(source: Source) -> list[AugmentedData]:
     return _given_to_evaluation([use for use in uses if use[0] in made], made)
 
 
-CHANGES = frozenset({f"{kind}_range" for kind in ("rotation", "width_shift", "height_shift", "brightness", "shear")})
-CHANGES |= {"zoom_range", "channel_shift_range", "horizontal_flip", "vertical_flip"}
+CHANGES = frozenset(
+    {"rotation_range", "width_shift_range", "height_shift_range", "brightness_range", "shear_range", "zoom_range"}
+    | {"channel_shift_range", "horizontal_flip", "vertical_flip"}
+)
 """Arguments of `ImageDataGenerator` that change images at random."""
 
 

@@ -153,6 +153,33 @@ def _sets_optimization(cls: Class) -> bool:
     return "automatic_optimization" in names or cls.lookup("backward") is not None
 
 
+def left_in_eval_mode(pipeline: Pipeline) -> Iterator[Location]:
+    """The `self.eval()` of training steps, after which Lightning trains the module in eval mode until an evaluation."""
+    seen = set[int]()
+    for returned in pipeline.returned:
+        node = returned.method.node
+        is_step = returned.method.name == "training_step" and is_lightning_module(returned.cls)
+        if not is_step or id(node) in seen:
+            continue
+        seen.add(id(node))
+        source = pipeline.source_of(returned.method.origin) if returned.method.origin else pipeline.source
+        calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+        called = {unparse(each.func): each for each in reversed(calls)}
+        restores = {"self.train", "self.trainer.model.train"} & called.keys()
+        # A hook may put the module into train mode before each batch.
+        hooks = [each.name for owner in returned.cls.lineage() for each in _methods_that_train(owner.node)]
+        if "self.eval" in called and not restores and not hooks:
+            yield source.location(called["self.eval"])
+
+
+def _methods_that_train(cls: ast.AST) -> Iterator[ast.FunctionDef]:
+    for method in ast.walk(cls):
+        if isinstance(method, ast.FunctionDef):
+            calls = (each for each in ast.walk(method) if isinstance(each, ast.Call))
+            if any(unparse(each.func) == "self.train" for each in calls):
+                yield method
+
+
 @dataclass(frozen=True, slots=True)
 class Unconfigured:
     """A module that gives Lightning no optimizer: where, and in words why not."""

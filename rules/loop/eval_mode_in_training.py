@@ -93,7 +93,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import evaluations, expressions, iterations, training_loops
+from lintrain.analysis import evaluations, expressions, iterations, lightning_updates, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Optimizer, Task
@@ -114,9 +114,16 @@ RAISED = "cudnn RNN backward can only be called in training mode"
 
 class EvalModeInTraining(Rule[Claim]):
     level = Level.WARNING
-    keywords = "backward"
+    keywords = "backward|training_step"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for location in lightning_updates.left_in_eval_mode(pipeline):
+            yield self.finding(
+                location,
+                "`training_step` leaves the module in eval mode, in which the next batches train it",
+                related=[Related(location, "Lightning calls `train()` only after an evaluation", "step")],
+                help="call `self.train()` before `training_step` ends",
+            )
         if not training_loops.trains_by_hand(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
@@ -236,6 +243,8 @@ class EvalModeInTraining(Rule[Claim]):
             return Verdict.inconclusive(evidence.not_reached("forward"))
         if evidence.loop is not None:
             return _in_custom_loop(finding, evidence)
+        if model.training and finding.with_role("step"):
+            return Verdict.inconclusive("the first batch is trained in train mode, and the next was not measured")
         if model.training:
             return Verdict.refuted("the model is in train mode during training", training=True)
         if not model.has_dropout_or_batch_norm:
