@@ -24,6 +24,13 @@ LEARNS = frozenset(
 RANDOM = frozenset({"randn", "rand", "empty", "Tensor", "FloatTensor", "zeros", "ones"})
 """Functions that give a parameter its first numbers."""
 
+OF_KERAS = frozenset(
+    {"Dense", "Embedding", "LSTM", "GRU", "SimpleRNN", "MultiHeadAttention", "BatchNormalization", "LayerNormalization"}
+    | {f"{kind}{axes}D" for kind in ("Conv", "SeparableConv") for axes in (1, 2, 3)}
+    | {"Conv2DTranspose", "DepthwiseConv2D"}
+)
+"""The same among the layers of Keras."""
+
 MOVES = frozenset({"to", "cuda", "cpu", "float", "double", "half", "type", "train"})
 """Methods that give back the layer that they belong to."""
 
@@ -34,7 +41,7 @@ HANDS_ON = lazy_pattern(r"register|append|setattr|extend|add_|insert|load|copy|o
 def may_renew(source: Source) -> bool:
     """Whether a pass of a network, or a loop that trains, names a layer with weights."""
     return any(
-        isinstance(node, ast.Call) and last_name(node.func) in LEARNS
+        isinstance(node, ast.Call) and last_name(node.func) in LEARNS | OF_KERAS
         for scope, _ in source.cached(_passes)
         for node in walk(scope)
     )
@@ -58,7 +65,14 @@ def _passes(source: Source) -> list[tuple[ast.FunctionDef | ast.For, bool]]:
     """The methods that are part of a pass of a network, and the loops with a backward pass."""
     methods = [(method, True) for cls in module_classes(source) for method in _methods_of_pass(cls)]
     loops = [loop for loop in source.nodes_of(ast.For) if any(map(_is_backward, walk(loop)))]
-    return [*methods, *((loop, False) for loop in loops)]
+    calls = [
+        (method, True)
+        for cls in source.nodes_of(ast.ClassDef)
+        if {last_name(base) for base in cls.bases} & {"Model", "Layer"}
+        for method in cls.body
+        if isinstance(method, ast.FunctionDef) and method.name == "call"
+    ]
+    return [*methods, *calls, *((loop, False) for loop in loops)]
 
 
 def _learning(pipeline: Pipeline) -> Iterator[tuple[str, Location]]:
@@ -67,6 +81,10 @@ def _learning(pipeline: Pipeline) -> Iterator[tuple[str, Location]]:
         first = node.args[0] if node.args else None
         is_random = isinstance(first, ast.Call) and last_name(first.func) in RANDOM
         if name in LEARNS and (is_random or name != "Parameter"):
+            yield name, call.location
+    for call, _ in own_calls(pipeline, "keras.layers."):
+        name = call.path.rpartition(".")[2]
+        if name in OF_KERAS:
             yield name, call.location
 
 

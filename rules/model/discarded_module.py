@@ -95,7 +95,7 @@ from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_p
 
 class DiscardedModule(Rule):
     level = Level.ERROR
-    keywords = "nn"
+    keywords = "nn|layers"
     needs_training = False
     judges_networks = True
 
