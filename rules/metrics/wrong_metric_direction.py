@@ -1,8 +1,9 @@
 """The best checkpoint is selected by an error metric, but the largest value counts as the best.
 
 By default, lower is better only for names that end in `loss`. For every other name, including an error rate or a
-perplexity, the Trainer keeps the checkpoint with the largest value, which is the worst one. A loop that keeps the
-best model by hand does the same with the comparison turned around: `if accuracy < best_accuracy:`.
+perplexity, the Trainer keeps the checkpoint with the largest value, which is the worst one. `greater_is_better=True`
+asks for the same. A loop that keeps the best model by hand does it with the comparison turned around:
+`if accuracy < best_accuracy:`.
 
 ## Bad
 
@@ -69,7 +70,7 @@ An argument that is set on the finished object leaves the direction unset, and t
 
 ## Fix
 
-Safe: keeping the checkpoint with the worst value is never intended.
+Safe: keeping the checkpoint with the worst value is never intended. Not offered where `greater_is_better=True` is set.
 
 ## References
 
@@ -176,8 +177,8 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
         name = schedule.best_metric(arguments)
         if name not in LOWER_IS_BETTER or not schedule.is_given_in_call(arguments, "metric_for_best_model"):
             return
-        is_unset = schedule.is_left_out(arguments, "greater_is_better") and schedule.keeps_the_best(arguments)
-        if is_unset and not _is_negated(pipeline, arguments):
+        is_largest = schedule.is_left_out(arguments, "greater_is_better") or _is_asked_for_largest(arguments)
+        if is_largest and schedule.keeps_the_best(arguments) and not _is_negated(pipeline, arguments):
             yield self._report(arguments, name)
 
     def _report(self, settings: TrainingArguments, name: str) -> Finding[Claim]:
@@ -186,9 +187,9 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
             settings.origin or location,
             f"the checkpoint with the largest `{name}` is kept, but lower is better",
             related=[Related(location, "an error metric: lower is better", "metric")],
-            help="add `greater_is_better=False`",
+            help=f"{'set' if _is_asked_for_largest(settings) else 'add'} `greater_is_better=False`",
             subject="metric_for_best_model",
-            claim=Claim(name),
+            claim=None if _is_asked_for_largest(settings) else Claim(name),
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -218,6 +219,12 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
             return None
         title = f"keep the smallest `{finding.claim.metric}`"
         return fixes.Fix.of(title, fixes.AddArgument(finding.location, "greater_is_better", "False"), safe=True)
+
+
+def _is_asked_for_largest(settings: TrainingArguments) -> bool:
+    """Whether `greater_is_better=True` is set, by the call or by an option that it rests on."""
+    value = settings.value("greater_is_better")
+    return isinstance(value, Constant) and value.value is True and not value.may_differ
 
 
 FALLS = frozenset({"loss", "losses", "error", "err", "perplexity", "ppl", "mae", "mse", "rmse", "wer", "cer"})
