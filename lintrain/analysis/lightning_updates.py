@@ -9,7 +9,7 @@ from lintrain.analysis.lightning_modules import configured_schedules, is_lightni
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import Class, Function, Instance, Mapping, Sequence, options_of
+from lintrain.pipeline.values.python import Class, Function, Instance, Mapping, Sequence, options_of, text_of
 from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -284,6 +284,15 @@ def unmonitored_plateaus(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
         is_named = any(_names_monitor(option) for option in options_of(configured.returned.value))
         if scheduler.name == PLATEAU and scheduler.origin is not None and is_known and not is_named:
             yield scheduler.origin, scheduler.name
+
+
+def monitored_plateaus(pipeline: Pipeline) -> Iterator[tuple[Scheduler, str]]:
+    """The schedules that wait for a value to stop falling or rising, with the name of the value where it is known."""
+    for configured in configured_schedules(pipeline):
+        around = [configured.settings, *options_of(configured.returned.value)]
+        named = [each.entries["monitor"] for each in around if isinstance(each, Mapping) and "monitor" in each.entries]
+        if configured.scheduler.name == PLATEAU and named and (watched := text_of(named[0])) is not None:
+            yield configured.scheduler, watched
 
 
 def _names_monitor(value: object) -> bool:

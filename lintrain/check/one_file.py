@@ -242,7 +242,8 @@ def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFi
     if isinstance(pipeline.source, Configuration):
         yield from rules  # the words of a configuration are not those of Python
         return
-    words, is_partial = Words(pipeline.sources.values()), pipeline.source.is_partial
+    words = Words(pipeline.sources.values(), pipeline.named_in_settings)
+    is_partial = pipeline.source.is_partial
     yield from (rule for rule in rules if not (is_partial and rule.judges_whole_script) and words.hold(rule))
 
 

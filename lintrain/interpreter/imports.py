@@ -10,6 +10,7 @@ import sys
 from functools import lru_cache
 
 from lintrain.interpreter import project_modules
+from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import FUNCTIONS, attribute_of, statement
 from lintrain.interpreter.core.scope import Scope, StarImport, settled
@@ -325,6 +326,18 @@ def _own_module(reader: Reader, path: str) -> ModuleFile | None:
     found = find(script, path)
     is_itself = found is not None and found.file == os.path.abspath(script)
     return None if is_itself and top in LIBRARIES else found
+
+
+def named_object(reader: Reader, path: str, location: Location) -> Value:
+    """What a dotted path in a text means (`_target_: src.models.net.Net`): of the project, else of a library."""
+    parts = path.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        if (own := _own_module(reader, ".".join(parts[:count]))) is not None:
+            value = settled(project_modules.imported(reader, project_modules.made_module(reader, own), parts[count]))
+            for name in parts[count + 1 :]:
+                value = dispatch.attribute(reader, value, name, location)
+            return value
+    return _imported(reader, path)
 
 
 def _relative_module(reader: Reader, level: int, path: str) -> ModuleFile | None:

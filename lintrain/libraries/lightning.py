@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 
-from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import function, instance_method, method
+from lintrain.libraries.omegaconf import settings_of
 from lintrain.pipeline.modules import lineage_of
 from lintrain.pipeline.record import Returned
-from lintrain.pipeline.values.loading import Loader
+from lintrain.pipeline.values.loading import Loader, Settings
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Bound,
@@ -20,10 +22,12 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
     options_of,
+    text_of,
 )
 from lintrain.pipeline.values.training import LightningFit, LightningTrainer, LoggedNames
 
-MODULE = "lightning.LightningModule"
+MODULE, DATA_MODULE = "lightning.LightningModule", "lightning.LightningDataModule"
+MOST_NAMES = 32
 CHANGES_BATCHES = ("on_before_batch_transfer", "on_after_batch_transfer", "transfer_batch_to_device")
 """Hooks by which a module or its data changes batches on their way to a step."""
 
@@ -74,6 +78,7 @@ def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> tuple[
     for owner in owners:
         _run(call, owner, "prepare_data")
         _run(call, owner, "setup", Unknown(name="stage"))
+    _run(call, module, "configure_optimizers")
     found: dict[str, Value] = {}
     for step, loading, argument in STEPS:
         loader = given[argument] if argument in given else _loader_of(call, owners, loading)
@@ -116,6 +121,44 @@ def _log(call: Call) -> Value:
     given = call.value("name", 0) if call.path.endswith(".log") else call.value("dictionary", 0)
     call.reader.record.lightning_logs.append(LoggedNames(call.location, _names_in(given)))
     return Constant(None)
+
+
+@instance_method(MODULE, "save_hyperparameters")
+@instance_method(DATA_MODULE, "save_hyperparameters")
+def _save_hyperparameters(call: Call) -> Value:
+    """What `self.hparams` is from then on: all arguments of `__init__`, those named, or a mapping."""
+    function, names = call.reader.frame.function, call.reader.frame.scope.names
+    made = _given_settings(call) if function is None or call.positional else _arguments_of(function, names)
+    ignored = operations.known_items(call.value("ignore"), MOST_NAMES) or [call.value("ignore")]
+    for each in ignored:
+        made.entries.pop(text_of(each), None)
+    held = call.receiver.attributes if isinstance(call.receiver, Instance) else {}
+    before = held.get("hparams")
+    if isinstance(before, Settings):
+        # A class and the class above it save theirs one after the other.
+        made = Settings({**before.entries, **made.entries}, before.is_complete and made.is_complete)
+    held["hparams"] = made
+    return Constant(None)
+
+
+def _given_settings(call: Call) -> Settings:
+    names = [text_of(each.value) for each in call.positional]
+    held = call.reader.frame.scope.names
+    if all(names):
+        return Settings({name: held.get(str(name), UNKNOWN) for name in names}, is_complete=not call.is_open)
+    given = settings_of(call.reader, call.positional[0].value)
+    return given if isinstance(given, Settings) and len(names) == 1 else Settings({}, is_complete=False)
+
+
+def _arguments_of(function: Function, names: MappingOf[str, Value]) -> Settings:
+    arguments = function.node.args
+    own = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)][1:]
+    made = Settings({name: names[name] for name in own if name in names}, is_complete=True)
+    if arguments.kwarg is not None:
+        others = names.get(arguments.kwarg.arg)
+        made.entries.update(others.entries if isinstance(others, Mapping) else {})
+        made.is_complete = isinstance(others, Mapping) and others.is_complete
+    return made
 
 
 def _names_in(given: Value) -> tuple[str, ...] | None:

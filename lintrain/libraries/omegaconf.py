@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from lintrain.interpreter import functions, objects
 from lintrain.interpreter.core import dispatch, operations, storing
@@ -13,7 +11,6 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import DEEPEST, Reader
 from lintrain.interpreter.core.registry import (
     attribute_of,
-    decorating,
     function,
     method_of,
     stored_attribute_of,
@@ -22,27 +19,23 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.functions import attribute_default
 from lintrain.knowledge.settings_files import read_yaml_settings
-from lintrain.libraries.stdlib.paths import as_value, path_of, settings_in
+from lintrain.libraries.stdlib.paths import path_of, settings_in
 from lintrain.model.location import Location
-from lintrain.pipeline.values.certainty import Default
 from lintrain.pipeline.values.loading import Named, Settings
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Class,
     Constant,
-    Function,
     Instance,
     LibraryObject,
     Literal,
     Mapping,
     Sequence,
-    Unknown,
     Value,
     is_missing,
     join,
     mapping_of,
     options_of,
-    text_of,
 )
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -161,40 +154,3 @@ def _merge_into(made: Settings, part: Settings) -> None:
             _merge_into(before, value)
         else:
             made.entries[key] = value
-
-
-@decorating("hydra.main")
-def _fill_main(reader: Reader, made: Function, mark: LibraryObject) -> None:
-    """The settings that `@hydra.main` hands over: those of its file, any of which the command line may change."""
-    parameters = made.node.args.args
-    folder, name = text_of(mark.arguments.get("config_path", UNKNOWN)), mark.arguments.get("config_name", UNKNOWN)
-    file = text_of(name)
-    if not parameters or folder is None or file is None:
-        return
-    root = Path(os.path.dirname(reader.source.path)) / folder  # noqa: PTH120
-    made.defaults[parameters[0].arg] = _composed(reader, made.origin or reader.source.location(made.node), root, file)
-
-
-def _composed(reader: Reader, location: Location, root: Path, name: str) -> Value:
-    """A file of settings with the groups that its `defaults:` name."""
-    main = _file(reader, location, root / f"{name.removesuffix('.yaml')}.yaml")
-    if not isinstance(main, Settings):
-        return Unknown(name="cfg")
-    groups = main.entries.pop("defaults", None)
-    main.is_complete = False
-    for item in groups.items if isinstance(groups, Sequence) else []:
-        if isinstance(item, Mapping):
-            for group, option in item.entries.items():
-                chosen = text_of(option)
-                part = _file(reader, location, root / str(group) / f"{chosen}.yaml") if chosen else UNKNOWN
-                # The file and its group both set it, and which wins depends on where `_self_` is in the
-                # list.
-                main.entries[group] = UNKNOWN if group in main.entries else part
-        elif text_of(item) != "_self_":
-            return Unknown(name="cfg")  # another file of the same level
-    return main
-
-
-def _file(reader: Reader, location: Location, path: Path) -> Value:
-    value = as_value(Call(reader, None, location), READ(path), default=Default(path.name + ":", location=location))
-    return settings_of(reader, value)

@@ -208,6 +208,8 @@ class Pipeline:
     model_calls: list[ModelCall] = field(default_factory=list[ModelCall])
     calls: list[LibraryCall] = field(default_factory=list[LibraryCall])
     names: list[LibraryName] = field(default_factory=list[LibraryName])
+    named_in_settings: list[str] = field(default_factory=list[str])
+    """The dotted names of what settings build: `torch.optim.Adam` in a `_target_`."""
     kept_modules: list[KeptModules] = field(default_factory=list[KeptModules])
     discards: list[Discard] = field(default_factory=list[Discard])
     lost_tensors: list[Discard] = field(default_factory=list[Discard])

@@ -22,6 +22,7 @@ FIT_ACTS = frozenset({"compile", "fit", "train_on_batch"})
 GRAPH_ACTS = frozenset({"minimize", "apply_gradients"})
 
 TRAINING_ACTS = {
+    "hydra": frozenset({"instantiate"}),
     "torch": LOOP_ACTS,
     "lightning": LOOP_ACTS | {"fit"},
     "pytorch_lightning": LOOP_ACTS | {"fit"},

@@ -83,11 +83,11 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule as schedule
-from lintrain.analysis import expressions, trainer_methods, training_loops
+from lintrain.analysis import expressions, lightning_updates, trainer_methods, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import UNKNOWN, Constant, literal, text_of
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Value, literal, text_of
 from lintrain.pipeline.values.training import TrainingArguments
 from lintrain.rule import (
     ArgumentsRule,
@@ -131,7 +131,11 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
             watched, wanted = training_loops.text_of_event(step, "watched"), _direction_of(step)
             actual = _wanted(watched)
             if actual and wanted and actual != wanted:
-                found.setdefault(step.location, self._report_plateau(step, watched, wanted))
+                found.setdefault(step.location, self._report_plateau(step.location, step.subject, watched, wanted))
+        for plateau, watched in lightning_updates.monitored_plateaus(pipeline):
+            wanted, actual = _mode_of(plateau), _wanted_of_name(watched)
+            if actual and wanted and actual != wanted and plateau.origin is not None:
+                found.setdefault(plateau.origin, self._report_plateau(plateau.origin, plateau, watched, wanted))
         yield from found.values()
 
     def _report_kept(self, kept: schedule.KeptWorst) -> Finding[Claim]:
@@ -149,7 +153,7 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
         given = {name: argument.value for name, argument in call.arguments.items()}
         mode = text_of(given.get("mode", Constant("min")))
         watched = text_of(given.get("monitor", UNKNOWN))
-        wanted = _wanted(watched or "")
+        wanted = _wanted_of_name(watched or "")
         if watched is None or not wanted or mode not in {"min", "max"} or mode == wanted:
             return
         if call.path == KEEPS and literal(given.get("save_top_k", Constant(1))) in {0, -1}:
@@ -163,13 +167,13 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
             subject="callbacks",
         )
 
-    def _report_plateau(self, step: Event, watched: str, wanted: str) -> Finding[Claim]:
+    def _report_plateau(self, location: Location, plateau: Value, watched: str, wanted: str) -> Finding[Claim]:
         way = "rise" if wanted == "min" else "fall"
-        made = step.subject.origin
+        made = plateau.origin
         return self.finding(
-            step.location,
+            location,
             f"`{watched}` should {way}, but the schedule waits for the opposite",
-            related=[Related(made, f"mode `{wanted}`", "schedule")] if made else [],
+            related=[Related(made, f"mode `{wanted}`", "schedule")] if made and made != location else [],
             help="set `mode` to " + ("`max`" if wanted == "min" else "`min`"),
         )
 
@@ -240,9 +244,18 @@ def _wanted(watched: str) -> str:
     return "min" if words & FALLS else "max"
 
 
+def _wanted_of_name(watched: str) -> str:
+    """The same for the name of a logged value, which may have parts: `val/loss`."""
+    return _wanted(watched.replace("/", "_").replace("-", "_"))
+
+
 def _direction_of(step: Event) -> str:
     """The `mode` of the schedule that a step certainly belongs to; empty if it watches nothing, or is not known."""
-    schedule = step.subject
+    return _mode_of(step.subject)
+
+
+def _mode_of(schedule: Value) -> str:
+    """The same for what is stepped."""
     if not isinstance(schedule, Scheduler) or schedule.name != "ReduceLROnPlateau" or not schedule.is_complete:
         return ""
     mode = schedule.given.get("mode")

@@ -322,6 +322,11 @@ def row_of(reader: Reader, dataset: Value, location: Location) -> Value:
             row = image
         case TorchDataset(name="TensorDataset", parts=parts) if parts:
             row = Sequence([_one(part) for part in parts], "tuple")
+        # Data of one class that are loaded alike have rows alike: MNIST's for training and for testing.
+        case TorchDataset(name="ConcatDataset", parts=(TorchDataset(path=path) as first, *others)) if all(
+            isinstance(each, TorchDataset) and each.path == path for each in others
+        ):
+            row = row_of(reader, first, location)
         # A `Subset` and the parts of `random_split` give the rows of the data set that they were taken
         # from.
         case TorchDataset(parts=(whole,)):
