@@ -79,8 +79,10 @@ class Composition:
         """A file of settings with the groups that its `defaults:` name."""
         made = mapping_of({}, is_complete=False)
         try:
-            self._merge_file(made, "", name.removesuffix(".yaml"), ())
+            is_read = self._merge_file(made, "", name.removesuffix(".yaml"), ())
         except NotComposedError:
+            is_read = False
+        if not is_read:
             return Unknown(name="cfg")
         return settings_of(self.reader, _resolved(made, made, DEEPEST))
 
@@ -88,13 +90,10 @@ class Composition:
         """Merge the file of a group into a package; False if there is no such file."""
         path = self.root / group / f"{name}.yaml"
         self.files += 1
-        content = READ(path)
-        if not isinstance(content, dict) or self.files > MOST_FILES:
-            return content is None  # an empty file sets nothing
         default = Default(path.name + ":", location=self.location)
-        own = as_value(Call(self.reader, None, self.location), content, default=default)
-        if not isinstance(own, Mapping):
-            raise NotComposedError
+        own = as_value(Call(self.reader, None, self.location), READ(path), default=default)
+        if not isinstance(own, Mapping) or self.files > MOST_FILES:
+            return isinstance(own, Constant) and own.value is None  # an empty file sets nothing
         package = _package_of(path, package)
         defaults = own.entries.pop("defaults", None)
         items = defaults.items if isinstance(defaults, Sequence) else []
