@@ -214,7 +214,7 @@ def _made(call: Call, config: Value, positional: list[Argument], keywords: dict[
     if not isinstance(config, Mapping) or not levels:
         return config
     call.reader.spend()
-    section = {**config.entries, **{name: each.value for name, each in keywords.items()}}
+    section: dict[Literal, Value] = {**config.entries, **{name: each.value for name, each in keywords.items()}}
     is_deep = not _is_set(section.get("_recursive_"), to=False)
     held = {
         key: _made(call, value, [], {}, levels - 1) if is_deep and key not in keywords else value
