@@ -48,6 +48,10 @@ TESTS = lazy_pattern(
 )
 """What only unit tests contain: a `test_net.py` may also be a script that evaluates, `test_step` is Lightning's."""
 
+FOLDER_OF_TESTS = lazy_pattern(r"(^|[/\\])tests[/\\]")
+PLAIN_TEST = lazy_pattern(r"^def test_\w+\(\)(?=.*^[ \t]+assert\b)", re.MULTILINE | re.DOTALL)
+"""A test that needs nothing of pytest; a function `test_model()` outside of `tests/` may evaluate."""
+
 
 @dataclass(frozen=True, slots=True)
 class Writing:
@@ -183,7 +187,10 @@ class Source:
     @cached_property
     def holds_unit_tests(self) -> bool:
         """Whether its name and its text show that it contains unit tests, for pytest or unittest."""
-        return TEST_FILE.search(self.path) is not None and TESTS.search(self.text) is not None
+        if TEST_FILE.search(self.path) is None:
+            return False
+        is_plain = FOLDER_OF_TESTS.search(self.path) is not None and PLAIN_TEST.search(self.text) is not None
+        return is_plain or TESTS.search(self.text) is not None
 
     @cached_property
     def suppressions(self) -> tuple[Suppression, ...]:
