@@ -97,13 +97,13 @@ class Composition:
         package = _package_of(path, package)
         defaults = own.entries.pop("defaults", None)
         items = defaults.items if isinstance(defaults, Sequence) else []
-        says_self = any(text_of(item) == SELF for item in items)
+        has_self = any(text_of(item) == SELF for item in items)
         for item in items:
             if text_of(item) == SELF:
                 _merge_into(_at(made, package), own)
             else:
-                self._merge_item(made, group, item, package, is_overridden=not says_self)
-        if not says_self:
+                self._merge_item(made, group, item, package, is_overridden=not has_self)
+        if not has_self:
             # Hydra 1.0 merges the file before its groups, later versions merge it after them.
             _merge_into(_at(made, package), own, is_certain=not items)
         return True
@@ -114,23 +114,25 @@ class Composition:
         """One entry of `defaults:`: a file of the same group, or the option of a group inside it."""
         if (name := text_of(item)) is not None:
             inner, _, file = name.rpartition("/")
-            where, place = _group(group, inner, package)
-            if not self._merge_file(made, where, file, place) and not is_overridden:
+            where, target_package = _group(group, inner, package)
+            if not self._merge_file(made, where, file, target_package) and not is_overridden:
                 raise NotComposedError  # made by code, and whatever it sets wins over what came before
             return
         for key, option in item.entries.items() if isinstance(item, Mapping) else ():
             words = str(key).split()
             inner, _, given = words[-1].partition("@")
-            where, place = _group(group, inner, package)
+            where, target_package = _group(group, inner, package)
             if given:
-                place = () if given == "_global_" else (*package, *given.split("."))
+                target_package = () if given == "_global_" else (*package, *given.split("."))
             chosen = [text_of(each) for each in (option.items if isinstance(option, Sequence) else [option])]
             if isinstance(option, Constant) and option.value is None:
                 continue
             for each in chosen:
-                is_read = each is not None and "override" not in words and self._merge_file(made, where, each, place)
-                if not is_read and "optional" not in words and place:
-                    _at(made, place[:-1]).entries[place[-1]] = UNKNOWN
+                is_read = (
+                    each is not None and "override" not in words and self._merge_file(made, where, each, target_package)
+                )
+                if not is_read and "optional" not in words and target_package:
+                    _at(made, target_package[:-1]).entries[target_package[-1]] = UNKNOWN
 
 
 def _package_of(path: Path, package: tuple[str, ...]) -> tuple[str, ...]:
