@@ -213,3 +213,34 @@ def _rules_found(files: list[str]) -> set[str]:
     selection = choose(known_names(rules), Choice("c", str(Path.cwd()), ["ALL"]), Choice("l", "/"))
     outcome = CheckRun(CheckRequest(files, rules, selection, lambda _: TargetVersions())).check()
     return {each.finding.rule for each in outcome.reported} - {"missing-seed"}
+
+
+def test_a_setting_of_a_group_is_reported_once_and_where_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = "_target_: transformers.TrainingArguments\noutput_dir: out\nlearning_rate: 0.1\n"
+    files = {
+        "conf/config.yaml": "defaults: [{training: base}, _self_]\ntraining:\n  num_train_epochs: 2\n",
+        "conf/training/base.yaml": arguments,
+        "train.py": """
+            import hydra
+            from transformers import AutoModelForCausalLM, Trainer
+            @hydra.main(version_base=None, config_path="conf", config_name="config")
+            def main(cfg):
+                model = AutoModelForCausalLM.from_pretrained("gpt2")
+                Trainer(model, hydra.utils.instantiate(cfg.training), train_dataset=rows()).train()
+            if __name__ == "__main__":
+                main()
+            """,
+    }
+    for name, text in files.items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text).lstrip())
+    rules = load_rules()
+    selection = choose(known_names(rules), Choice("c", str(Path.cwd()), ["high-learning-rate"]), Choice("l", "/"))
+    request = CheckRequest(["train.py", "conf/training/base.yaml"], rules, selection, lambda _: TargetVersions())
+    assert [str(each.finding.location) for each in CheckRun(request).check().reported] == [
+        "conf/training/base.yaml:3:1"
+    ]

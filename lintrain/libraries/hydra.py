@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from lintrain.interpreter.core.reader import DEEPEST, Reader
 from lintrain.interpreter.core.registry import decorating, function
 from lintrain.knowledge.settings_files import LARGEST, read_yaml_settings
 from lintrain.libraries.omegaconf import settings_of
-from lintrain.libraries.stdlib.paths import as_value
+from lintrain.libraries.stdlib.paths import as_value, locate_keys
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.certainty import Default
@@ -94,6 +93,7 @@ class Composition:
         own = as_value(Call(self.reader, None, self.location), READ(path), default=default)
         if not isinstance(own, Mapping) or self.files > MOST_FILES:
             return isinstance(own, Constant) and own.value is None  # an empty file sets nothing
+        locate_keys(self.reader, own, path)
         package = _package_of(path, package)
         defaults = own.entries.pop("defaults", None)
         items = defaults.items if isinstance(defaults, Sequence) else []
@@ -172,6 +172,7 @@ def _merge_into(made: Mapping, part: Mapping, *, is_certain: bool = True) -> Non
             _merge_into(before, value, is_certain=is_certain)
         else:
             made.entries[key] = value if is_certain or before is None else UNKNOWN
+            made.written |= {name: each for name, each in part.written.items() if name == key}
 
 
 def _resolved(value: Value, root: Mapping, levels: int) -> Value:
@@ -231,7 +232,10 @@ def _made(call: Call, config: Value, positional: list[Argument], keywords: dict[
     for value in ordered.items if isinstance(ordered, Sequence) else ():
         made.positional.append(Argument(value, call.location))
     made.positional.extend(positional)
-    made.keywords.update(_arguments(call, held, keywords))
+    for key, value in held.items():
+        at = config.written.get(key)
+        written = Argument(value, at or call.location, named_at=at)
+        made.keywords[str(key)] = keywords.get(str(key), written)
     callee = target
     if (path := text_of(target)) is not None:
         call.reader.record.named_in_settings.append(path)
@@ -240,11 +244,6 @@ def _made(call: Call, config: Value, positional: list[Argument], keywords: dict[
         values = {name: each.value for name, each in made.keywords.items()}
         return Partial(callee, [each.value for each in made.positional], values)
     return dispatch.invoke(made, callee)
-
-
-def _arguments(call: Call, held: dict[Literal, Value], keywords: dict[str, Argument]) -> Iterator[tuple[str, Argument]]:
-    for name, value in held.items():
-        yield str(name), keywords.get(str(name)) or Argument(value, call.location)
 
 
 def _is_set(value: Value | None, *, to: bool) -> bool:

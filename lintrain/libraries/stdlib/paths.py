@@ -243,11 +243,11 @@ def settings_in(call: Call, path: FilePath, read: Read) -> Value:
     uncertain = UNCERTAIN if _is_named_twice(call.reader, path.text) else None
     value = as_value(call, content, default=path.default or uncertain)
     if isinstance(value, Mapping) and file is not None and value.is_complete:
-        _locate_keys(call.reader, value, file)
+        locate_keys(call.reader, value, file)
     return value
 
 
-def _locate_keys(reader: Reader, value: Mapping, file: Path) -> None:
+def locate_keys(reader: Reader, value: Mapping, file: Path) -> None:
     """Note where the keys of a file are written; it becomes one of the sources, so that findings can be in it."""
     try:
         source = read_file(str(file))
