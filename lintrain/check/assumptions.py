@@ -52,8 +52,10 @@ def _with_defaults(finding: Finding, options: Sequence[Default]) -> Finding:
     if not options:
         return finding
     switches = [f"`{option.shown}`" for option in options if option.is_switch]
-    values = [f"`{option.shown}`" for option in options if not option.is_switch]
+    files = [f"`{option.option[:-1]}`" for option in options if option.is_file]
+    values = [f"`{option.shown}`" for option in options if not option.is_switch and not option.is_file]
     parts = [f"with the default{'s' if len(values) > 1 else ''} {' and '.join(values)}"] if values else []
+    parts += [f"with {' and '.join(files)} as {'they are' if len(files) > 1 else 'it is'}"] if files else []
     parts += [f"without {' and '.join(switches)}"] if switches else []
     return _assuming(finding, " and ".join(parts), options)
 
@@ -75,7 +77,9 @@ def _with_switches(
 
 def _assuming(finding: Finding, assumption: str, options: Sequence[Default]) -> Finding:
     notes = tuple(
-        Related(option.location, f"the default of `{option.option}`", ROLE)
+        Related(
+            option.location, f"the {'settings' if option.is_file else 'default'} of `{option.option.rstrip(':')}`", ROLE
+        )
         for option in options
         if option.location is not None
     )

@@ -32,6 +32,11 @@ class Default:
     is_switch: bool = False
 
     @property
+    def is_file(self) -> bool:
+        """Whether it is a file of settings, any of which the command line may change: `config.yaml:`."""
+        return self.option.endswith(":")
+
+    @property
     def shown(self) -> str:
         """The option as its user would write it."""
         if self.is_switch or not self.text:
