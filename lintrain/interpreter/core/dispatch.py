@@ -213,7 +213,7 @@ def child(reader: Reader, value: Value, name: str) -> Unknown:
 def subscript(reader: Reader, value: Value, key: Value, location: Location) -> Value:
     """What `value[key]` is."""
     if isinstance(value, Either):
-        return join([subscript(reader, option, key, location) for option in value.options])
+        return _subscript_each(reader, value, key, location)
     if isinstance(key, Either):
         return any_of([subscript(reader, value, option, location) for option in key.options])
     if isinstance(value, Unstored):
@@ -225,6 +225,19 @@ def subscript(reader: Reader, value: Value, key: Value, location: Location) -> V
     if isinstance(value, Unknown) and isinstance(key, Constant):
         return child(reader, value, f"[{key.value!r}]")
     return UNKNOWN
+
+
+def _subscript_each(reader: Reader, value: Either, key: Value, location: Location) -> Value:
+    """What any of the options gives; what only some of them do not allow is no misuse of them all."""
+    misuses = reader.record.misuses
+    before, is_shared, found = len(misuses), True, list[Value]()
+    for option in value.options:
+        count = len(misuses)
+        found.append(subscript(reader, option, key, location))
+        is_shared = is_shared and len(misuses) > count
+    if not is_shared:
+        del misuses[before:]
+    return join(found)
 
 
 def element(reader: Reader, value: Value) -> Value:

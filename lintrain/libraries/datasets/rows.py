@@ -47,7 +47,7 @@ from lintrain.pipeline.values.python import (
     join,
     text_of,
 )
-from lintrain.pipeline.values.tensors import Operation, Whole
+from lintrain.pipeline.values.tensors import Operation, RowNumber
 
 
 @entries_of(Rows)
@@ -287,7 +287,8 @@ def _make(call: Call) -> Value:
     if isinstance(made, Instance) and found is not None and isinstance(found[1], Function):
         # Read here and not at each use: a loop over the loader only gets what this one reading found.
         method = Bound(made, "__getitem__", found[1], found[0])
-        item = dispatch.call(call.reader, method, [Whole(name="index")], location=call.location)
+        number = RowNumber(name="index", depth=len(call.reader.conditions))
+        item = dispatch.call(call.reader, method, [number], location=call.location)
         note_rows(call.reader, made, item, Step("__getitem__", found[1].origin or call.location, cls.node.name))
     return made
 

@@ -121,7 +121,7 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
             return _column_of(value, name)
         case Constant(value=str(name)):
             # Which column it is rests on an option, but it is one.
-            return Series(Column(name), value)
+            return Series(Column(name), value, gaps=value.gaps)
         case Sequence(items=items, is_complete=True) if all(isinstance(literal(item), str) for item in items):
             return _chosen(reader, value, [literal(item) for item in items], location)
         case Sequence():
@@ -135,13 +135,13 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
 def _column_of(frame: DataFrame, name: str) -> Value:
     """A column by its name: where others than those that are known may be there, one of them."""
     if name in frame.columns:
-        return Series(frame.columns[name], frame)
-    return UNKNOWN if frame.is_complete else Series(Column(name), frame)
+        return Series(frame.columns[name], frame, gaps=frame.gaps)
+    return UNKNOWN if frame.is_complete else Series(Column(name), frame, gaps=frame.gaps)
 
 
 def open_part(reader: Reader, frame: DataFrame, location: Location) -> DataFrame:
     """A frame with some of the columns of another one, it is not known which."""
-    return DataFrame({}, False, depth=depth_of(reader), origin=location)
+    return DataFrame({}, False, depth=depth_of(reader), gaps=frame.gaps, origin=location)
 
 
 def row_of(frame: DataFrame, location: Location | None = None) -> Series:
@@ -176,7 +176,8 @@ def some_rows(reader: Reader, frame: DataFrame, location: Location) -> DataFrame
     """A frame with some of the rows, in an order of its own."""
     # A part of the rows need not contain every class, and is not sorted by what the whole was sorted by.
     columns = {name: in_part(column) for name, column in reader.counted(frame.columns).items()}
-    return DataFrame(columns, frame.is_complete, None, None, False, depth_of(reader), origin=location)
+    depth = depth_of(reader)
+    return DataFrame(columns, frame.is_complete, None, None, False, depth, gaps=frame.gaps, origin=location)
 
 
 @attribute_of(DataFrame)
@@ -206,7 +207,7 @@ def _locate(reader: Reader, value: Value, key: Value, location: Location) -> Val
         case Sequence(items=[Slice() | Series(), Constant(value=str(name))]):
             return _column_of(frame, name)
         case Sequence(items=[Slice() | Series(), Constant(value=int())]):
-            return Series(Column(""), frame)
+            return Series(Column(""), frame, gaps=frame.gaps)
         case Sequence(items=[Slice() | Series(), Slice() | Sequence() as columns]):
             return replace(open_part(reader, frame, location), width=_width(columns, frame.count))
         case Sequence(items=[Constant() | Unknown(), Constant(value=str(name))]):

@@ -53,6 +53,7 @@ def _same(call: Call) -> Value:
         # has.
         made.is_complete = frame.is_complete and is_true(call.value("drop"))
         made.is_numbered = True
+        made.gaps = None
     return _given(call, made)
 
 
@@ -69,6 +70,8 @@ def _fewer(call: Call) -> Value:
     # `sample(frac=1)` is how a frame is shuffled: the rows are all still there, in no order.
     if call.path.endswith("sample") and literal(call.value("frac", 1)) == 1 and not is_true(call.value("replace", 2)):
         made.columns, made.rows = dict(frame.columns), frame.rows
+    # With `ignore_index=True` the index counts the rows from 0 again.
+    made.gaps = frame.gaps if is_missing(call.value("ignore_index")) else None
     return _given(call, made)
 
 
@@ -179,6 +182,7 @@ def _together(call: Call) -> Value:
     made = some_rows(call.reader, first, call.location)
     # Otherwise the index has each number several times, and becomes a column in `Dataset.from_pandas`.
     made.is_numbered = is_true(call.value("ignore_index"))
+    made.gaps = None
     return made
 
 
@@ -188,11 +192,15 @@ def _kinds(frame: DataFrame) -> dict[str, Kind]:
 
 def part_of(call: Call, value: Value) -> Value | None:
     """Some rows of a frame, of a column or of its values, sampled at random; None of anything else."""
+    # Without `shuffle` the first part has the first rows, so its index has no gaps.
+    gaps = call.location if is_missing(call.value("shuffle")) or is_true(call.value("shuffle")) else None
     match value:
         case DataFrame():
-            return some_rows(call.reader, value, call.location)
+            made = some_rows(call.reader, value, call.location)
+            made.gaps = gaps
+            return made
         case Series():
-            return Series(in_part(value.column), origin=call.location)
+            return Series(in_part(value.column), gaps=gaps, origin=call.location)
         case ColumnValues(column=column, dataset=Unknown(), axes=axes):
             return ColumnValues(in_part(column), UNKNOWN, axes=axes, origin=call.location)
         case _:

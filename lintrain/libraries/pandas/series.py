@@ -13,13 +13,15 @@ from lintrain.interpreter.core.registry import (
     method,
     method_of,
     operated,
+    stored_attribute_of,
     stored_item_of,
     subscript_of,
 )
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.pandas.frames import numbers_of
 from lintrain.model.location import Location
-from lintrain.pipeline.values.columns import Column, Kind, Series, TextMethods, computed, in_part
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.columns import Column, Kind, Positions, Series, TextMethods, computed, in_part
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -34,6 +36,7 @@ from lintrain.pipeline.values.python import (
     is_true,
     literal,
 )
+from lintrain.pipeline.values.tensors import RowNumber
 
 CONVERTED = {"int": Kind.INTEGER, "uint": Kind.INTEGER, "float": Kind.FLOAT, "str": Kind.TEXT}
 """Kinds by the beginning of a type's name."""
@@ -61,6 +64,8 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
     match name:
         case "str":
             return TextMethods(value)
+        case "iloc" | "iat" if not value.is_row:
+            return Positions(value, origin=location)
         case "loc" | "iloc" | "at" | "iat":
             return value
         case "values" | "array":
@@ -83,8 +88,39 @@ def _some(reader: Reader, value: Value, key: Value, location: Location) -> Value
         held = value.frame.columns if value.frame is not None else {}
         return UNKNOWN if not isinstance(name, str) else _entry(held.get(name, Column(name)), location, name in held)
     if isinstance(key, Slice | Series):
-        return Series(in_part(value.column), value.frame, origin=location)
+        return Series(in_part(value.column), value.frame, gaps=value.gaps, origin=location)
+    _note_label(reader, value, key, location)
     return _values(value, location, axes=0)
+
+
+def _note_label(reader: Reader, series: Series, key: Value, location: Location) -> None:
+    """Record that the number of a row is looked up in an index that lacks some of them."""
+    if series.gaps is None or not isinstance(key, RowNumber) or reader.guards:
+        return
+    # Code under a condition may have asked what it is given.
+    if len(reader.conditions) <= key.depth:
+        reader.record.misuses.append(Misuse(location, series, LABEL, reader.code(location)))
+
+
+LABEL = "label"
+"""The use of a column by the number of a row, where its index has gaps."""
+
+
+@subscript_of(Positions)
+def _at_position(reader: Reader, value: Value, key: Value, location: Location) -> Value:
+    """`series.iloc[0]`, `series.iloc[:100]`."""
+    if not isinstance(value, Positions):
+        return UNKNOWN
+    series = value.series
+    if isinstance(key, Slice | Series):
+        return Series(in_part(series.column), series.frame, gaps=series.gaps, origin=location)
+    return _values(series, location, axes=0)
+
+
+@stored_item_of(Positions)
+def _store_at_position(reader: Reader, owner: Value, key: Value, value: Value, location: Location) -> None:
+    if isinstance(owner, Positions):
+        _forget(owner.series)
 
 
 def _entry(column: Column, location: Location, is_assigned: bool = False) -> ColumnValues:
@@ -106,6 +142,13 @@ def _store(reader: Reader, owner: Value, key: Value, value: Value, location: Loc
         _forget(owner)
 
 
+@stored_attribute_of(Series)
+def _store_attribute(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
+    """`series.index = range(len(series))`."""
+    if isinstance(owner, Series):
+        owner.gaps = None
+
+
 def _forget(series: Series) -> None:
     name = series.column.name
     if series.frame is not None and name in series.frame.columns:
@@ -121,6 +164,7 @@ def _given(call: Call, made: Value) -> Value:
     # With an unknown `inplace=` the values may have changed too, so they are forgotten in any case.
     if isinstance(call.receiver, Series):
         _forget(call.receiver)
+        call.receiver.gaps = None
     return Constant(None)
 
 
@@ -131,7 +175,9 @@ def _same(call: Call) -> Value:
     is_frame = call.path.endswith("reset_index") and not is_true(call.value("drop"))
     if not isinstance(series, Series) or is_frame:
         return _given(call, UNKNOWN)
-    return _given(call, Series(in_part(series.column), origin=call.location))
+    is_renumbered = call.path.endswith("reset_index") or not is_missing(call.value("ignore_index"))
+    gaps = None if is_renumbered else series.gaps
+    return _given(call, Series(in_part(series.column), gaps=gaps, origin=call.location))
 
 
 @method(Series, "astype")
@@ -142,7 +188,7 @@ def _as_type(call: Call) -> Value:
     kind = kind_as(call.value("dtype", 0))
     # The same kind keeps all that is known (class names, what was written). Another kind starts without it.
     kept = series.column if kind is series.column.kind else Column(series.column.name, kind)
-    return Series(kept, origin=call.location)
+    return Series(kept, gaps=series.gaps, origin=call.location)
 
 
 @method(Series, "fillna")
@@ -166,7 +212,7 @@ def _mapped(call: Call) -> Value:
     ):
         return computed()
     column = column_of(call.receiver.column.name, Sequence([*table.entries.values()]), is_batch=True)
-    return Series(column, origin=call.location)
+    return Series(column, gaps=call.receiver.gaps, origin=call.location)
 
 
 @method(Series, "apply", "replace", "where", "mask", "isin", "isna", "notna", "isnull", "notnull", "between")

@@ -38,14 +38,21 @@ def of_values(call: Call, given: Value) -> Tensor | None:
             is_image = column.kind is Kind.IMAGE
             if axes is None and not is_image:
                 return None
-        case Series(column=column):
+        case Series(column=column, gaps=gaps):
             axes = 1
+            # `torch.tensor` reads the items by their numbers, `torch.LongTensor` iterates over them (torch 2.12).
+            if gaps is not None and call.path in {"torch.tensor", "torch.as_tensor"} and not call.reader.guards:
+                call.reader.record.misuses.append(Misuse(call.location, given, READ_BY_LABEL, call.text))
         case _:
             return None
     kind = OF_FRAMES.get(column.kind, "")
     shape = ANY if axes is None else Shape((None,) * axes, False)
     named = KINDS.get(call.path.rpartition(".")[2], "")
     return data(call, shape, named or ("" if kind == NUMERIC else kind))
+
+
+READ_BY_LABEL = "read by label"
+"""The use of a column whose index has gaps by what counts its items."""
 
 
 def _kind_of_number(value: Value) -> str:

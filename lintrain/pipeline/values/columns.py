@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 from enum import StrEnum
 
+from lintrain.model.location import Location
 from lintrain.pipeline.values.certainty import Default, is_uncertain
 from lintrain.pipeline.values.python import Sequence, Value
 from lintrain.startup.lazy_dataclass import dataclass
@@ -123,7 +124,8 @@ class DataFrame(Value):
 
     `rows` and `sorted_by` describe its rows as far as they are certain. `is_numbered` if its index counts the rows from
     0: such an index is no column of a data set made of it. `depth` counts the conditions and loops around its making.
-    `width` is the number of columns of a part whose names are not known: `frame.iloc[:, 1:3]`.
+    `width` is the number of columns of a part whose names are not known: `frame.iloc[:, 1:3]`. `gaps` is the code that
+    took rows out at random, where the index still has the numbers that the others have in the whole.
     """
 
     columns: dict[str, Column]
@@ -133,6 +135,7 @@ class DataFrame(Value):
     is_numbered: bool = True
     depth: int = 0
     width: int | None = None
+    gaps: Location | None = None
 
     @property
     def count(self) -> int | None:
@@ -142,7 +145,7 @@ class DataFrame(Value):
     def forget(self) -> None:
         """Note that anything may have happened to it."""
         self.columns, self.is_complete = {}, False
-        self.rows = self.sorted_by = self.width = None
+        self.rows = self.sorted_by = self.width = self.gaps = None
         self.is_numbered = False
 
     def put(self, name: str, column: Column) -> None:
@@ -156,18 +159,20 @@ class DataFrame(Value):
         """Take over what another one is, as methods with `inplace=True` do."""
         self.columns, self.is_complete, self.width = other.columns, other.is_complete, other.width
         self.rows, self.sorted_by, self.is_numbered = other.rows, other.sorted_by, other.is_numbered
+        self.gaps = other.gaps
 
 
 @dataclass(eq=False, slots=True)
 class Series(Value):
     """The values of one column, of the frame that they are a part of; of an unknown kind where code computed them.
 
-    `is_row` if they are those of one row instead, by the names of the columns.
+    `is_row` if they are those of one row instead, by the names of the columns; `gaps` as in a frame.
     """
 
     column: Column
     frame: DataFrame | None = None
     is_row: bool = False
+    gaps: Location | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -175,6 +180,13 @@ class Indexer(Value):
     """`frame.loc`, `frame.iloc`."""
 
     frame: DataFrame
+
+
+@dataclass(eq=False, slots=True)
+class Positions(Value):
+    """`series.iloc`: its values by their position, whatever the index is."""
+
+    series: Series
 
 
 @dataclass(eq=False, slots=True)

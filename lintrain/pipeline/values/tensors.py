@@ -167,6 +167,13 @@ class Whole(Unknown):
 
 
 @dataclass(eq=False, slots=True)
+class RowNumber(Whole):
+    """The number of a row that `__getitem__` of a data set is asked for; `depth` counts the conditions around that."""
+
+    depth: int = 0
+
+
+@dataclass(eq=False, slots=True)
 class AxisSize(Whole):
     """The size of a tensor's axis, counted from the front, where it is not known: `x.size(0)`."""
 
