@@ -47,7 +47,7 @@ from lintrain.pipeline.values.python import (
     join,
     text_of,
 )
-from lintrain.pipeline.values.tensors import Operation, RowNumber
+from lintrain.pipeline.values.tensors import KeyCount, Operation, RowNumber
 
 
 @entries_of(Rows)
@@ -290,7 +290,32 @@ def _make(call: Call) -> Value:
         number = RowNumber(name="index", depth=len(call.reader.conditions))
         item = dispatch.call(call.reader, method, [number], location=call.location)
         note_rows(call.reader, made, item, Step("__getitem__", found[1].origin or call.location, cls.node.name))
+        _note_length(call, made)
     return made
+
+
+COUNTED = "length of a data set"
+"""The use of an encoding by `__len__` of a data set, which should count its rows."""
+
+
+def _note_length(call: Call, made: Instance) -> None:
+    """Record an encoding whose keys `__len__` counts; other attributes have lengths that say nothing."""
+    found = made.cls.lookup("__len__")
+    held = any(isinstance(value, Encoding) for value in made.attributes.values())
+    if not held or found is None or not isinstance(found[1], Function):
+        return
+    length = dispatch.call(call.reader, Bound(made, "__len__", found[1], found[0]), [], location=call.location)
+    if not isinstance(length, KeyCount) or length.origin is None:
+        return
+    # Code under a condition may have asked what it counts.
+    if length.depth <= len(call.reader.conditions):
+        code = call.reader.code(length.origin)
+        call.reader.record.misuses.append(Misuse(length.origin, length.of, COUNTED, code))
+
+
+@method(Encoding, "__len__")
+def _key_count(call: Call) -> Value:
+    return KeyCount(of=call.receiver, depth=len(call.reader.conditions), origin=call.location)
 
 
 def note_list(reader: Reader, given: Value, location: Location, text: str) -> None:

@@ -174,6 +174,14 @@ class RowNumber(Whole):
 
 
 @dataclass(eq=False, slots=True)
+class KeyCount(Whole):
+    """The number of keys of an encoding: `len(encodings)`; `depth` counts the conditions around that."""
+
+    of: Value = UNKNOWN
+    depth: int = 0
+
+
+@dataclass(eq=False, slots=True)
 class AxisSize(Whole):
     """The size of a tensor's axis, counted from the front, where it is not known: `x.size(0)`."""
 
