@@ -39,6 +39,7 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Unknown,
     Value,
+    number_of,
     options_of,
 )
 
@@ -276,6 +277,7 @@ OF_TORCH = {
     "CosineAnnealingLR": ("optimizer", "T_max"),
     "CosineAnnealingWarmRestarts": ("optimizer", "T_0", "T_mult"),
     "ExponentialLR": ("optimizer", "gamma"),
+    "LambdaLR": ("optimizer", "lr_lambda"),
     "LinearLR": ("optimizer", "start_factor", "end_factor", "total_iters"),
     "MultiStepLR": ("optimizer", "milestones", "gamma"),
     "OneCycleLR": ("optimizer", "max_lr", "total_steps", "epochs", "steps_per_epoch"),
@@ -293,8 +295,27 @@ def _schedule(path: str) -> Transfer | None:
     return _of_torch if package == "torch.optim.lr_scheduler" and name[:1].isupper() else None
 
 
+FACTORS_AT = (0, 1, 2, 3, 5, 7, 10, 20, 30, 50, 100, 300, 1000, 3000, 10_000, 100_000)
+"""The epochs or steps at which the function of a `LambdaLR` is called."""
+
+
 def _of_torch(call: Call) -> Value:
-    return _made(call, OF_TORCH.get(call.path.rpartition(".")[2], ("optimizer",)))
+    name = call.path.rpartition(".")[2]
+    schedule = _made(call, OF_TORCH.get(name, ("optimizer",)))
+    if name == "LambdaLR" and isinstance(schedule, Scheduler):
+        schedule.factors = _factors(call)
+    return schedule
+
+
+def _factors(call: Call) -> tuple[float, ...]:
+    """What the function of a `LambdaLR` returns at some epochs, as its call asks it; empty if one is unknown."""
+    function, factors = call.value("lr_lambda", 1), list[float]()
+    for epoch in FACTORS_AT if isinstance(function, Function) else ():
+        factor = number_of(dispatch.call(call.reader, function, [Constant(epoch)], location=call.location))
+        if factor is None:
+            return ()
+        factors.append(factor)
+    return tuple(factors)
 
 
 @function(

@@ -321,7 +321,8 @@ class Optimizer(Value):
 class Scheduler(Value):
     """A learning-rate schedule over an optimizer; `given` are the arguments of its call by their parameter names.
 
-    `is_complete` if these are all that it was given.
+    `is_complete` if these are all that it was given. `factors` are what the function of a `LambdaLR` returns at the
+    first epochs and at some later ones; empty if one is unknown.
     """
 
     path: str
@@ -329,6 +330,7 @@ class Scheduler(Value):
     given: dict[str, Argument] = field(default_factory=lambda: {})
     is_complete: bool = True
     text: str = ""
+    factors: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:

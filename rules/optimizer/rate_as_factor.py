@@ -1,0 +1,104 @@
+"""The function of a `LambdaLR` returns a learning rate, but the schedule multiplies the rate with it.
+
+The optimizer's own rate is multiplied with what the function returns. A function that returns the rate itself gives the
+square of it: 1e-3 becomes 1e-6. The loss hardly falls, and no error is raised.
+
+## Bad
+
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1e-3 * 0.95**epoch)  # <- rate-as-factor
+    for epoch in range(3):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        schedule.step()
+
+## Good
+
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.95**epoch)
+    for epoch in range(3):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        schedule.step()
+
+## When it is fine
+
+With a rate of 1, the function returns the rate:
+
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1e-3 * 0.95**epoch)
+    for epoch in range(3):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        schedule.step()
+
+## Fix
+
+None: the function can return a factor, or the optimizer be given a rate of 1.
+
+## References
+
+PyTorch documentation, `torch.optim.lr_scheduler.LambdaLR`: "the initial lr times a given function".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.pipeline.values.model import Optimizer
+from lintrain.pipeline.values.python import number_of
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict
+from lintrain.text import show_number
+
+USUAL = 0.1
+"""The highest rate of an optimizer that is no factor of a schedule."""
+TINY = 0.02
+"""The highest factor that leaves no useful rate: a fiftieth."""
+NEAR = 10
+"""How far a rate that a function returns is at most from the optimizer's: the schedule may begin with another one."""
+
+
+class RateAsFactor(Rule):
+    level = Level.ERROR
+    keywords = "LambdaLR"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for schedule in pipeline.schedulers:
+            optimizer, origin = schedule.optimizer, schedule.origin
+            if not schedule.factors or not isinstance(optimizer, Optimizer) or origin is None:
+                continue
+            rate, highest = number_of(optimizer.learning_rate), max(schedule.factors)
+            if rate is None or optimizer.has_groups or not _is_a_rate(highest, rate):
+                continue
+            given = optimizer.learning_rate_location
+            yield self.finding(
+                origin,
+                f"`LambdaLR` multiplies the rate of {show_number(rate)} by at most {show_number(highest)}",
+                related=[Related(given, "the rate that is multiplied", "rate")] if given else [],
+                help="let the function return a share of the rate: `0.95**epoch`; or give the optimizer `lr=1.0`",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if evidence.loop is None or evidence.step is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        uses = [use for use in evidence.loop.schedules if use.name == "LambdaLR" and use.group_rates[0]]
+        if not uses or not evidence.step.groups:
+            return Verdict.inconclusive("no `LambdaLR` was made before the part of the loop that ran")
+        if uses[0].peak != 0:
+            return Verdict.refuted(f"the rate rises until step {uses[0].peak}", peak=uses[0].peak)
+        given, first = max(uses[0].group_rates[0]), max(group.first_learning_rate for group in evidence.step.groups)
+        text = f"the optimizer's rate of {given:g} is at most {first:g} under the schedule"
+        if first <= given * TINY:
+            return Verdict.confirmed(text, first=first)
+        return Verdict.refuted(text, first=first)
+
+
+def _is_a_rate(highest: float, rate: float) -> bool:
+    """Whether the highest factor is a learning rate near the optimizer's own, and leaves next to nothing of it."""
+    return 0 < rate <= USUAL and highest <= TINY and rate / NEAR <= highest <= rate * NEAR
