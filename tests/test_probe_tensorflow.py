@@ -223,3 +223,47 @@ def test_padding_that_a_mask_hides_moves_no_answer_and_is_told_when_it_is_attend
     mask = run["responses"]["mask"]
     assert (mask["given"], mask["cut_tokens"], mask["padding"] == 5 * mask["rows"] > 0) == (True, 5, True)
     assert mask["cut"] < 1e-5 < mask["change"]
+
+
+PIPELINE = """
+import tensorflow as tf
+
+
+def scaled(row, label):
+    return row * 2.0, label
+
+
+rows = tf.data.Dataset.from_tensor_slices((x, y)).map(scaled).shuffle(400).batch(32).prefetch(1)
+held_out = tf.data.Dataset.from_tensor_slices((x[:40], y[:40])).shuffle(40).map(scaled).batch(8)
+model.fit(rows, validation_data=held_out, epochs=2)
+"""
+
+
+@BOTH
+def test_the_rows_of_a_pipeline_are_read(tmp_path: Path, package: str) -> None:
+    broken = HEAD.format(package=package) + "x[271, 3] = np.nan\nx[7, 1] = np.inf\n" + PIPELINE
+    found = probed(tmp_path, broken)
+    assert ("non-finite-data", "confirmed") in {(rule, outcome) for rule, _, outcome in found.verdicts}, found.out
+    train, held_out = found.run["splits"]
+    assert (train["rows"], train["label_column"], [each["name"] for each in train["columns"]]) == (400, "y", ["x", "y"])
+    assert [(each["fault"], each["column"], each["first"]) for each in train["sweep"]["wrong"]] == [
+        ("non-finite", "x", [7, 271])
+    ]
+    assert (train["sweep"]["rows"], train["sweep"]["numbered"]) == (400, True)
+    assert (held_out["sweep"]["rows"], held_out["sweep"]["numbered"], held_out["sweep"]["wrong"][0]["count"]) == (
+        40,
+        False,
+        1,
+    )
+
+
+@BOTH
+def test_a_sound_pipeline_is_read_and_one_of_python_or_files_is_left(tmp_path: Path, package: str) -> None:
+    run = passes(tmp_path, HEAD.format(package=package) + PIPELINE)
+    assert [(split["sweep"]["rows"], split["sweep"]["wrong"]) for split in run["splits"]] == [(400, []), (40, [])]
+    python = "tf.ensure_shape(tf.py_function(lambda v: v, [a], tf.float32), (None, 6))"
+    calls_python = f"rows = rows.map(lambda a, b: ({python}, b))"
+    cached = 'held_out = held_out.cache("cached")'
+    left = PIPELINE.replace("model.fit", f"{calls_python}\n{cached}\nmodel.fit")
+    run = probed(tmp_path, HEAD.format(package=package) + left).run
+    assert [split["sweep"] for split in run["splits"]] == [None, None]

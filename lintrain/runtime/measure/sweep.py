@@ -171,8 +171,8 @@ def _pieces(
     if dataset is not None and reading is not None and not is_repeated:
         _try_collator(seen, dataset, reading)
     else:
-        _forget_missing_values(seen, None, Reading())
-    return _result(seen, of, started, numbered=not is_repeated)
+        forget_missing_values(seen, None, Reading())
+    return result_of(seen, of, started, numbered=not is_repeated)
 
 
 def _rows(dataset: Any, limits: Limits, bound: Bound, reading: Reading) -> Swept:
@@ -186,7 +186,7 @@ def _rows(dataset: Any, limits: Limits, bound: Bound, reading: Reading) -> Swept
             row = dataset[number]
         except Exception as error:  # noqa: BLE001 - what the data set raises is what training will meet
             if reading.draws_all:
-                seen.faults.add("raises", "", number, "", _first_line(error))
+                seen.faults.add("raises", "", number, "", first_line(f"{type(error).__name__}: {error}"))
             seen.rows, errors = seen.rows + 1, errors + 1
             # A data set that gives nothing in a copy of the process is not known to give nothing in the run.
             if errors > MOST_ERRORS or errors == seen.rows > FEW_ERRORS:
@@ -198,7 +198,7 @@ def _rows(dataset: Any, limits: Limits, bound: Bound, reading: Reading) -> Swept
     if errors == seen.rows > FEW_ERRORS:
         raise ValueError("no row can be read in a copy of the process")
     _try_collator(seen, dataset, reading)
-    columns, swept = _result(seen, count, started)
+    columns, swept = result_of(seen, count, started)
     some = [int(drawn[each]) if drawn is not None else each for each in range(min(count, MOST_REREAD))]
     pairs = [pair for number in some if (pair := _pictures(dataset, number)) is not None]
     changed = sum(not one.equal(two) for one, two in pairs)
@@ -236,16 +236,16 @@ def _stream(dataset: Any, limits: Limits, bound: Bound) -> Swept:
         seen.add(number, row)
         if bound.is_over(seen.rows, time.perf_counter() - started):
             break
-    return _result(seen, of, started)
+    return result_of(seen, of, started)
 
 
 def _try_collator(seen: RowsSeen, dataset: Any, reading: Reading) -> None:
     """What only a batch shows: rows that cannot be collated, and NaN that are not filled in."""
     collation_faults(seen, lambda row: dataset[row], reading)
-    _forget_missing_values(seen, lambda row: dataset[row], reading)
+    forget_missing_values(seen, lambda row: dataset[row], reading)
 
 
-def _forget_missing_values(seen: RowsSeen, read: Callable[[int], Any] | None, reading: Reading) -> None:
+def forget_missing_values(seen: RowsSeen, read: Callable[[int], Any] | None, reading: Reading) -> None:
     """NaN stand for missing values where the script names them, or its collator replaces them."""
     for wrong in [each for each in seen.wrong() if each.fault == "non-finite"]:
         stays = read is None or still_not_finite(read, wrong.first[0], reading)
@@ -253,14 +253,16 @@ def _forget_missing_values(seen: RowsSeen, read: Callable[[int], Any] | None, re
             seen.faults.drop(wrong.fault, wrong.column)
 
 
-def _result(seen: RowsSeen, of: int | None, started: float, *, numbered: bool = True) -> Swept:
+def result_of(seen: RowsSeen, of: int | None, started: float, *, numbered: bool = True) -> Swept:
+    """What the rows show together."""
     wrong = seen.wrong()
     seconds = round(time.perf_counter() - started, 3)
     return seen.columns(), Sweep(seen.rows, of, seconds, wrong, seen.repeats.found(), numbered)
 
 
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:160]
+def first_line(message: str) -> str:
+    """As much of an error's message as a line of the report has room for."""
+    return message.splitlines()[0][:160]
 
 
 def _may_be_read_twice(dataset: Any) -> bool:

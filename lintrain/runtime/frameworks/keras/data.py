@@ -24,6 +24,7 @@ from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
 from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.measure.columns import LOOKED_AT, ROWS_READ
 from lintrain.runtime.measure.sweep import sweep_arrays
+from lintrain.runtime.measure.swept_pipelines import is_pipeline, sweep_pipeline
 from lintrain.runtime.measure.tables import record_batches
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -52,12 +53,22 @@ def splits_of(run: KerasRun) -> list[SplitEvidence]:
 
 
 def _split(run: KerasRun, argument: str, x: Any, y: Any) -> SplitEvidence:
+    if is_pipeline(x):
+        return _split_of_pipeline(run, argument, x)
     arrays = {**named_arrays("x", x), **named_arrays("y", y)}
     columns = tuple(_column(name, array) for name, array in arrays.items() if _is_array(array))
     rows = next((len(array) for array in arrays.values() if _is_array(array)), None)
     kind, label, known = type(x).__name__, "y" if "y" in arrays else None, _arrays(x, y)
     swept = sweep_arrays(run, known, label) if known and rows else None
     return SplitEvidence(argument, rows, columns, label_column=label, kind=kind, sweep=swept)
+
+
+def _split_of_pipeline(run: KerasRun, argument: str, dataset: Any) -> SplitEvidence:
+    columns, swept = sweep_pipeline(run, dataset) or ([], None)
+    label = next((each.name for each in columns if each.name == "y"), None)
+    rows = swept.of if swept is not None and not swept.with_fault("raises") else None
+    kind = type(dataset).__name__
+    return SplitEvidence(argument, rows, tuple(columns), label_column=label, kind=kind, sweep=swept)
 
 
 def named_arrays(name: str, value: Any) -> dict[str, Any]:
