@@ -105,3 +105,15 @@ def test_the_theme_is_chosen_and_kept(page: Any) -> None:
 def test_a_narrow_page_does_not_scroll_sideways(page: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_button_covers_code_and_no_option_is_broken_at_its_dash(page: Any, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    for change in page.locator(".change").all():
+        button, code = change.locator("button").bounding_box(), change.locator("pre").bounding_box()
+        is_above, is_beside = button["y"] + button["height"] <= code["y"], code["x"] + code["width"] <= button["x"]
+        assert is_above or is_beside
+    options = page.locator(".finding dd code").get_by_text("--fix", exact=False)
+    assert options.count() > 1
+    assert max(option.bounding_box()["height"] for option in options.all()) < 30
