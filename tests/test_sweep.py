@@ -263,6 +263,20 @@ def test_a_stream_of_datasets_is_read_if_its_rows_are_here(run: Any, tmp_path: P
     assert found[1].rows == 2
 
 
+def test_missing_values_of_a_stream_that_the_script_fills_in_are_no_fault(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"value": float("nan") if each == 7 else 1.0, "text": "" if each == 9 else "a"} for each in range(ROWS)]
+    stream = datasets.Dataset.from_list(rows).to_iterable_dataset().map(lambda row: {"one": 1.0})
+    found = sweeping.sweep(run, stream, PLAIN, [])
+    assert found is not None
+    assert faults(found[1]) == [("empty text", "text", 1, (9,)), ("non-finite", "value", 1, (7,))]
+    monkeypatch.setattr(sweeping, "mentions", lambda _: True)
+    found = sweeping.sweep(run, stream, PLAIN, [])
+    assert found is not None
+    assert faults(found[1]) == [("empty text", "text", 1, (9,))]
+
+
 def test_a_stream_of_datasets_that_cannot_begin_again_or_is_far_is_left(run: Any, tmp_path: Path) -> None:
     source = iter(range(3))
     stream = datasets.IterableDataset.from_generator(lambda: ({"number": each} for each in source))

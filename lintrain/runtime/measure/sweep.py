@@ -236,6 +236,7 @@ def _stream(dataset: Any, limits: Limits, bound: Bound) -> Swept:
         seen.add(number, row)
         if bound.is_over(seen.rows, time.perf_counter() - started):
             break
+    forget_missing_values(seen, None, Reading())
     return result_of(seen, of, started)
 
 
