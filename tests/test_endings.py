@@ -35,8 +35,9 @@ NOT_HERE = {
     "recurrent-layer-in-eval-mode": "needs a GPU",
     "bce-under-autocast": "needs a GPU: autocast on the CPU runs it in single precision",
     "gpu-in-a-forked-process": "needs a GPU",
+    "optimizer-without-modes": "needs an accelerate before 0.34",
 }
-"""Kinds that nothing raises on a CPU without a network."""
+"""Kinds that nothing raises on a CPU without a network, with the installed versions."""
 
 
 @cache
@@ -125,7 +126,9 @@ def test_messages_of_kinds_are_one_line_without_a_full_stop() -> None:
         ("Net", "encoder", "misspelt-layer"),
         ("DataFrame", "append", "removed-from-pandas"),
         ("DataFrame", "labels", ""),
-        ("AdamW", "train", ""),
+        ("AdamW", "train", "optimizer-without-modes"),
+        ("AdamW", "parameters", "optimizer-as-model"),
+        ("AdamW", "labels", ""),
     ],
 )
 def test_a_missing_attribute_of_a_table_or_an_optimizer_is_no_layer(owner: str, name: str, kind: str) -> None:
@@ -231,3 +234,23 @@ def test_the_error_of_a_worker_is_read_from_its_message() -> None:
 
 def test_text_without_an_error_is_no_traceback() -> None:
     assert read_traceback("nothing happened here") is None
+
+
+def test_a_mode_that_accelerate_asks_of_an_optimizer_is_no_mistake_of_the_script() -> None:
+    message = "'AdamW' object has no attribute 'train'"
+    found = explain(Failure("AttributeError", message, None, raised_in="accelerate.optimizer.train"))
+    assert (found.kind, found.is_certain, len(found.causes)) == ("optimizer-without-modes", True, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Tokenizer class Qwen2Tokenizer does not exist or is not currently imported.", "missing-tokenizer-class"),
+        ("numpy.dtype size changed, may indicate binary incompatibility. Expected 96", "compiled-for-other-numpy"),
+        ("numpy.core.multiarray failed to import", "compiled-for-other-numpy"),
+        ("[Errno 98] Address already in use", "port-in-use"),
+        ('Layer "model" expects 1 input(s), but it received 2 input tensors. Inputs received: [', "keras-input-count"),
+    ],
+)
+def test_a_text_of_another_version_is_of_the_same_kind(text: str, kind: str) -> None:
+    assert explain(Failure("", text, None)).kind == kind

@@ -181,10 +181,11 @@ def make_scripts(count: int) -> list[Hostile]:
 def _script(number: int, before: Part, inside: Part, after: Part, call: str) -> Hostile:
     train = f"def train():\n    global step{LOOP}        {inside.lines}{EVALUATION}"
     ending = next((part for part in (before, inside) if part.code is not None), Part("", NOTHING_CONFIRMED))
+    is_caught = ending is inside and ending.code == CONFIRMED and "except" in call
     return Hostile(
         number=number,
         text="\n\n".join((HEAD, before.lines, train, call, after.lines)),
-        code=NOTHING_CONFIRMED if ending.code == CONFIRMED and "except" in call else ending.code or NOTHING_CONFIRMED,
+        code=NOTHING_CONFIRMED if is_caught else ending.code or NOTHING_CONFIRMED,
         hangs=ending.hangs,
         parts=(before.lines, inside.lines, call, after.lines),
     )

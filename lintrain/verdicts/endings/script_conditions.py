@@ -128,6 +128,11 @@ def own_line(raised: Raised) -> Answer:
     return _is_own(raised) and written_values(raised)
 
 
+def measured_in_own_line(raised: Raised) -> Answer:
+    """The user's line itself raises the error; a text alone does not show whether it does."""
+    return _is_own(raised) if raised.was_measured or raised.failure.raised_in else None
+
+
 def reads_command_line(raised: Raised) -> Answer:
     """The user's line reads `sys.argv`."""
     return _is_own(raised) and re.search(r"\bargv\b", raised.failure.code) is not None
