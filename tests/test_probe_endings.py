@@ -71,6 +71,21 @@ def failed(document: dict[str, Any]) -> dict[str, Any]:
             "the script fails before any training call: RuntimeError: no such luck (train.py:1)",
         ),
         (
+            "import sys\nsys.excepthook = lambda *_: print('hidden')\nraise RuntimeError('no such luck')\n",
+            1,
+            "the script fails before any training call: RuntimeError: no such luck (train.py:3)",
+        ),
+        (
+            "import os, sys\nsys.excepthook = lambda *_: os._exit(0)\nraise RuntimeError('no such luck')\n",
+            1,
+            "the script fails before any training call: RuntimeError: no such luck (train.py:3)",
+        ),
+        (
+            "import sys\nsys.excepthook = lambda *_: None\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    pass\n",
+            3,
+            "could not judge: the script ended without training: no `Trainer`, no `fit`, no optimizer step",
+        ),
+        (
             "import no_such_package\n",
             3,
             "could not judge: the script fails before any training call: ModuleNotFoundError: No module named "

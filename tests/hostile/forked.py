@@ -119,7 +119,7 @@ def _run(script: str) -> NoReturn:
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException as error:  # noqa: BLE001 - as Python does with whatever ends a script
-        status = 1
+        status, sys.last_value = 1, error  # as Python sets it before it calls the hook
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
         threading._shutdown()  # type: ignore[attr-defined]  # what Python does before its exit hooks

@@ -91,29 +91,42 @@ def start(request: dict[str, Any]) -> None:
 def _watch_the_end(session: ProbeSession) -> None:
     # The previous hook runs in any case: the user sees the traceback that the script prints by itself.
     previous = sys.excepthook
+    reported: list[BaseException] = []
+
+    def report(error: object) -> None:
+        if session.is_root and isinstance(error, BaseException) and all(error is not each for each in reported):
+            reported.append(error)
+            session.on_error(error)
 
     def excepthook(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-        if session.is_root:
-            session.on_error(error)
+        report(error)
         previous(kind, error, traceback)
 
+    def report_hidden() -> None:
+        """The error that ended the script, where a hook of the script's own took the place of the probe's."""
+        if sys.excepthook is not excepthook:
+            report(getattr(sys, "last_value", None))
+
     sys.excepthook = excepthook
-    # Exit handlers run in reverse order: registered first, this one runs after all of the script's own.
+    # Exit handlers run in reverse order: registered first, these run after all of the script's own.
     atexit.register(session.on_exit)
-    _watch_hard_ends(session)
+    atexit.register(report_hidden)
+    _watch_hard_ends(session, report_hidden)
 
 
-def _watch_hard_ends(session: ProbeSession) -> None:
+def _watch_hard_ends(session: ProbeSession, report_hidden: Callable[[], None]) -> None:
     """`os._exit` and `exec` run no exit hook; threads that continue keep a script running after its last line."""
     end: Any = os._exit
 
     @functools.wraps(end)
     def ends(status: int) -> None:
+        report_hidden()
         if session.is_root and session.has_begun:
             session.on_exit()
         end(status)
 
     def main_ends() -> None:
+        report_hidden()
         if session.is_root and session.has_gone_through and not session.has_ended:
             session.on_exit(may_run_again=True)
             session.finish()

@@ -167,7 +167,7 @@ def run(asked: dict[str, Any], streams: list[int]) -> NoReturn:
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException as error:  # noqa: BLE001 - whatever ends a script is its end
-        status = 1
+        status, sys.last_value = 1, error  # as Python sets it before it calls the hook
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
         atexit._run_exitfuncs()
