@@ -37,7 +37,10 @@ SAMPLED, COMPARED, JUDGED, NORMED = 5, 50, 20, 10
 """Calls between two samples of predictions, comparisons of weights, judgements; steps between two norms."""
 
 SHARE, ALLOWANCE = 0.004, 0.15
-"""Samples are left out beyond this share of the run's time, and these seconds."""
+"""Samples are left out beyond this share of the run's time, and these seconds.
+
+What the watch itself takes is counted as time of the processor: a busy machine makes it wait, and costs no samples.
+"""
 
 HELD_BYTES = 32 * 2**20
 SAVED_BATCHES = 3
@@ -75,11 +78,11 @@ class WholeRun:
         `scale` is what it is multiplied by; `step` is the number of the optimizer step it is for, counted here if
         it is 0.
         """
-        began = time.perf_counter()
+        began = time.thread_time()
         try:
             self._on_loss(loss, batch, rows, scale, step)
         finally:
-            self._spent += time.perf_counter() - began
+            self._spent += time.thread_time() - began
 
     def _on_loss(self, loss: Any, batch: Any, rows: Any, scale: float, step: int) -> None:
         self._close_evaluation()
@@ -105,7 +108,7 @@ class WholeRun:
         """An optimizer is about to step: one of this run, or another one."""
         if not self._is_ours(optimizer):
             return
-        began = time.perf_counter()
+        began = time.thread_time()
         if next(iter(self._ours), None) is optimizer or not self.steps:
             self.steps += 1
             self._longest_wait = max(self._longest_wait, self.calls - self._stepped_at)
@@ -116,7 +119,7 @@ class WholeRun:
             self.history.rates.add(self.steps, max(known))
         if self.steps % NORMED == 1 and self._may_sample():
             self._read_norm(optimizer)
-        self._spent += time.perf_counter() - began
+        self._spent += time.thread_time() - began
 
     def on_norm(self, norm: Any, step: int = 0) -> None:
         """The norm of all gradients, where the run computes it itself."""
