@@ -15,6 +15,7 @@ from lintrain.pipeline.values.loading import Loader, Settings
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Bound,
+    Class,
     Constant,
     Function,
     Instance,
@@ -49,18 +50,53 @@ def _fit(call: Call) -> Value:
     """Read the steps, with batches where their loader is known; what is not known is read as an unused function."""
     escape(call)
     given = call.named("model", "train_dataloaders", "val_dataloaders", "datamodule")
-    module = given["model"].value if "model" in given else UNKNOWN
-    call.reader.record.lightning_fits.append(LightningFit(call.location, module, trainer=call.receiver or UNKNOWN))
+    _train(call, {name: argument.value for name, argument in given.items()}, call.receiver or UNKNOWN)
+    return UNKNOWN
+
+
+@function("lightning.LightningCLI")
+def _command_line(call: Call) -> Value:
+    """A module and its data, made with the arguments of the command line, and trained unless `run=False`."""
+    given = call.named("model_class", "datamodule_class")
+    held = {
+        name: _made_for_command_line(call, given[f"{name}_class"].value) if f"{name}_class" in given else UNKNOWN
+        for name in ("model", "datamodule")
+    }
+    # Whatever the command line gives the Trainer is not known.
+    trainer = LightningTrainer("lightning.Trainer", {"**": UNKNOWN}, origin=call.location)
+    run = call.value("run")
+    if not (isinstance(run, Constant) and run.value is False):
+        _train(call, held, trainer)
+    return Settings({**held, "trainer": trainer}, is_complete=False)
+
+
+def _made_for_command_line(call: Call, cls: Value) -> Value:
+    """An object of a class of the script; what its `__init__` has no default for is not known."""
+    found = cls.lookup("__init__") if isinstance(cls, Class) else None
+    if not isinstance(cls, Class) or (found is not None and not isinstance(found[1], Function)):
+        return UNKNOWN
+    arguments: dict[str, Value] = {}
+    if found is not None and isinstance(found[1], Function):
+        node = found[1].node.args
+        positional = [*node.posonlyargs, *node.args][1:]
+        required = positional[: max(0, len(positional) - len(node.defaults))]
+        required += [each for each, default in zip(node.kwonlyargs, node.kw_defaults, strict=True) if default is None]
+        arguments = {each.arg: Unknown(name=each.arg) for each in required}
+    return dispatch.call(call.reader, cls, [], arguments, location=call.location)
+
+
+def _train(call: Call, given: dict[str, Value], trainer: Value) -> None:
+    module = given.get("model", UNKNOWN)
+    call.reader.record.lightning_fits.append(LightningFit(call.location, module, trainer=trainer))
     if isinstance(module, Instance) and MODULE in lineage_of(module.cls.library_bases) and not call.is_open:
         # Lightning calls the steps for each batch, whatever is around `fit`: a condition there is none
         # of the step's.
         conditions, call.reader.conditions = call.reader.conditions, []
         with call.reader.aside():
-            loader, held_out = _read_steps(call, module, {name: argument.value for name, argument in given.items()})
+            loader, held_out = _read_steps(call, module, given)
             fits = call.reader.record.lightning_fits
             fits.append(replace(fits.pop(), loader=loader, held_out=held_out))
         call.reader.conditions = conditions
-    return UNKNOWN
 
 
 def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> tuple[Value, Value]:

@@ -24,8 +24,7 @@ GRAPH_ACTS = frozenset({"minimize", "apply_gradients"})
 TRAINING_ACTS = {
     "hydra": frozenset({"instantiate"}),
     "torch": LOOP_ACTS,
-    "lightning": LOOP_ACTS | {"fit"},
-    "pytorch_lightning": LOOP_ACTS | {"fit"},
+    **dict.fromkeys(("lightning", "pytorch_lightning"), LOOP_ACTS | {"fit", "LightningCLI"}),
     **dict.fromkeys(("keras", "tf_keras", "tensorflow"), FIT_ACTS | GRAPH_ACTS),
     **dict.fromkeys(HUB_LIBRARIES, LOOP_ACTS | FIT_ACTS | {"get_peft_model"}),
 }
