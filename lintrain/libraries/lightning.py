@@ -58,16 +58,16 @@ def _fit(call: Call) -> Value:
 def _command_line(call: Call) -> Value:
     """A module and its data, made with the arguments of the command line, and trained unless `run=False`."""
     given = call.named("model_class", "datamodule_class")
-    held = {
-        name: _made_for_command_line(call, given[f"{name}_class"].value) if f"{name}_class" in given else UNKNOWN
-        for name in ("model", "datamodule")
-    }
+    model, data = (
+        _made_for_command_line(call, given[name].value) if name in given else UNKNOWN
+        for name in ("model_class", "datamodule_class")
+    )
     # Whatever the command line gives the Trainer is not known.
     trainer = LightningTrainer("lightning.Trainer", {"**": UNKNOWN}, origin=call.location)
     run = call.value("run")
     if not (isinstance(run, Constant) and run.value is False):
-        _train(call, held, trainer)
-    return Settings({**held, "trainer": trainer}, is_complete=False)
+        _train(call, {"model": model, "datamodule": data}, trainer)
+    return Settings({"model": model, "datamodule": data, "trainer": trainer}, is_complete=False)
 
 
 def _made_for_command_line(call: Call, cls: Value) -> Value:
