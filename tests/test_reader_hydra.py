@@ -190,6 +190,7 @@ FILES = {
             {"softmax-before-cross-entropy"},
         ),
         ("src/net.py", "nn.Linear(784", "nn.Linear(1024", {"shape-mismatch"}),
+        ("src/net.py", "classes=10", "classes=9", {"label-out-of-range"}),
         ("src/data.py", "DataLoader(self.held_out", "DataLoader(self.train_rows", {"train-data-in-eval"}),
         ("conf/model/plain.yaml", "mode: min", "mode: max", {"wrong-metric-direction"}),
     ],
