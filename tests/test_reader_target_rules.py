@@ -25,16 +25,17 @@ def comparing(outputs: int, targets: str, loss: str) -> str:
         (1, "torch.randn(96)", "line(x)", True),
         (1, "torch.randn(96, 1)", "line(x)[:, 0]", True),
         (1, "torch.randn(96, 1)", "line(x)", False),
+        # three numbers for each row against one
+        (3, "torch.randn(96)", "line(x)", True),
         # as many columns on both sides, or another axis that fits
         (3, "torch.randn(96, 3)", "line(x)", False),
-        (3, "torch.randn(96)", "line(x)", False),
         (1, "torch.randn(96)", "line(x)[:, 0]", False),
         (1, "torch.randn(96, 4)", "line(x)", False),
         (1, "torch.randn(96, 1, 1)", "line(x)", False),
         (1, "load()", "line(x)", False),
     ],
 )
-def test_only_a_column_against_a_row_is_spread(outputs: int, targets: str, prediction: str, is_found: bool) -> None:
+def test_only_columns_against_a_row_are_reported(outputs: int, targets: str, prediction: str, is_found: bool) -> None:
     found = lines_of("broadcast-loss", comparing(outputs, targets, SQUARES.format(prediction)))
     assert found == ([4] if is_found else [])
 
