@@ -119,7 +119,8 @@ def judge_time(run: RunRecord) -> Iterator[Judgement]:
             (loss.name,),
         )
     first, last = (middle(part) for part in first_and_last([pace for _, pace, _ in paces]))
-    if first > 0 and last > 2 * first:
+    # Below a second in all, these are the times that the logger takes to write, not those of steps.
+    if first > 0 and last > 2 * first and whole > 1.0:
         yield Judgement(
             "slows-down",
             Level.WARNING,
