@@ -272,8 +272,7 @@ def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str)
         if each in handed_on or _is_replaced(scope, node, name, each):
             continue
         lines = source.lines[(node.end_lineno or node.lineno) : each.lineno - 1]
-        around = [loop for loop in walk(scope) if isinstance(loop, Loop) and loop.lineno <= each.lineno]
-        code = "\n".join(unparse(loop) for loop in around if each.lineno <= (loop.end_lineno or 0))
+        code = _code_of_items(scope, each)
         is_used = (
             COMPARED.search(code)
             if code
@@ -282,6 +281,16 @@ def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str)
         if TRAINS.search("\n".join(lines)) and is_used and ".shape" not in code:
             return each
     return None
+
+
+def _code_of_items(scope: ast.AST, use: ast.Name) -> str:
+    """The code of the loop that reads single weights of what was kept: in its head, or by their names."""
+    loops = [each for each in walk(scope) if isinstance(each, Loop) and use in walk(each)]
+    loop = min(loops, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
+    parts = [loop.iter] if isinstance(loop, ast.For) else []
+    items = [each for each in (walk(loop) if loop is not None else ()) if isinstance(each, ast.Subscript)]
+    is_read = any(use in walk(part) for part in parts) or any(each.value is use for each in items)
+    return unparse(loop) if loop is not None and is_read else ""
 
 
 USES_WEIGHTS = re.compile(r"optim|adam|sgd|clip_grad|accelerator|adagrad|rmsprop|lion|adafactor", re.IGNORECASE)

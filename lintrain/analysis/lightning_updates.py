@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis.lightning_modules import configured_schedules, is_lightning_module
+from lintrain.analysis.module_classes import misspellings_of
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Scheduler
@@ -273,7 +274,9 @@ def _misnamed(value: object, source: Source, method: ast.AST) -> Iterator[Unconf
 def _has_none(cls: Class) -> bool:
     is_known = is_lightning_module(cls) and not cls.has_unknown_base and len(cls.library_bases) == 1
     found = cls.lookup("training_step")
-    return is_known and cls.lookup(CONFIGURES) is None and found is not None and isinstance(found[1], Function)
+    # A misspelled one is reported by its name.
+    has_one = any(cls.lookup(name) for name in (CONFIGURES, *misspellings_of(CONFIGURES)))
+    return is_known and not has_one and found is not None and isinstance(found[1], Function)
 
 
 def unmonitored_plateaus(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:

@@ -89,6 +89,11 @@ OF_LIGHTNING = {
 """Names that Lightning does not call, by the ones that it does."""
 
 
+def misspellings_of(method: str) -> list[str]:
+    """The names that are reported as a method of Lightning under another name."""
+    return [name for name, meant in OF_LIGHTNING.items() if meant == method]
+
+
 def hidden_methods(source: Source) -> Iterator[tuple[Location, str]]:
     """The attributes that are set in place of a method of `nn.Module`: where, and the name."""
     for cls in module_classes(source):
