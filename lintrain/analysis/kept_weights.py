@@ -40,30 +40,33 @@ def aliased(pipeline: Pipeline) -> Iterator[Alias]:
     yield from _in_attributes(source)
     yield from _among_others(pipeline)
     for node in source.nodes_of(ast.Assign):
-        if len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
-            continue
-        name, owner = node.targets[0].id, _owner_of_weights(node.value)
-        if weights := _weights_in(node.value):
-            scope = blocks.scope_of(pipeline, source.location(node))
-            compared = _compared_again(source, scope, node, name, weights)
-            if compared is not None:
-                location = source.location(node.value)
-                yield Alias(location, source.code(location), name, source.location(compared), is_model=False)
-            continue
-        if _is_list_of_weights(node.value):
-            used = _compared_later(source, blocks.scope_of(pipeline, source.location(node)), node, name)
-            if used is not None:
-                location = source.location(node.value)
-                yield Alias(location, source.code(location), name, source.location(used), is_model=False)
-            continue
-        if not owner and not (isinstance(node.value, ast.Name) and BEST.search(name)):
-            continue
-        scope = blocks.scope_of(pipeline, source.location(node))
-        used = _loaded_again(source, scope, node, name, owner) if owner else _used_as_best(source, scope, node, name)
-        used = used or (_compared_later(source, scope, node, name) if owner else None)
+        match node.targets:
+            case [ast.Name(id=name)]:
+                used = _used_later(pipeline, node, name)
+            case _:
+                continue
         if used is not None:
-            location = source.location(node.value)
-            yield Alias(location, source.code(location), name, source.location(used), not owner)
+            yield _alias(source, node.value, name, used, is_model=isinstance(node.value, ast.Name))
+
+
+def _used_later(pipeline: Pipeline, node: ast.Assign, name: str) -> ast.expr | None:
+    """Where what one name keeps of a model is used after the model has trained on."""
+    owner, weights, is_list = _owner_of_weights(node.value), _weights_in(node.value), _is_list_of_weights(node.value)
+    is_best = isinstance(node.value, ast.Name) and BEST.search(name)
+    if not (owner or weights or is_list or is_best):
+        return None
+    source, scope = pipeline.source, blocks.scope_of(pipeline, pipeline.source.location(node))
+    if weights:
+        return _compared_again(source, scope, node, name, weights)
+    if is_best:
+        return _used_as_best(source, scope, node, name)
+    used = _loaded_again(source, scope, node, name, owner) if owner else None
+    return used or _compared_later(source, scope, node, name)
+
+
+def _alias(source: Source, value: ast.expr, name: str, used: ast.expr, *, is_model: bool = False) -> Alias:
+    location = source.location(value)
+    return Alias(location, source.code(location), name, source.location(used), is_model)
 
 
 KEEPS = re.compile(r"=\s*[\w.]+\.state_dict\(\)|best_\w*\s*=\s*(model|net)\b")
@@ -89,34 +92,24 @@ def _among_others(pipeline: Pipeline) -> Iterator[Alias]:
                 scope = blocks.scope_of(pipeline, source.location(node))
                 used = _loaded_again(source, scope, node, target.id, owner)
                 if used is not None:
-                    location = source.location(value)
-                    yield Alias(location, source.code(location), target.id, source.location(used), is_model=False)
+                    yield _alias(source, value, target.id, used)
 
 
 def _in_attributes(source: Source) -> Iterator[Alias]:
     """Weights that an object keeps where a score improves, `self.state = model.state_dict()`, and loads again."""
-    loads = [
-        call
-        for call in source.nodes_of(ast.Call)
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and call.args
-    ]
-    tests = source.nodes_of(ast.If) if loads else ()
-    for test in tests:
+    calls = [call for call in source.nodes_of(ast.Call) if unparse(call.func).endswith(".load_state_dict")]
+    loads = {each.attr: call for call in reversed(calls) for each in call.args[:1] if isinstance(each, ast.Attribute)}
+    for test in source.nodes_of(ast.If):
         for node in test.body if _compares(test.test) else ():
             match node:
                 case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value) if (
                     _owner_of_weights(value)
                 ):
-                    used = next((each for each in loads if _is_attribute(each.args[0], name)), None)
+                    used = loads.get(name)
                 case _:
                     continue
             if used is not None:
-                location = source.location(value)
-                yield Alias(location, source.code(location), f"self.{name}", source.location(used), is_model=False)
-
-
-def _is_attribute(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == name
+                yield _alias(source, value, f"self.{name}", used)
 
 
 def kept_by_name(pipeline: Pipeline) -> Iterator[Alias]:
@@ -134,8 +127,7 @@ def kept_by_name(pipeline: Pipeline) -> Iterator[Alias]:
                     scope = blocks.scope_of(pipeline, source.location(node))
                     used = _compared_later(source, scope, node, name)
                     if used is not None:
-                        location = source.location(value)
-                        yield Alias(location, source.code(location), name, source.location(used), is_model=False)
+                        yield _alias(source, value, name, used)
                 case _:
                     pass
 
@@ -153,8 +145,7 @@ def _in_mappings(pipeline: Pipeline) -> Iterator[Alias]:
             case _:
                 continue
         if used is not None:
-            location = source.location(node.value)
-            yield Alias(location, source.code(location), unparse(target), source.location(used), False)
+            yield _alias(source, node.value, unparse(target), used)
 
 
 def _used_outside(scope: ast.AST, node: ast.Assign, name: str, entry: str) -> ast.Call | None:
@@ -167,9 +158,12 @@ def _used_outside(scope: ast.AST, node: ast.Assign, name: str, entry: str) -> as
         return None
     inside = {part for test in tests for part in walk(test)}
     calls = (each for each in walk(scope) if isinstance(each, ast.Call) and each.args and each not in inside)
-    return next(
-        (each for each in calls if _saves(each, name) or (_loads(each, entry) and each.lineno > node.lineno)), None
+    used = (
+        each
+        for each in calls
+        if _gets(each, "save", name) or (_gets(each, "load_state_dict", entry) and each.lineno > node.lineno)
     )
+    return next(used, None)
 
 
 def _compares(test: ast.expr) -> bool:
@@ -179,14 +173,9 @@ def _compares(test: ast.expr) -> bool:
     return any(isinstance(each.ops[0], orders) and "%" not in unparse(each) for each in compared)
 
 
-def _saves(call: ast.Call, name: str) -> bool:
-    is_save = isinstance(call.func, ast.Attribute) and call.func.attr == "save"
-    return is_save and unparse(call.args[0]) == name
-
-
-def _loads(call: ast.Call, entry: str) -> bool:
-    is_load = isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict"
-    return is_load and unparse(call.args[0]) == entry
+def _gets(call: ast.Call, method: str, code: str) -> bool:
+    """Whether a method is called with some code as its first argument."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr == method and unparse(call.args[0]) == code
 
 
 def _owner_of_weights(node: ast.expr) -> str:
@@ -285,12 +274,10 @@ def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str)
 
 def _code_of_items(scope: ast.AST, use: ast.Name) -> str:
     """The code of the loop that reads single weights of what was kept: in its head, or by their names."""
-    loops = [each for each in walk(scope) if isinstance(each, Loop) and use in walk(each)]
-    loop = min(loops, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
-    parts = [loop.iter] if isinstance(loop, ast.For) else []
-    items = [each for each in (walk(loop) if loop is not None else ()) if isinstance(each, ast.Subscript)]
-    is_read = any(use in walk(part) for part in parts) or any(each.value is use for each in items)
-    return unparse(loop) if loop is not None and is_read else ""
+    loop = _innermost_loop(scope, use)
+    heads = [loop.iter] if isinstance(loop, ast.For) else []
+    items = [each.value for each in (walk(loop) if loop is not None else ()) if isinstance(each, ast.Subscript)]
+    return unparse(loop) if loop is not None and (use in items or any(use in walk(each) for each in heads)) else ""
 
 
 USES_WEIGHTS = re.compile(r"optim|adam|sgd|clip_grad|accelerator|adagrad|rmsprop|lion|adafactor", re.IGNORECASE)
@@ -376,9 +363,13 @@ def _trains_between(source: Source, scope: ast.AST, node: ast.Assign, load: ast.
 
 def _loop_around(scope: ast.AST, node: ast.stmt, trains: re.Pattern[str]) -> Loop | None:
     """The innermost loop of a scope around a statement, if it trains."""
-    loops = [each for each in walk(scope) if isinstance(each, Loop) and any(part is node for part in walk(each))]
-    loop = min(loops, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
+    loop = _innermost_loop(scope, node)
     return loop if loop is not None and trains.search(unparse(loop)) else None
+
+
+def _innermost_loop(scope: ast.AST, node: ast.AST) -> Loop | None:
+    loops = [each for each in walk(scope) if isinstance(each, Loop) and node in walk(each)]
+    return min(loops, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
 
 
 MODELS = frozenset({"model", "net", "network"})
