@@ -64,16 +64,37 @@ Follows = Callable[[ast.expr], bool]
 """Whether what an expression is computed from is followed further: not where it leaves autograd's graph."""
 
 
+Uses = Callable[[ast.expr], set[str]]
+"""The names in an expression that are followed further: not those that a function takes off the graph."""
+
+
 def _always(_: ast.expr) -> bool:
     return True
 
 
-def origins(source: Source, expression: ast.expr, follows: Follows = _always) -> Iterator[Origin]:
+def names_in(expressions: Iterable[ast.expr]) -> Iterator[ast.Name | ast.Attribute]:
+    """The names in expressions, and attributes like `self.codes`."""
+    for expression in expressions:
+        yield from (node for node in walk(expression) if isinstance(node, ast.Name | ast.Attribute))
+
+
+def text_of(node: ast.Name | ast.Attribute) -> str:
+    """The code of a name."""
+    return node.id if isinstance(node, ast.Name) else unparse(node)
+
+
+def _names_in(expression: ast.expr) -> set[str]:
+    return {text_of(each) for each in names_in([expression])}
+
+
+def origins(
+    source: Source, expression: ast.expr, follows: Follows = _always, uses: Uses = _names_in
+) -> Iterator[Origin]:
     """The expression itself, and those that its names were given before, latest first."""
     if not follows(expression):
         return
     yield Origin(expression)
-    search = _Search(follows, _names_in(expression))
+    search = _Search(follows, uses, uses(expression))
     for statement in _before(source, owner_of(source, expression)):
         # Most statements bind no wanted name: a long script asks this of each pair of its statements.
         if search.wanted.isdisjoint(source.once(_bound_names, statement)):
@@ -151,8 +172,17 @@ def _by_start(source: Source) -> tuple[list[tuple[int, int]], list[ast.stmt]]:
 
 
 def _bound_names(statement: ast.stmt) -> frozenset[str]:
-    """The names that a statement binds, in its blocks too."""
-    return frozenset(_stored(statement))
+    """The names that a statement binds or changes, in its blocks too."""
+    return frozenset(_stored(statement) | _detached_in_place(statement))
+
+
+def _detached_in_place(statement: ast.stmt) -> set[str]:
+    """The tensor that a statement takes off its graph: `rewards.detach_()`."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr="detach_"))):
+            return {text_of(owner)}
+        case _:
+            return set()
 
 
 def blocks_of(source: Source) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:
@@ -190,6 +220,7 @@ class _Search:
     """The names whose values are still looked for on the way back."""
 
     follows: Follows
+    uses: Uses
     wanted: set[str]
 
     def through(self, statement: ast.stmt, *, is_certain: bool) -> Iterator[Origin]:
@@ -199,6 +230,8 @@ class _Search:
                 return
             case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
                 yield from self._assigned(statement, is_certain=is_certain)
+            case ast.Expr(value=call) if is_certain and not self.follows(call):
+                self.wanted -= _detached_in_place(statement)
             case ast.With(items=items, body=body):
                 for each in reversed(body):
                     yield from self.through(each, is_certain=is_certain)
@@ -229,7 +262,7 @@ class _Search:
     def _found(self, value: ast.expr, *, is_certain: bool, operator: ast.operator | None = None) -> Iterator[Origin]:
         if self.follows(value):
             yield Origin(value, is_certain, operator)
-            self.wanted |= _names_in(value)
+            self.wanted |= self.uses(value)
 
 
 def names_bound_by(source: Source, location: Location) -> frozenset[str]:
@@ -242,26 +275,26 @@ def _bound_at(source: Source) -> dict[Location, frozenset[str]]:
     return {source.location(each): source.once(_bound_names, each) for each in statements}
 
 
-def names_in(expressions: Iterable[ast.expr]) -> Iterator[ast.Name | ast.Attribute]:
-    """The names in expressions, and attributes like `self.codes`."""
-    for expression in expressions:
-        yield from (node for node in walk(expression) if isinstance(node, ast.Name | ast.Attribute))
-
-
-def text_of(node: ast.Name | ast.Attribute) -> str:
-    """The code of a name."""
-    return node.id if isinstance(node, ast.Name) else unparse(node)
-
-
 def _pairs(statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """Each target with what it gets: of `a, b = f(), g()` each its own part."""
+    """Each target with what it gets: of `a, b = f(), g()` and `a, b = map(f, (x, y))` each its own part."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     for target in targets:
-        match target, statement.value:
-            case ast.Tuple(elts=parts), ast.Tuple(elts=values) if len(parts) == len(values):
-                yield from zip(parts, values, strict=True)
-            case _:
-                yield target, statement.value
+        values = _parts(statement.value)
+        if isinstance(target, ast.Tuple) and len(target.elts) == len(values):
+            yield from zip(target.elts, values, strict=True)
+        else:
+            yield target, statement.value
+
+
+def _parts(value: ast.expr | None) -> list[ast.expr]:
+    """The values of a tuple, or what a function gives for each: `f(x)` and `f(y)` of `map(f, (x, y))`."""
+    match value:
+        case ast.Tuple(elts=values):
+            return values
+        case ast.Call(func=ast.Name(id="map"), args=[function, ast.Tuple(elts=given) | ast.List(elts=given)]):
+            return [ast.copy_location(ast.Call(function, [each], []), each) for each in given]
+        case _:
+            return []
 
 
 def _stored(target: ast.expr | ast.stmt) -> set[str]:
@@ -271,7 +304,3 @@ def _stored(target: ast.expr | ast.stmt) -> set[str]:
         for each in walk(target)
         if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Store)
     }
-
-
-def _names_in(expression: ast.expr) -> set[str]:
-    return {text_of(each) for each in names_in([expression])}
