@@ -19,11 +19,12 @@ from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import expression, statement
 from lintrain.interpreter.core.scope import Changes, Scope
 from lintrain.interpreter.core.storing import assign, assigned_names
+from lintrain.interpreter.layer_shapes import OPEN
 from lintrain.interpreter.retention import rebound
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.data import ColumnNames, Features
-from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.model import Module, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -278,6 +279,9 @@ def evaluate_mapping(reader: Reader, node: ast.DictComp, scope: Scope) -> Value:
 MOST_UNROLLED = 4
 """Items of a loop that is unrolled."""
 
+MOST_SWITCHED = 16
+"""Networks of a list whose modes a loop sets one by one."""
+
 DEEPEST = 2
 """Loops inside each other that are unrolled: more would multiply the steps of reading."""
 
@@ -288,6 +292,8 @@ def items_to_unroll(reader: Reader, node: FOR, over: Value) -> list[Value] | Non
     """The items of a loop that is to be read once for each of them; None for all other loops."""
     if reader.unrolled >= DEEPEST:
         return None
+    if isinstance(over, Module) and 1 < len(over.parts) <= MOST_SWITCHED and reader.once(_only_switches, node):
+        return [*over.parts, *([UNKNOWN] if OPEN in over.arguments else [])]
     items = _named_items(over)
     is_short = items is not None and 1 < len(items) <= MOST_UNROLLED
     return items if is_short and reader.once(_chooses_by_target, node) else None
@@ -317,6 +323,22 @@ def _chooses_by_target(node: FOR) -> bool:
     return not any(_breaks(statement) for statement in node.body) and any(
         isinstance(each, ast.Name) and each.id in names for each in _deciding(node)
     )
+
+
+def _only_switches(node: FOR) -> bool:
+    """Whether the body does no more than set the mode of each network: `net.train()`."""
+    return all(_is_switch(each, node.target) for each in node.body)
+
+
+def _is_switch(statement: ast.stmt, target: ast.expr) -> bool:
+    match statement, target:
+        case (
+            ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="train" | "eval"))),
+            ast.Name(id=bound),
+        ):
+            return name == bound
+        case _:
+            return False
 
 
 def _deciding(node: FOR) -> Iterator[ast.AST]:
