@@ -136,9 +136,17 @@ def _odd(source: Source, named: Sequence[tuple[str, ast.expr]]) -> Iterator[Othe
     right = {own for _, own, written, _ in splits if own is not None and own == written}
     if "train" not in right or len(right) < FEWEST:
         return
+    taken_from = {_owner(value) for _, own, written, value in splits if own == written == "train"}
     for name, own, written, value in splits:
-        if written == "train" and own in {"validation", "test"} and own not in right:
+        # The part "train" of a second split has other rows: `rest["train"]`, of `splits["test"]`.
+        is_same = _owner(value) in taken_from
+        if written == "train" and own in {"validation", "test"} and own not in right and is_same:
             yield OtherSplit(source.location(value), name, "the file of the training rows")
+
+
+def _owner(value: ast.expr) -> str:
+    """The code of `splits` in `splits["train"]`; empty for other code."""
+    return unparse(value.value) if isinstance(value, ast.Subscript) else ""
 
 
 def _split_in(value: ast.expr) -> str | None:
