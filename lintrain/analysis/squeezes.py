@@ -85,6 +85,25 @@ def restored_around(nodes: Sequence[ast.AST]) -> set[int]:
     }
 
 
+REDUCES = frozenset({"amax", "amin", "argmax", "argmin", "max", "mean", "median", "min", "norm", "prod", "std", "sum"})
+"""Functions that, without an axis, make one number of a tensor whatever axes it has."""
+
+
+def reduced(nodes: Sequence[ast.AST]) -> set[int]:
+    """The nodes of what becomes one number: `torch.argmax(scores.squeeze())`, `scores.squeeze().max()`."""
+    found = set[int]()
+    for node in nodes:
+        match node:
+            case (
+                ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=[inner], keywords=[])
+                | ast.Call(func=ast.Attribute(value=inner, attr=name), args=[], keywords=[])
+            ) if name in REDUCES:
+                found.add(id(inner))
+            case _:
+                pass
+    return found
+
+
 def iterated_squeezes(source: Source) -> list[tuple[Location, str]]:
     """The squeezes of a batch whose result is iterated in the same loop, with what is squeezed."""
     if not source.contains(r"squeeze\(\)") or source.contains(WITHOUT_LAST_BATCH):

@@ -10,6 +10,7 @@ from lintrain.analysis.script_text import networks_of
 from lintrain.analysis.squeezes import (
     MODEL,
     flat_names,
+    reduced,
     restored_around,
     restored_later,
     spread_over_rows,
@@ -317,7 +318,7 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
         return
     rows = _names_with_rows(method, is_part)
     unharmed = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in HARMLESS}
-    unharmed |= restored_later(nodes) | restored_around(nodes)
+    unharmed |= restored_later(nodes) | restored_around(nodes) | reduced(nodes)
     whole = rows - {name for each in nodes if isinstance(each, ast.Assign) for name in flat_names(each)}
     unharmed |= {id(each) for node in nodes if isinstance(node, ast.BinOp) for each in spread_over_rows(node, whole)}
     unharmed |= {id(arg) for each in nodes if isinstance(each, ast.Call) and _is_even(each) for arg in each.args}
