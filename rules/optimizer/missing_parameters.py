@@ -244,7 +244,8 @@ class MissingParameters(Rule):
 
     def _data_given(self, pipeline: Pipeline) -> Iterator[Finding]:
         """An optimizer over tensors of data, which have no gradient, so that no step changes anything."""
-        for optimizer in pipeline.optimizers:
+        # Without a backward call it may be there for a schedule that is drawn, or for its state.
+        for optimizer in pipeline.optimizers if any(pipeline.acts(events.Act.BACKWARD)) else ():
             given = optimizer.arguments.get("params")
             if not isinstance(given, python.Sequence) or not given.is_complete or not given.items:
                 continue
