@@ -261,6 +261,20 @@ def weight_of(value: Value) -> tuple[Module, str] | None:
     return None
 
 
+def is_method_of_weight(value: Value) -> bool:
+    """Whether a value is a method of a weight or of its gradient: `layer.weight.std`, `layer.weight.grad[0].norm`."""
+    names = list[str]()
+    while isinstance(value, Module) and not value.path and len(value.parts) == 1:
+        name = value.arguments.get(WEIGHT)
+        names += [str(name.value)] if isinstance(name, Constant) else []
+        value = value.parts[0]
+    return not TENSORS_OF_LAYERS.isdisjoint(names[1:])
+
+
+TENSORS_OF_LAYERS = frozenset({"bias", "data", "grad", "weight"})
+"""Attributes of layers and of their weights that are tensors."""
+
+
 def has_parameters(value: Value) -> bool:
     """Whether a value is certainly a module with weights of its own."""
     if not is_module(value):

@@ -233,6 +233,9 @@ def _created_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None
     if isinstance(model, Unknown):
         return _trained_here(pipeline, forward) or _never_in_eval_mode(pipeline, forward)
     earlier = [event for event in pipeline.acts(Act.BACKWARD) if event.order < forward.order]
+    # A model that each iteration makes is trained there or not at all.
+    made_in = [loop for loop in forward.loops if model.origin is not None and loop.location.holds(model.origin)]
+    earlier = [event for event in earlier if not made_in or made_in[-1] in event.loops]
     trained = bool(earlier) or (forward.without_grad and evaluations.is_loaded(pipeline, model))
     if not trained or model.origin is None or not isinstance(model, Instance | Module):
         return None

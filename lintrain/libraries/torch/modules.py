@@ -29,7 +29,7 @@ from lintrain.libraries.torch.layers import function_loss, module_loss, through,
 from lintrain.libraries.torch.tensors import activated
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.modules import WEIGHT, is_module, weight_of
+from lintrain.pipeline.modules import WEIGHT, is_method_of_weight, is_module, weight_of
 from lintrain.pipeline.values.model import Model, Module, Parameters, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -166,7 +166,7 @@ def _call_module(call: Call) -> Value:
     if module.path.startswith("torch.nn.") and module.name.endswith("Loss"):
         return module_loss(call, module)
     given, own = call.value("input", 0), frozenset[int]()
-    if not runs_inside_a_forward(call.reader):
+    if not runs_inside_a_forward(call.reader) and not is_method_of_weight(module):
         own = frozenset({len(call.reader.record.events)})
         call.reader.act(Act.FORWARD, call.location, module)
     result = through(call, module, given)
