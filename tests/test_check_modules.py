@@ -143,6 +143,19 @@ def test_a_script_may_make_the_tensors_of_a_module_on_a_device(runner: str, said
     assert found(CheckRun(request_of("net.py", select="mixed-devices")).check()) == said
 
 
+ON_THE_CPU = STAYS.partition("def run")[0]
+TRAINS = "from net import Net\nnet = Net()\nnet(x).sum().backward()\ndevice = torch.device('cpu')\nprint(device)\n"
+
+
+@pytest.mark.parametrize(
+    ("trains", "said"), [(TRAINS, []), (f"{TRAINS}net.to(device)\n", ["net.py:10:32 mixed-devices"])]
+)
+def test_scripts_that_move_nothing_have_no_second_device(trains: str, said: list[str]) -> None:
+    Path("net.py").write_text(ON_THE_CPU, encoding="utf-8")
+    Path("runs.py").write_text(f"import torch\n{trains}", encoding="utf-8")
+    assert found(CheckRun(request_of("net.py", select="mixed-devices")).check()) == said
+
+
 SCALED = """import torch
 from torch import nn
 

@@ -291,6 +291,12 @@ def scripts_make_on_device(path: str) -> bool:
     return _any_script(path, rf"(?s)\A(?=.*{imported}).*(?:{made})", if_unread=False)
 
 
+def scripts_stay_on_cpu(path: str) -> bool:
+    """Whether scripts of the project train, and none of them moves anything to a device."""
+    moves = r"(?i)\.to\(|\.cuda\(|\bdevice=|accelerat|lightning|Trainer\b|set_default_|torch\.device\([^)]*\):"
+    return _any_script(path, r"\.backward\(", if_unread=False) and not _any_script(path, moves)
+
+
 def scripts_build_on_cpu(path: str, name: str) -> bool:
     """Whether a script of the project builds something and gives it the CPU as a device: `Network("cpu")`."""
     before = rf"\b{re.escape(name)}\((?:(?:[^()]|\([^()]*\))*?[,=])?"

@@ -102,7 +102,7 @@ from lintrain.rule import (
     Verdict,
     one_per_location,
 )
-from lintrain.source.project import scripts_make_on_device
+from lintrain.source.project import scripts_make_on_device, scripts_stay_on_cpu
 
 RAISED = ("to be on the same device", "are not at the same device", "is not on the expected device")
 
@@ -118,7 +118,8 @@ class MixedDevices(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found = cpu_tensors.local_tensors(pipeline.source)
-        is_elsewhere = bool(found) and scripts_make_on_device(pipeline.source.path)
+        path = pipeline.source.path
+        is_elsewhere = bool(found) and (scripts_make_on_device(path) or scripts_stay_on_cpu(path))
         tensors = map(self._report, () if is_elsewhere else found)
         apart = map(self._report_apart, device_moves.apart(pipeline))
         left = map(self._report_left, device_moves.left_behind(pipeline.source))
