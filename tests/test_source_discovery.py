@@ -155,3 +155,11 @@ def test_a_pattern_that_would_take_minutes_leaves_nothing_out(tmp_path: Path) ->
     for name in ("a" * 200, "old"):
         (tmp_path / f"{name}.py").write_text("")
     assert [Path(found).name for found in Discovery().find([str(tmp_path)])] == ["a" * 200 + ".py"]
+
+
+def test_settings_that_a_training_saved_configure_nothing(project: Path) -> None:
+    make(project, "run.json", "out/checkpoint-20/training_args.json", "out/checkpoint-20/model.py")
+    settings = '{"output_dir": "out", "num_train_epochs": 2, "per_device_train_batch_size": 8}'
+    for path in project.rglob("*.json"):
+        path.write_text(settings, encoding="utf-8")
+    assert found(project) == ["out/checkpoint-20/model.py", "run.json"]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from fnmatch import fnmatchcase
@@ -165,8 +166,14 @@ class Discovery:
                 yield os.path.realpath(path) if is_link else os.path.join(real, entry.name), entry.path
 
 
+WRITTEN = re.compile(r"checkpoint-\d+")
+"""Names of folders that a training writes: what it was configured with is in them, and starts nothing."""
+
+
 def _is_configuration(path: str) -> bool:
     """Whether a YAML or JSON file is a training configuration; the keys of most tell without parsing them."""
+    if WRITTEN.fullmatch(os.path.basename(os.path.dirname(path))):
+        return False
     from lintrain.configurations.document import outline
     from lintrain.configurations.kinds import may_configure, parts_of
     from lintrain.source.reading import UnreadableError, read_bytes, read_start
