@@ -281,6 +281,21 @@ def test_an_install_from_a_repository_without_a_tag_is_unknown(project: Path) ->
     assert find_versions(project).get("transformers") is None
 
 
+def test_a_dependency_of_poetry_from_a_repository_is_unknown(project: Path) -> None:
+    (project / "pyproject.toml").write_text(
+        '[tool.poetry.dependencies]\ntransformers = {git = "https://github.com/me/transformers", rev = "faster"}\n'
+    )
+    assert find_versions(project).get("transformers") is None
+
+
+def test_the_pin_of_a_folder_is_not_widened_by_the_file_of_that_name_above(project: Path) -> None:
+    (project / ".git").mkdir()
+    (project / "requirements.txt").write_text("transformers>=4.40\n")
+    (project / "part").mkdir()
+    (project / "part" / "requirements.txt").write_text("torch\ntransformers==4.46.3\n")
+    assert found(project / "part") == ([(4, 46)], "4.46.3", "requirements.txt:2")
+
+
 def test_the_folder_nearest_to_the_script_decides(project: Path) -> None:
     (project / ".git").mkdir()
     (project / "uv.lock").write_text('[[package]]\nname = "transformers"\nversion = "4.57.6"\n')

@@ -58,11 +58,12 @@ CONDA = ("*env*.yml", "*env*.yaml", "conda*.yml", "conda*.yaml")
 
 
 class _Patterns(NamedTuple):
-    """A package in a line of requirements, in a quoted dependency, and in one of poetry."""
+    """A package in a line of requirements, in a quoted dependency, in one of poetry, and in one with an address."""
 
     required: re.Pattern[str]
     quoted: re.Pattern[str]
     assigned: re.Pattern[str]
+    addressed: re.Pattern[str]
 
 
 @cache
@@ -74,6 +75,7 @@ def _patterns(packages: tuple[str, ...]) -> _Patterns:
         re.compile(rf"^{begin}({names})\s*(?:\[[^\]]*\])?\s*({clause}(?:\s*,\s*{clause})*)", re.I),
         re.compile(rf"[\"']({names})\s*(?:\[[^\]]*\])?\s*\(?([=<>!~][^;\"']*?)\)?\s*[;\"']", re.I),
         re.compile(rf"^\s*({names})\s*=\s*(?:\{{.*?version\s*=\s*)?[\"']([\^~=<>!\d][^\"']*)[\"']", re.I),
+        re.compile(rf"^\s*({names})\s*=\s*\{{[^}}]*?\b(?:git|url)\s*=", re.I),
     )
 
 
@@ -111,7 +113,7 @@ class Reader:
 
     def setup(self) -> Iterator[Statement]:
         """The requirements of `setup.py`, `setup.cfg` and a `Pipfile`."""
-        _, quoted, assigned = _patterns(tuple(self._names()))
+        _, quoted, assigned, _ = _patterns(tuple(self._names()))
         for name, pattern in (("setup.py", quoted), ("Pipfile", assigned)):
             for number, line in enumerate((self._text(name) or "").splitlines(), 1):
                 for found in pattern.finditer(line) if len(line) <= _LONGEST_LINE else ():
@@ -147,7 +149,7 @@ class Reader:
     def pyproject(self) -> Iterator[Statement]:
         """The dependencies in pyproject.toml, in the standard form and in poetry's."""
         is_inside = False
-        _, *patterns = _patterns(tuple(self._names()))
+        _, *patterns, addressed = _patterns(tuple(self._names()))
         for number, line in enumerate((self._text("pyproject.toml") or "").splitlines(), 1):
             if line.startswith("["):
                 is_inside = _DEPENDENCY_SECTION.match(line) is not None
@@ -155,6 +157,8 @@ class Reader:
                 for pattern in patterns:
                     for found in pattern.finditer(line):
                         yield Statement(package_named(found[1]), found[2].strip(), f"pyproject.toml:{number}")
+                if found := addressed.match(line):  # from a repository, in any version
+                    yield Statement(package_named(found[1]), "", f"pyproject.toml:{number}")
 
     def own_packages(self) -> Iterator[str]:
         """The packages whose source code is in this folder, next to their build configuration: their own repository."""
@@ -269,11 +273,15 @@ _TAG = lazy_pattern(r"v?(\d+(?:\.\d+)+)$")
 
 
 class Statement(NamedTuple):
-    """The requirement of one source for a package: `specifier` as written there (`==4.46.3`, `>=4.40,<5`)."""
+    """The requirement of one source for a package: `specifier` as written there (`==4.46.3`, `>=4.40,<5`).
+
+    `above` counts the folders from the script's up to that of the source.
+    """
 
     package: str
     specifier: str
     source: str
+    above: int = 0
 
 
 def requirements_in(line: str, source: str) -> Iterator[Statement]:

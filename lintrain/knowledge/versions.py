@@ -113,8 +113,8 @@ class VersionFinder:
     def _statements(self, stated_by_folder: list[_Requirements]) -> Iterator[Statement]:
         for package, version in self.settings.items():
             yield Statement(package.lower(), version if version[:1] in "=<>!~^" else f"=={version}", "settings")
-        for each in stated_by_folder:
-            yield from each.statements
+        for above, each in enumerate(stated_by_folder):
+            yield from (statement._replace(above=above) for statement in each.statements)
         yield from self._installed.get(None, _installed_beside_us)
 
     def project_folders(self, folder: Path) -> list[Path]:
@@ -230,9 +230,9 @@ def _is_beyond(covered: tuple[Version, ...], statement: Statement) -> bool:
 
 def _by_rank(statements: Iterable[Statement]) -> list[list[Statement]]:
     """The requirements of one file together: a lock file may pin a package once for each platform."""
-    groups: dict[str, list[Statement]] = {}
+    groups: dict[tuple[int, str], list[Statement]] = {}
     for statement in statements:
-        groups.setdefault(statement.source.partition(":")[0], []).append(statement)
+        groups.setdefault((statement.above, statement.source.partition(":")[0]), []).append(statement)
     return list(groups.values())
 
 
