@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import os.path
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lintrain.interpreter import expressions, functions, load_language, objects
@@ -19,7 +21,8 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline, Returned
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.loading import Settings
-from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Library, Unknown, Value
+from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Library, Unknown, Value, join
+from lintrain.source.nodes import own_nodes, walk
 from lintrain.source.project import Project
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import runs_itself
@@ -180,7 +183,48 @@ def _read_alone(reader: Reader, function: Function, owner: Class | None) -> Valu
             # The network of a piece of a script is what its functions get as `model`.
             network = expressions.assumed_network(reader, name, reader.frames[0].scope)
             call.keywords[name] = Argument(network or value, location)
-    return run_function(call, function, receiver, owner)
+    with _as_at_any_time(reader, function):
+        return run_function(call, function, receiver, owner)
+
+
+@contextmanager
+def _as_at_any_time(reader: Reader, function: Function) -> Generator[None]:
+    """While a function is read that may be called at any time: its settings have each value that they are given later.
+
+    In `classes = 2; def build(): …; classes = 10` it may be called before the last line.
+    """
+    names, kept = reader.frames[0].scope.names, dict[str, Value]()
+    rebound = reader.source.cached(_rebound_settings) if function.source is None else {}
+    read = {each.id for each in walk(function.node) if isinstance(each, ast.Name)} if rebound else set[str]()
+    for name in rebound.keys() & names.keys() & read:
+        before = [each for each in rebound[name] if each.lineno < function.node.lineno]
+        later = rebound[name][len(before) :]
+        if later:
+            kept[name] = names[name]
+            names[name] = join(
+                dispatch.evaluate(reader, each, reader.frames[0].scope) for each in (*before[-1:], *later)
+            )
+    try:
+        yield
+    finally:
+        names.update(kept)
+
+
+def _rebound_settings(source: Source) -> dict[str, list[ast.Constant]]:
+    """The names of a script that are given several literals one after the other, and nothing else."""
+    given = dict[str, list[ast.expr]]()
+    for node in own_nodes(source.tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    given.setdefault(target.id, []).append(node.value)
+    bound = Counter(
+        each.id
+        for each in source.nodes_of(ast.Name)
+        if isinstance(each.ctx, ast.Store) and len(given.get(each.id, ())) > 1
+    )
+    literals = {name: [each for each in values if isinstance(each, ast.Constant)] for name, values in given.items()}
+    return {name: values for name, values in literals.items() if len(values) == bound[name] > 1}
 
 
 def _receiver(reader: Reader, owner: Class, function: Function, location: Location) -> Value | None:
