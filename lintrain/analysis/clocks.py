@@ -26,7 +26,7 @@ ON_GPU = lazy_pattern(r"\.cuda\(|[\"']cuda\b|\bcuda\.(?:synchronize|empty_cache|
 """Code that moves a model or its inputs to a GPU, or waits for one."""
 
 WAITS = lazy_pattern(
-    r"sync|\.(?:item|cpu|numpy|tolist|wait|elapsed_time|nonzero|(?:batch_)?decode)\(|print\(|float\(|int\(|bool\("
+    r"sync|\.(?:item|cpu|numpy|tolist|wait|elapsed_time|nonzero|generate|(?:batch_)?decode)\(|print\(|float\(|int\(|bool\("
     r"|assert |\bif |while |barrier|\.data\[0\]|\.to\((?:[\"']|torch\.device\([\"'])?\w*cpu|block_until"
 )
 """Code that waits until a tensor has been computed, or may do so."""
