@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +19,6 @@ from lintrain.knowledge.stand_in_facts import (
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
 from lintrain.runtime.stand_ins.batches import _cut_slow_batches  # pyright: ignore[reportPrivateUsage]
-from lintrain.runtime.stand_ins.checkpoints import Checkpoints
 from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
 from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of
@@ -28,8 +26,6 @@ from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.mappings import settings_of_line
 from lintrain.runtime.stand_ins.packages import Empty, Nothing
 from lintrain.runtime.stand_ins.rows import Rows
-from lintrain.runtime.stand_ins.small_configs import small_config
-from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
 from lintrain.runtime.stand_ins.weights import NoWeights
 from lintrain.verdicts.resting import RESTS_ON, may_come_from_stand_in, rested
 
@@ -124,6 +120,19 @@ def test_columns_are_those_that_rows_are_asked_for(monkeypatch: pytest.MonkeyPat
 def test_columns_that_hold_turns_are_chats(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "example['chosen'][0]['role']\ntokenizer.apply_chat_template(row['talk'], tokenize=False)\n"
     assert read(text, monkeypatch)[2] == {"chosen", "talk"}
+
+
+def test_what_is_asked_of_a_feature_tells_its_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "name = songs['train'].features['genre'].int2str\n"
+        "tags = rows.features['marks'].feature.names\n"
+        "kind = rows.features['title'].dtype\n"
+    )
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    read_of.cache_clear()
+    assert read_of(text).classes == {"genre": "class", "marks": "tags"}
+    read_of.cache_clear()
+    assert read(text, monkeypatch)[0] == ["genre", "marks"]
 
 
 def test_options_name_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,6 +247,30 @@ def test_optimizers_for_a_gpu_are_those_of_torch() -> None:
     assert Empty("wandb").SGD is Nothing
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")
+def test_unsloth_is_a_model_with_an_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    pytest.importorskip("peft")
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2, "num_key_value_heads": 2}
+    small = transformers.LlamaConfig(vocab_size=64, num_hidden_layers=1, **sizes)
+    reader = SimpleNamespace(pad_token=None, eos_token="</s>", chat_template=None)
+    monkeypatch.setattr(
+        transformers.AutoModelForCausalLM, "from_pretrained", lambda *_, **__: transformers.LlamaForCausalLM(small)
+    )
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: reader)
+    package = Empty("unsloth")
+    model, tokenizer = package.FastLanguageModel.from_pretrained(
+        model_name="mine", max_seq_length=64, load_in_4bit=True
+    )
+    adapted = package.FastLanguageModel.get_peft_model(model, r=4, lora_alpha=8, random_state=1)
+    assert {name.rpartition(".")[2] for name, each in adapted.named_parameters() if each.requires_grad} == {"weight"}
+    assert torch.isfinite(adapted(torch.arange(4)[None], labels=torch.arange(4)[None]).loss)
+    assert (tokenizer.pad_token, package.is_bfloat16_supported()) == ("</s>", False)
+    assert "<|im_start|>" in Empty("unsloth.chat_templates").get_chat_template(tokenizer).chat_template
+    assert package.train_on_responses_only("trainer", instruction_part="user") == "trainer"
+
+
 def test_a_checkpoint_is_named_by_the_class_that_loads_it() -> None:
     ledger = Ledger(SimpleNamespace(stand_ins=[]))  # type: ignore[arg-type]
     ledger.describe("bert-base-cased", "the tokenizer and configuration of a bert model", ", 2 layers")
@@ -279,78 +312,6 @@ def test_only_errors_about_values_may_come_from_a_stand_in() -> None:
     assert not may_come_from_stand_in(Failure("NameError", "name 'x' is not defined", None), run)
     assert not may_come_from_stand_in(Failure("TypeError", "got an unexpected keyword argument 'a'", None), run)
     assert not may_come_from_stand_in(Failure("KeyError", "'text'", None), evidence())
-
-
-@pytest.mark.slow
-def test_a_tokenizer_of_letters_needs_no_file_of_the_hub() -> None:
-    pytest.importorskip("transformers")
-    made = small_tokenizer("esm", "somebody/esm2", None, {}, chats=False)
-    assert made.tokenize("MKV") == ["M", "K", "V"]
-    assert made.unk_token_id not in made("MKV")["input_ids"]
-
-
-@pytest.mark.slow
-def test_rotary_positions_of_images_fit_small_heads() -> None:
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    config = small_config(transformers.CONFIG_MAPPING["qwen2_5_vl"]).text_config
-    model = transformers.AutoModel.from_config(config).eval()
-    assert model(torch.arange(6)[None] + 10).last_hidden_state.shape == (1, 6, config.hidden_size)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["llava-hf/llava-v1.6-vicuna-7b-hf", "google/gemma-3-4b-it", "HuggingFaceM4/Idefics3-8B-x"]
-)
-def test_a_chat_with_an_image_fits_its_model(name: str, tmp_path: Path) -> None:
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    image = pytest.importorskip("PIL.Image").new("RGB", (96, 64))
-    session = SimpleNamespace(stand_ins=[], measuring=False, script=str(tmp_path / "train.py"), note=print)
-    session.folder = lambda part: str(tmp_path / part)
-    (tmp_path / "train.py").write_text("processor.apply_chat_template(rows)")
-    checkpoints = Checkpoints(Ledger(session))  # type: ignore[arg-type]
-    checkpoints.fill(name)
-    folder = checkpoints.folder(name)
-    processor = transformers.AutoProcessor.from_pretrained(folder)
-    turn = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is it?"}]}
-    text = processor.apply_chat_template([turn], tokenize=False)
-    model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
-    batch = processor(text=[text], images=[[image]], return_tensors="pt")
-    assert torch.isfinite(model(**batch, labels=batch["input_ids"]).loss)
-
-
-@pytest.mark.slow
-def test_a_decoder_has_a_first_token(tmp_path: Path) -> None:
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    session = SimpleNamespace(stand_ins=[], measuring=False, script="", note=print)
-    session.folder = lambda part: str(tmp_path / part)
-    checkpoints = Checkpoints(Ledger(session))  # type: ignore[arg-type]
-    checkpoints.fill("somebody/t5-large-mine")
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(checkpoints.folder("somebody/t5-large-mine"))
-    ids = torch.arange(6)[None] + 5
-    assert torch.isfinite(model(input_ids=ids, labels=ids).loss)
-
-
-@pytest.mark.slow
-def test_texts_are_no_longer_than_the_positions_of_the_model(tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers")
-    session = SimpleNamespace(stand_ins=[], measuring=False, script="", note=print)
-    session.folder = lambda part: str(tmp_path / part)
-    checkpoints = Checkpoints(Ledger(session))  # type: ignore[arg-type]
-    longest = {
-        name: transformers.AutoTokenizer.from_pretrained(checkpoints.folder(name)).model_max_length
-        for name in ("somebody/blip-captioning", "somebody/qwen2.5-1b")
-    }
-    assert longest == {"somebody/blip-captioning": 512, "somebody/qwen2.5-1b": 131072}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "t5", "vit", "swin", "wav2vec2", "whisper", "qwen2_5_vl"])
-def test_a_small_configuration_builds_its_model(family: str) -> None:
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    config = small_config(transformers.CONFIG_MAPPING[family])
-    with torch.device("meta"):
-        model = transformers.AutoModel.from_config(config)
-    assert sum(each.numel() for each in model.parameters()) < 12_000_000
 
 
 def test_batches_after_a_slow_one_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:

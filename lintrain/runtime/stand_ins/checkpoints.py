@@ -122,6 +122,10 @@ class Checkpoints:
         os.makedirs(folder, exist_ok=True)
         marks = marks_of(family, config)
         tokenizer = self._tokenizer(family, name, facts, marks) if _reads_text(config) else None
+        if tokenizer is not None and tokenizer.pad_token is None and getattr(config, "is_encoder_decoder", False):
+            tokenizer.pad_token = (
+                tokenizer.eos_token
+            )  # as Whisper has it: a decoder is told where its labels are padding
         _fit(config, tokenizer, facts, marks)
         for value_name, value in values_by_name(name, family).items():
             setattr(config, value_name, value)
@@ -161,8 +165,8 @@ class Checkpoints:
 
 
 def _reads_text(config: Any) -> bool:
-    """Whether a configuration, or a part of it, has a vocabulary."""
-    return any(isinstance(getattr(part, "vocab_size", None), int) for part in _parts(config))
+    """Whether a configuration, or a part of it, has a vocabulary; its class may leave the size open."""
+    return any(isinstance(getattr(part, "vocab_size", 0.0), int | None) for part in _parts(config))
 
 
 def _positions_learned(config: Any) -> float:
@@ -196,8 +200,12 @@ def _fit(config: Any, tokenizer: Any, facts: CheckpointFacts | None, marks: dict
     for part in _parts(config):
         if tokenizer is None:
             break
-        if isinstance(getattr(part, "vocab_size", None), int):
+        for name in ("vocab_size", "decoder_vocab_size"):
+            if isinstance(getattr(part, name, None), int):
+                setattr(part, name, _padded(config, len(tokenizer)))
+        if getattr(part, "vocab_size", 0) is None:  # the class leaves to each checkpoint what belongs to its tokens
             part.vocab_size = _padded(config, len(tokenizer))
+            part.pad_token_id, part.mask_token_id = tokenizer.pad_token_id, tokenizer.mask_token_id
         _set_ids(part, tokenizer, marks)
     positions = facts.max_positions if facts else None
     for name in ("max_position_embeddings", "n_positions"):

@@ -19,6 +19,8 @@ RECEIVERS = re.compile(
 )
 BLANKS = re.compile(r"\{([a-z_]\w*)\}")
 """What `"…{question}…".format_map(row)` fills in."""
+OF_CLASSES = {**dict.fromkeys(("int2str", "str2int", "names", "num_classes"), "class"), "feature": "tags"}
+"""What a script asks the feature of a column that holds classes: `rows.features["genre"].int2str`."""
 TURN = frozenset({"role", "content"})
 SPLITS = re.compile(r"(?i)(train|test|val|valid|validation|dev|eval)([_.]\w+)*")
 NO_COLUMNS = frozenset({"train", "test", "validation", "valid", "val", "dev", "eval", "unsupervised"})
@@ -31,6 +33,7 @@ class Read:
         self.columns: dict[str, None] = {}
         self.splits: dict[str, None] = {}
         self.chats = set[str]()
+        self.classes: dict[str, str] = {}
         self.fields: dict[str, dict[str, None]] = {}
         self.lines = dict[str, int]()
 
@@ -67,6 +70,10 @@ def read_of(script: str) -> Read:
 
 def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
     match node:
+        case ast.Attribute(attr=attribute, value=ast.Subscript(value=ast.Attribute(attr="features"), slice=key)):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str) and attribute in OF_CLASSES:
+                found.add_column(key.value, node.lineno)
+                found.classes[key.value] = OF_CLASSES[attribute]
         case ast.Subscript(slice=ast.Constant(value=str(name))) if name in TURN:
             _take_chat(node.value, found)
         case ast.Subscript(value=value, slice=ast.Constant(value=str(name)), ctx=context):

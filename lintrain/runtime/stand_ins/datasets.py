@@ -213,6 +213,9 @@ class HubData:
             for name, fields in self._read.fields.items()
             if name in found and not TURN & fields.keys()
         }
+        found |= {
+            name: kind for name, kind in self._read.classes.items() if found.get(name) in ("text", "label", "texts")
+        }
         of_trainer = columns_of_trainer(self._ledger.script)
         if of_trainer and not {"text", "messages", *of_trainer} & found.keys():
             found |= of_trainer
@@ -227,7 +230,7 @@ class HubData:
             made["translation"] = pair[:2] if len(pair) > 1 else ["en", "fr"]
         elif self._facts is None:
             kinds = self.kinds()
-            made |= {name: ["negative", "positive"] for name, kind in kinds.items() if kind == "label"}
+            made |= {name: ["negative", "positive"] for name, kind in kinds.items() if kind in ("label", "class")}
         return {name: names for name, names in made.items() if names}
 
     def _selected(self) -> list[int]:

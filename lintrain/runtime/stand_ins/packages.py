@@ -20,6 +20,7 @@ from typing import Any
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.library import loaded
+from lintrain.runtime.stand_ins import unsloth
 from lintrain.runtime.stand_ins.ledger import Ledger
 
 EMPTY = {
@@ -46,6 +47,8 @@ EMPTY = {
         "pynvml",
         "nvidia_smi",
         "torchao",
+        "unsloth",
+        "unsloth_zoo",
     ),
     "plot": ("matplotlib", "seaborn", "plotly", "visdom", "IPython", "ipywidgets"),
     "notebook": ("google.colab", "kaggle_secrets"),
@@ -88,7 +91,10 @@ class EmptyPackages:
         package = "google.colab" if name.startswith("google.colab") else name.partition(".")[0]
         if package not in NAMES or not (isinstance(sys.modules.get(package), Empty) or _is_asked_by_script()):
             return None
-        self._ledger.replace(StandInKind.PACKAGE, package, "an empty package: none of its functions does anything")
+        what = "an empty package: none of its functions does anything"
+        if package == "unsloth":
+            what = "models and adapters of transformers and PEFT, without its kernels"
+        self._ledger.replace(StandInKind.PACKAGE, package, what)
         return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
@@ -109,7 +115,9 @@ class Empty(ModuleType):
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         made: Any = Nothing if name[:1].isupper() else Nothing()
-        if NAMES.get(self.__name__.partition(".")[0]) == "GPU":
+        if self.__name__.partition(".")[0] == "unsloth":
+            made = unsloth.piece(name) or made
+        elif NAMES.get(self.__name__.partition(".")[0]) == "GPU":
             made = Empty(f"{self.__name__}.{name}") if name in OF_OPTIMIZERS else _optimizer(name) or made
         setattr(self, name, made)
         return made

@@ -28,8 +28,17 @@ MARKS = {
     "": {"image_token_id": "<image>", "video_token_id": "<video>", "audio_token_id": "<audio>"},
 }
 """By the beginning of a family's name: its tokens that stand for images and sound."""
+PUBLISHED = {"wav2vec2-bert": "SeamlessM4TFeatureExtractor"}
+"""Feature extractors that checkpoints of a family are published with, in contrast to the mapping of transformers."""
 IMAGE_MARK = re.compile(r"({%- else %}{{- ')[^']*'")
-SIZES = ("patch_size", "spatial_merge_size", "image_seq_len", "image_seq_length", "num_image_tokens")
+SIZES = (
+    "num_query_tokens",
+    "patch_size",
+    "spatial_merge_size",
+    "image_seq_len",
+    "image_seq_length",
+    "num_image_tokens",
+)
 OWN_TOKEN = re.compile(r"\btokenizer\.((?!(?:bos|eos|pad|unk|sep|cls|mask|add_bos|add_eos)_)\w+_token)(?:_id)?\b")
 """What a processor asks its tokenizer for, in addition to the tokens that every tokenizer may have."""
 
@@ -46,7 +55,9 @@ def marks_of(family: str, config: Any) -> dict[str, str]:
                 marks |= dict.fromkeys(numbered or [name], parameter.default)
         with suppress(OSError, TypeError):  # a class that lacks a library has no source
             source = inspect.getsource(kind)
-        for name in dict.fromkeys(OWN_TOKEN.findall(source)):
+        # A processor that takes the content of a token makes that token by itself.
+        made_by_itself = re.findall(r"self\.(\w+_token)\.content", source)
+        for name in dict.fromkeys(each for each in OWN_TOKEN.findall(source) if each not in made_by_itself):
             marks.setdefault(name, marks.get(f"{name}_id") or marks.get(f"{name}_index") or f"<{name}>")
     return marks
 
@@ -54,12 +65,14 @@ def marks_of(family: str, config: Any) -> dict[str, str]:
 def write_processors(family: str, folder: str, config: Any, tokenizer: Any) -> None:
     """What turns images and sound into numbers, with the values of its class."""
     pieces = {"tokenizer": tokenizer}
+    # A model put together from two others has the image processor of its encoder.
+    seen_by = getattr(getattr(config, "encoder", None), "model_type", family)
     for module, mapping, piece in (
         ("image_processing_auto", "IMAGE_PROCESSOR_MAPPING_NAMES", "image_processor"),
         ("feature_extraction_auto", "FEATURE_EXTRACTOR_MAPPING_NAMES", "feature_extractor"),
         ("video_processing_auto", "VIDEO_PROCESSOR_MAPPING_NAMES", "video_processor"),
     ):
-        for kind in _classes(module, mapping, family):
+        for kind in _classes(module, mapping, seen_by):
             with suppress(Exception):  # a class that lacks a library, or a value of its own
                 pieces[piece] = _sized(kind(), _of_vision(config, "image_size"), _of_vision(config, "patch_size"))
                 pieces[piece].save_pretrained(folder)
@@ -82,6 +95,8 @@ def write_processors(family: str, folder: str, config: Any, tokenizer: Any) -> N
 def _size(config: Any, name: str) -> Any:
     """A size that a processor shares with its model."""
     own = _of_vision(config, name) or getattr(config, name, None)
+    if "image" in name and (latents := getattr(config, "perceiver_config", None)) is not None:
+        return latents.resampler_n_latents
     return own or (_tokens(config) if "image" in name else None)
 
 
@@ -116,6 +131,9 @@ def _sized(made: Any, side: Any, patch: Any) -> Any:
         made.patch_size = patch
     for name in ("size", "crop_size"):
         given = getattr(made, name, None)
+        if isinstance(side, int) and given and given.get("longest_edge") and given.get("shortest_edge"):
+            setattr(made, name, {"longest_edge": 2 * side, "shortest_edge": side})
+            continue
         keys = [key for key in ("height", "width", "shortest_edge") if given and key in given and given[key]]
         if isinstance(side, int) and keys:
             setattr(made, name, dict.fromkeys(keys, side))
@@ -126,7 +144,8 @@ def _sized(made: Any, side: Any, patch: Any) -> Any:
 
 
 def _of_vision(config: Any, name: str) -> Any:
-    found = getattr(getattr(config, "vision_config", config), name, None)
+    part = getattr(config, "vision_config", None) or getattr(config, "encoder", None) or config
+    found = getattr(part, name, None)
     return found[0] if is_row(found) and found else found
 
 
@@ -135,6 +154,8 @@ def _classes(module: str, mapping: str, family: str) -> Iterator[Any]:
         names = getattr(library(f"transformers.models.auto.{module}"), mapping).get(family)
     except (ImportError, AttributeError):
         return
+    if module == "feature_extraction_auto":
+        names = PUBLISHED.get(family, names)
     listed = [names] if isinstance(names, str) else [*names.values()] if is_dictionary(names) else names or ()
     for each in listed:
         with suppress(Exception):  # the class lacks a library

@@ -6,7 +6,7 @@ Only sizes are changed; what a class derives from them (the kinds of its layers)
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lintrain.runtime.child.library import is_dictionary, is_row
@@ -17,7 +17,7 @@ HEADS = 2
 SMALL: Mapping[str, int] = {
     r"(num_(hidden_|encoder_|decoder_|transformer_)?|encoder_|decoder_|n_)?(layers?|blocks?)|num_hidden_layers": 2,
     r"depth": 2,
-    r"(num_|n_)((attention_)?heads?)|(en|de)coder_attention_heads|decoder_n_head|num_attn_heads": HEADS,
+    r"(num_|n_)((attention_)?heads?)|attention_heads|(en|de)coder_attention_heads|decoder_n_head|num_attn_heads": HEADS,
     r"hidden_size|d_model|n_embd|dim|embed_dim|d_embed|embedding_size|projection_dim|hidden_dim|word_embed_proj_dim"
     r"|projection_hidden_size|cross_attention_hidden_size|out_hidden_size|text_hidden_size|decoder_hidden_size"
     r"|mask_feature_size|feature_size|emb_dim|projector_dim|hidden_size_per_layer_input": 32,
@@ -30,7 +30,8 @@ SMALL: Mapping[str, int] = {
     r"num_experts_per_tok|num_experts_per_token|top_k_experts": 2,
     r"rotary_dim": 16,
     r"decoder_num_attention_heads|decoder_num_heads": HEADS,
-    r"decoder_num_hidden_layers|decoder_depth": 2,
+    r"decoder_num_hidden_layers|decoder_depth|num_global_layers": 2,
+    r"num_kv_shared_layers": 0,
 }
 """By patterns of their names: sizes that no model needs to be larger than, to be a model of its class."""
 _PATTERNS = [(re.compile(pattern), size) for pattern, size in SMALL.items()]
@@ -38,20 +39,44 @@ KEY_HEADS = ("num_key_value_heads", "n_head_kv", "num_kv_heads", "multi_query_gr
 FEW = ("depths", "encoder_depths", "num_layers_per_stage", "layer_depths")
 WIDTHS = ("hidden_sizes", "conv_dim", "tdnn_dim", "neck_hidden_sizes", "decoder_channels")
 OFF = {"use_timm_backbone": False, "use_pretrained_backbone": False}
+LAYERS = 2
+NUMBERED: Mapping[str, int] = {"cross_attention_layers": LAYERS - 1, "intermediate_layers_indices": 0}
+"""Lists with numbers of layers, and the number of one that a small model has."""
+OF_FAMILY: Mapping[str, Sizes] = {"codegen": {"n_head": 4, "n_embd": 64, "rotary_dim": 16}}
+"""Sizes of families that cannot be smaller: CodeGen divides its heads among four processors."""
+SIDE = 224
+"""Pixels of an image's side, for families that cut a large image into tiles."""
 
 
 def small_config(kind: Any, known: Any = None) -> Any:
     """A small configuration of a class of transformers; `known` is one of its objects, whose other values are kept."""
     whole = known if known is not None else kind()
-    sizes = _sizes(whole)
+    sizes = {**_sizes(whole), **OF_FAMILY.get(whole.model_type, {})}
     if known is None:
         made = kind(**sizes)
     else:
         values: Sizes = {name: value for name, value in known.to_dict().items() if name not in DERIVED}
         made = kind.from_dict({**values, **sizes})
+    for large, small in _pairs(whole, made):
+        _keep_kinds(large, small)
     _fit_sections(made)
     _fit_squares(made)
     return made
+
+
+def _pairs(large: Any, small: Any) -> Iterator[tuple[Any, Any]]:
+    """A configuration and its small one, and their parts."""
+    yield large, small
+    for name, value in large.__dict__.items():
+        if hasattr(value, "to_dict") and hasattr(value, "model_type"):
+            yield from _pairs(value, getattr(small, name))
+
+
+def _keep_kinds(large: Any, small: Any) -> None:
+    """A model whose layers are of several kinds has one of each: a cache and a mask are made for every kind."""
+    kinds, made = (getattr(each, "layer_types", None) for each in (large, small))
+    if is_row(kinds) and is_row(made) and len(made) == LAYERS == len({*kinds}) > len({*made}):
+        small.layer_types = [*dict.fromkeys(kinds)]
 
 
 def _fit_sections(whole: Any) -> None:
@@ -59,25 +84,41 @@ def _fit_sections(whole: Any) -> None:
     parts: list[Any] = [whole, getattr(whole, "text_config", None)]
     for part in parts:
         given = getattr(part, "rope_parameters", None)
-        has_images = whole.model_type.startswith("qwen") and hasattr(whole, "vision_config")
+        has_images = whole.model_type.startswith(("qwen", "glm4v")) and hasattr(whole, "vision_config")
         if is_dictionary(given) and ("mrope_section" in given or has_images):
-            half = (getattr(part, "head_dim", None) or part.hidden_size // part.num_attention_heads) // 2
+            width = getattr(part, "head_dim", None) or part.hidden_size // part.num_attention_heads
+            half = int(width * given.get("partial_rotary_factor", 1)) // 2
             time, height = half // 4, (half - half // 4) // 2
             part.rope_parameters = {**given, "mrope_section": [time, height, half - time - height]}
 
 
 def _fit_squares(whole: Any) -> None:
     """The side of an image is a whole number of the squares of patches that the connector joins into a token."""
-    vision, joined = getattr(whole, "vision_config", None), getattr(whole, "scale_factor", None)
-    patch = getattr(vision, "patch_size", None)
-    if vision is not None and isinstance(joined, int) and isinstance(patch, int):
+    vision: Any = getattr(whole, "vision_config", None)
+    patch: Any = getattr(vision, "patch_size", None)
+    if vision is None or not isinstance(patch, int) or not hasattr(vision, "image_size"):
+        return
+    joined: Any = getattr(whole, "scale_factor", None) or getattr(whole, "downsample_factor", None)
+    if isinstance(joined, int):
         vision.image_size = -(-vision.image_size // (patch * joined)) * patch * joined
-    if vision is not None and isinstance(patch, int) and hasattr(whole, "mm_tokens_per_image"):
+    if hasattr(whole, "mm_tokens_per_image"):
         whole.mm_tokens_per_image = (vision.image_size // patch) ** 2
+    if getattr(vision, "max_num_tiles", None) or getattr(vision, "pixel_shuffle_ratio", None):
+        vision.image_size = SIDE // (2 * patch) * 2 * patch
+    if hasattr(vision, "intermediate_layers_indices"):
+        vision.vision_output_dim = vision.hidden_size * (1 + len(vision.intermediate_layers_indices))
 
 
-DERIVED = ("layer_types", "block_types", "sliding_window_pattern", "no_rope_layers", "mlp_layer_types")
-"""Lists with an entry for each layer."""
+DERIVED = (
+    "layer_types",
+    "block_types",
+    "sliding_window_pattern",
+    "no_rope_layers",
+    "mlp_layer_types",
+    "per_layer_config",
+    "activation_sparsity_pattern",
+)
+"""What has an entry for each layer."""
 
 
 def _sizes(whole: Any) -> Sizes:
@@ -104,10 +145,16 @@ def _part(part: Any) -> Sizes:
 def _small(name: str, value: Any, given: Mapping[str, Any]) -> Any:
     if name in OFF and value:
         return OFF[name]
+    if name in NUMBERED and is_row(value):
+        return [NUMBERED[name]]
+    if name == "attention_types" and value:  # of GPT-Neo: kinds of layers, and how often they are repeated
+        return [[kinds, LAYERS // len(kinds)] for kinds, _ in value[:1]]
     if name in FEW and is_row(value):
         return type(value)(1 for _ in value)
     if name in WIDTHS and is_row(value):
         return type(value)(max(32, each // 8 // 32 * 32) if isinstance(each, int) else each for each in value)
+    if name == "intermediate_size" and is_row(value) and value:
+        return _small(name, value[0], given)  # one for each layer
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if name in KEY_HEADS:

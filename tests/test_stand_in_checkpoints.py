@@ -1,0 +1,131 @@
+"""Stand-ins of checkpoints: small models whose sizes fit, and the tokenizers and processors that belong to them."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lintrain.runtime.stand_ins.checkpoints import Checkpoints
+from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.small_configs import small_config
+from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
+
+pytestmark = pytest.mark.slow
+
+
+def made(tmp_path: Path, text: str = "") -> Checkpoints:
+    """The checkpoints of a script with this text."""
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, script=str(tmp_path / "train.py"), note=print)
+    session.folder = partial(os.path.join, str(tmp_path))
+    (tmp_path / "train.py").write_text(text)
+    return Checkpoints(Ledger(session))
+
+
+def test_a_tokenizer_of_letters_needs_no_file_of_the_hub() -> None:
+    pytest.importorskip("transformers")
+    tokenizer = small_tokenizer("esm", "somebody/esm2", None, {}, chats=False)
+    assert tokenizer.tokenize("MKV") == ["M", "K", "V"]
+    assert tokenizer.unk_token_id not in tokenizer("MKV")["input_ids"]
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "glm4v"])
+def test_rotary_positions_of_images_fit_small_heads(family: str) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    config = small_config(transformers.CONFIG_MAPPING[family]).text_config
+    model = transformers.AutoModel.from_config(config).eval()
+    assert model(torch.arange(6)[None] + 10).last_hidden_state.shape == (1, 6, config.hidden_size)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "llava-hf/llava-v1.6-vicuna-7b-hf",
+        "google/gemma-3-4b-it",
+        "HuggingFaceM4/Idefics3-8B-x",
+        "HuggingFaceM4/idefics2-8b",
+        "meta-llama/Llama-3.2-11B-Vision-Instruct",
+    ],
+)
+def test_a_chat_with_an_image_fits_its_model(name: str, tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    image = pytest.importorskip("PIL.Image").new("RGB", (96, 64))
+    checkpoints = made(tmp_path, "processor.apply_chat_template(rows)")
+    checkpoints.fill(name)
+    folder = checkpoints.folder(name)
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    turn = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is it?"}]}
+    text = processor.apply_chat_template([turn], tokenize=False)
+    model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
+    batch = processor(text=[text], images=[[image]], return_tensors="pt")
+    assert torch.isfinite(model(**batch, labels=batch["input_ids"]).loss)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("somebody/gpt-neo-125m", "AutoModelForCausalLM"),
+        ("somebody/codegen-350M", "AutoModelForCausalLM"),
+        ("somebody/Qwen3.5-0.8B", "AutoModelForCausalLM"),
+        ("somebody/gemma-4-E2B-it", "AutoModelForCausalLM"),
+        ("somebody/opus-mt-en-fr", "AutoModelForSeq2SeqLM"),
+        ("somebody/t5gemma-2b-2b", "AutoModelForSeq2SeqLM"),
+        ("somebody/esm2_t6", "AutoModelForMaskedLM"),
+    ],
+)
+def test_a_family_with_sizes_of_its_own_gives_a_loss(name: str, kind: str, tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    checkpoints = made(tmp_path)
+    checkpoints.fill(name)
+    model = getattr(transformers, kind).from_pretrained(checkpoints.folder(name), dtype=torch.float32)
+    ids = torch.arange(12).reshape(2, 6) + 5
+    assert torch.isfinite(model(input_ids=ids, attention_mask=torch.ones_like(ids), labels=ids).loss)
+
+
+def test_a_model_of_two_has_the_image_processor_of_its_encoder(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    image = pytest.importorskip("PIL.Image").new("RGB", (96, 64))
+    folder = made(tmp_path).folder("somebody/trocr-base")
+    pixels = transformers.TrOCRProcessor.from_pretrained(folder)(image, return_tensors="pt")["pixel_values"]
+    assert pixels.shape == (1, 3, 224, 224)
+
+
+def test_whisper_pads_with_the_end_of_a_text(tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    checkpoints = made(tmp_path)
+    checkpoints.fill("somebody/whisper-mine")
+    model = transformers.AutoModelForSpeechSeq2Seq.from_pretrained(checkpoints.folder("somebody/whisper-mine"))
+    sound = torch.zeros(1, model.config.num_mel_bins, 3000)
+    assert torch.isfinite(model(input_features=sound, labels=torch.arange(6)[None]).loss)
+
+
+def test_a_decoder_has_a_first_token(tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    checkpoints = made(tmp_path)
+    checkpoints.fill("somebody/t5-large-mine")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(checkpoints.folder("somebody/t5-large-mine"))
+    ids = torch.arange(6)[None] + 5
+    assert torch.isfinite(model(input_ids=ids, labels=ids).loss)
+
+
+def test_texts_are_no_longer_than_the_positions_of_the_model(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    checkpoints = made(tmp_path)
+    longest = {
+        name: transformers.AutoTokenizer.from_pretrained(checkpoints.folder(name)).model_max_length
+        for name in ("somebody/blip-captioning", "somebody/qwen2.5-1b")
+    }
+    assert longest == {"somebody/blip-captioning": 512, "somebody/qwen2.5-1b": 131072}
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "t5", "vit", "swin", "wav2vec2", "whisper", "qwen2_5_vl"])
+def test_a_small_configuration_builds_its_model(family: str) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    config = small_config(transformers.CONFIG_MAPPING[family])
+    with torch.device("meta"):
+        model = transformers.AutoModel.from_config(config)
+    assert sum(each.numel() for each in model.parameters()) < 12_000_000
