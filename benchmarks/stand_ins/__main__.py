@@ -23,11 +23,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-TABLES = ("scripts.csv", "scripts-2.csv", "scripts-3.csv")
+TABLES = ("scripts.csv", "scripts-2.csv", "scripts-3.csv", "scripts-4.csv")
 ROOT = Path(__file__).parents[2]
 LEAST = 0.75
 SECONDS = 240
-ON_PATH = ("karpathy", "lm-sys", "huggingface/open-r1", "huggingface/alignment-handbook", "hppRC")
+ON_PATH = ("karpathy", "lm-sys", "huggingface/open-r1", "huggingface/alignment-handbook", "hppRC", "Tekraj15")
 """Owners and repositories whose documentation installs the repository: its root, or `src`, is on the path."""
 FROM_THEIR_FOLDER = (
     "pytorch/examples",
@@ -39,8 +39,15 @@ FROM_THEIR_FOLDER = (
     "NielsRogge/Transformers-Tutorials",
     "rasbt/deeplearning-models",
     "huggingface/smol-course",
+    "ClaudiuCreanga/semeval-2024-task-8",
+    "visheshgupta29/llm-lora-finetuning",
+    "JasonW41k3r/Chinese-NER-BERT-Variants",
+    "gardan4/AgenticRAG",
+    "sarelWeinberger/qwen-hebrew-finetuning",
 )
-"""Repositories whose documentation starts each script in its own folder."""
+"""Repositories whose documentation starts each script in its own folder, or with notebooks in folders."""
+STARTS_IN = {"pseshadri9/whisper-finetune": "ML-Quickstart"}
+"""Repositories whose documentation starts scripts in another folder."""
 LAUNCHED = "SCRIPT"
 """In the arguments: between the command of a launcher and what the script is given."""
 EVALUATES = re.compile(r"\.eval\(|no_grad|evaluat|inference_mode|(test|val|valid|dev)_?(loader|dl|set|data)")
@@ -143,7 +150,7 @@ def read_scripts(table: str) -> list[Script]:
 def probe_one(script: Script, *, clones: Path, python: str, with_stand_ins: bool, seconds: int) -> Probed:
     """Probe a script from the root of its repository."""
     root = clones / script.repository
-    starts_in = (root / script.path).parent if script.repository in FROM_THEIR_FOLDER else root
+    starts_in = root / _folder_of(script)
     with TemporaryDirectory() as folder:
         evidence, errors = Path(folder) / "probe.json", Path(folder) / "errors.txt"
         command = list(_command(script, python, evidence, seconds, with_stand_ins=with_stand_ins))
@@ -163,8 +170,14 @@ def _command(script: Script, python: str, evidence: Path, seconds: int, *, with_
     yield from ("--timeout", str(seconds), "--output-format", "json", "--output-file", str(evidence))
     yield "--stand-ins" if with_stand_ins else "--offline"
     launcher, mark, rest = script.arguments.partition(LAUNCHED)
-    path = Path(script.path).name if script.repository in FROM_THEIR_FOLDER else script.path
+    path = Path(script.path).relative_to(_folder_of(script)).as_posix()
     yield from ("--", *shlex.split(launcher if mark else ""), path, *shlex.split(rest if mark else launcher))
+
+
+def _folder_of(script: Script) -> str:
+    """The folder of the repository that the script is started in."""
+    own = Path(script.path).parent.as_posix() if script.repository in FROM_THEIR_FOLDER else "."
+    return STARTS_IN.get(script.repository, own)
 
 
 def _environment(script: Script, root: Path) -> dict[str, str]:
