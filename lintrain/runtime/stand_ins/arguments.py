@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import functools
+import inspect
 import linecache
 import os
 import re
@@ -15,6 +16,7 @@ from typing import Any
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.frames import is_called_by_user, users_frame
+from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.packages import Nothing
 
@@ -35,11 +37,78 @@ SECRET = re.compile(r"(?i).*(token|key|secret|password|user(name)?|entity|projec
 OF_MACHINES = re.compile(r"RANK|WORLD_SIZE|MASTER_|LOCAL_|SLURM_|CUDA_|OMP_|HOME|PATH|USER")
 
 
-def install(ledger: Ledger) -> None:
+def install(ledger: Ledger, hooks: AfterImport) -> None:
     """Answer the parsers of arguments, and `os.environ[name]` in the script's own code."""
     owner: Any = argparse.ArgumentParser
     owner.parse_known_args = _parsing(ledger, owner.parse_known_args)
+    hooks.add("click.core", lambda click: _answer_parameters(ledger, click.Parameter))
+    # Since 0.26, typer has parameters of its own.
+    hooks.add("typer.core", lambda typer: _answer_parameters(ledger, getattr(typer, "_TyperParameter", None)))
+    hooks.add("fire.core", functools.partial(_answer_functions, ledger))
     _answer_variables(ledger)
+
+
+def _answer_parameters(ledger: Ledger, owner: Any) -> None:
+    """Parameters of click and typer: one that is required and was not given gets a value that its type accepts."""
+    if owner is None:
+        return
+    process = owner.process_value
+
+    @functools.wraps(process)
+    def process_value(self: Any, ctx: Any, value: Any) -> Any:
+        try:
+            return process(self, ctx, value)
+        except Exception as error:
+            name = str(self.name)
+            kind = getattr(self, "type", None) or getattr(self, "type_descriptor", None)
+            choices = getattr(kind, "choices", None) or ()
+            if type(error).__name__ != "MissingParameter" or ctx.resilient_parsing:
+                raise
+            for text in (*choices, _text(name.lower(), ledger.script), *_numbers(name.lower())):
+                several = self.nargs != 1 or getattr(self, "multiple", False)
+                try:
+                    found = process(self, ctx, (text,) * max(1, self.nargs) if several else text)
+                except Exception:  # noqa: BLE001 - the type takes no such text: each has errors of its own
+                    continue
+                ledger.replace(StandInKind.ARGUMENT, name, f"{text}, as the script requires a value")
+                return found
+            raise
+
+    owner.process_value = process_value
+
+
+def _answer_functions(ledger: Ledger, module: Any) -> None:
+    """`fire.Fire(main)`: parameters of the function without a default that the command does not give."""
+    run = module.Fire
+
+    @functools.wraps(run)
+    def answered(component: Any = None, command: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if inspect.isfunction(component) and command is None:
+            sys.argv += _options(ledger, component, sys.argv[1:])
+        return run(component, command, *args, **kwargs)
+
+    module.Fire = answered
+
+
+def _options(ledger: Ledger, function: Any, words: Sequence[str]) -> list[str]:
+    """Options for the parameters that a command leaves out: by position first, as Fire does."""
+    named = {word.lstrip("-").partition("=")[0].replace("-", "_") for word in words if word.startswith("-")}
+    has_values = [word for word in words if not word.startswith("-")]
+    wanted = [
+        each
+        for each in inspect.signature(function).parameters.values()
+        if each.default is each.empty and each.name not in named and each.kind is not each.VAR_KEYWORD
+    ]
+    made: list[str] = []
+    # A word may be the value of an option (`--lr 1e-3`), so words count by position only where there is no option.
+    for each in wanted[0 if named else len(has_values) :]:
+        if each.kind is each.VAR_POSITIONAL:
+            continue
+        is_number = each.annotation in (int, float, "int", "float")
+        value = _numbers(each.name.lower())[0] if is_number else guess(each.name, ledger.script)
+        ledger.replace(StandInKind.ARGUMENT, each.name, f"{value}, as the script requires a value")
+        made.append(f"--{each.name}={value}")
+    return made
 
 
 def _parsing(ledger: Ledger, parse: Any) -> Any:

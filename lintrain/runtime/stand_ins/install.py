@@ -36,7 +36,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     batches.install(ledger, hooks)
     files.install(ledger, hooks, folders.install(ledger, hooks))
     packages.install(ledger)
-    arguments.install(ledger)
+    arguments.install(ledger, hooks)
     older_names.install(ledger)
     if session.device == "cpu":
         devices.install(ledger, hooks)

@@ -1,0 +1,89 @@
+"""Values for what a command of click, typer or Fire requires and was not given."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lintrain.runtime.stand_ins.arguments import (
+    _answer_functions,  # pyright: ignore[reportPrivateUsage]
+    _answer_parameters,  # pyright: ignore[reportPrivateUsage]
+)
+from lintrain.runtime.stand_ins.ledger import Ledger
+
+
+@pytest.fixture
+def ledger(monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    monkeypatch.setattr(Ledger, "script", "load_dataset(data_name)")
+    return Ledger(SimpleNamespace(stand_ins=[]))  # type: ignore[arg-type]
+
+
+def replaced(ledger: Ledger) -> dict[str, str]:
+    return {each.name: each.by.partition(",")[0] for each in ledger.session.stand_ins}
+
+
+def test_parameters_of_click_get_a_value_of_their_type(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    click = pytest.importorskip("click")
+    monkeypatch.setattr(click.core.Parameter, "process_value", click.core.Parameter.process_value)
+    _answer_parameters(ledger, click.core.Parameter)
+    seen: dict[str, Any] = {}
+
+    @click.command()
+    @click.argument("data_name")
+    @click.option("--epochs", type=int, required=True)
+    @click.option("--kind", type=click.Choice(["cosine", "linear"]), required=True)
+    @click.option("--layers", type=int, multiple=True, required=True)
+    @click.option("--rate", type=float, required=True)
+    @click.option("--seed", type=int)
+    def main(**given: Any) -> None:
+        seen.update(given)
+
+    main(["--rate", "0.5"], standalone_mode=False)
+    assert seen == {
+        "data_name": "stand-in/data",
+        "epochs": 1,
+        "kind": "cosine",
+        "layers": (4,),
+        "rate": 0.5,
+        "seed": None,
+    }
+    assert sorted(replaced(ledger)) == ["data_name", "epochs", "kind", "layers"]
+
+
+def test_parameters_of_typer_get_a_value_of_their_type(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    typer = pytest.importorskip("typer")
+    owner = getattr(typer.core, "_TyperParameter", None)
+    if owner is None:
+        pytest.skip("this typer has the parameters of click")
+    monkeypatch.setattr(owner, "process_value", owner.process_value)
+    _answer_parameters(ledger, owner)
+    seen: dict[str, Any] = {}
+    app = typer.Typer()
+
+    def main(data_name: str, epochs: int = typer.Option(...), rate: float = 0.5) -> None:
+        seen.update(data_name=data_name, epochs=epochs, rate=rate)
+
+    app.command()(main)
+    app([], standalone_mode=False)
+    assert seen == {"data_name": "stand-in/data", "epochs": 1, "rate": 0.5}
+    assert replaced(ledger) == {"data_name": "stand-in/data", "epochs": "1"}
+
+
+def test_parameters_of_a_function_for_fire_are_given_as_options(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = SimpleNamespace(Fire=lambda *_, **__: list(sys.argv))
+    _answer_functions(ledger, module)
+
+    def main(base_model: str, learning_rate: float, epochs: int = 3, **others: Any) -> None:
+        """Never called: what Fire reads of it is its signature."""
+
+    assert module.Fire(main) == ["train.py", "--base_model=stand-in/model", "--learning_rate=1e-4"]
+    monkeypatch.setattr(sys, "argv", ["train.py", "--base-model=gpt2", "--learning_rate", "0.1"])
+    assert module.Fire(main) == ["train.py", "--base-model=gpt2", "--learning_rate", "0.1"]
+    monkeypatch.setattr(sys, "argv", ["train.py", "gpt2"])
+    assert module.Fire(main) == ["train.py", "gpt2", "--learning_rate=1e-4"]
