@@ -23,7 +23,6 @@ from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
 from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of
 from lintrain.runtime.stand_ins.ledger import Ledger
-from lintrain.runtime.stand_ins.mappings import settings_of_line
 from lintrain.runtime.stand_ins.packages import Empty, Nothing
 from lintrain.runtime.stand_ins.rows import Rows
 from lintrain.runtime.stand_ins.weights import NoWeights
@@ -337,27 +336,3 @@ def test_weights_that_are_not_here_are_taken_apart_as_others() -> None:
     assert isinstance(weights["model"]["encoder"], NoWeights)
     assert isinstance(weights.pop("state_dict"), NoWeights)
     assert not [*weights.items()]
-
-
-@pytest.mark.parametrize(
-    ("read", "settings"),
-    [
-        ("adapter = LoraConfig(**given)", {}),
-        ("rate, name = given['learning_rate'], given.get('output_dir')", {"learning_rate": 1e-4, "output_dir": ...}),
-        ("for row in given: print(row['text'])", None),
-        ("first = given[0]; print(given['text'])", None),
-        ("rows = Dataset.from_list(given)", None),
-        ("print(len(given), given['text'])", None),
-    ],
-)
-def test_a_file_of_settings_is_one_object(read: str, settings: dict[str, object] | None) -> None:
-    text = f"with open('given.json') as opened:\n    given = json.load(opened)\n{read}\n"
-    found = settings_of_line(text, 1, text)
-    assert (found is None) if settings is None else (found is not None and found.keys() == settings.keys())
-    assert found is None or found.get("learning_rate", 1e-4) == 1e-4
-
-
-def test_a_function_that_returns_settings_reads_one_object() -> None:
-    text = "def read(path):\n    with open(path) as opened:\n        return json.load(opened)\n"
-    assert settings_of_line(f"{text}given = read('a.json')\nprint(given['epochs'])\n", 2, text) == {"epochs": 1}
-    assert settings_of_line(f"{text}rows = read('a.json')\nprint([each['text'] for each in rows])\n", 2, text) is None

@@ -27,6 +27,8 @@ ASKED = re.compile(r"range\(\s*([\d_]+)\s*\)")
 PAIR = {"chosen", "rejected"}
 """Columns of the same kind."""
 MEDIA = ("image", "images", "audio", "mask", "instances")
+OF_SOUND = ("array", "sampling_rate")
+"""What a row's sound has, which is no column."""
 OF_MEDIA = 300
 FEW_ROWS = 10
 """Rows of a file that the user gave, below which training and evaluation get the same ones."""
@@ -211,8 +213,10 @@ class HubData:
         found |= {
             name: f"structs {' '.join(fields)}"
             for name, fields in self._read.fields.items()
-            if name in found and not TURN & fields.keys()
+            if name in found and found[name] not in MEDIA and not TURN & fields.keys()
         }
+        if "audio" in found.values():
+            found = {name: kind for name, kind in found.items() if name not in OF_SOUND}
         found |= {
             name: kind for name, kind in self._read.classes.items() if found.get(name) in ("text", "label", "texts")
         }

@@ -161,6 +161,8 @@ def written(ledger: Ledger, name: str) -> str | None:
     """A file of rows in the form that a name's ending tells; None for other files."""
     is_plain = "." not in os.path.basename(name) and "json.load" in ledger.script
     ending = "json" if is_plain else name.rpartition(".")[2].lower()
+    if ending in OF_TAGS and READS_TAGS.search(ledger.script) and SPLITS_LINES.search(ledger.script):
+        return _written_tags(ledger, name)
     if ending not in ("json", "jsonl", "csv", "tsv", "txt"):
         return None
     if NAMES_CLASSES.search(name) and ending == "json":
@@ -172,6 +174,31 @@ def written(ledger: Ledger, name: str) -> str | None:
     with builtins.open(path, "w", encoding="utf-8", newline="") as opened:
         opened.write(_as_text(ending, columns, rows))
     _note_rows(ledger, name, columns)
+    return path
+
+
+OF_TAGS = ("txt", "conll", "bio", "iob", "iob2", "bmes", "tsv")
+READS_TAGS = re.compile(r"(?i)conll|\bBIO\b|[\"'][BI]-|startswith\([\"']-DOCSTART")
+SPLITS_LINES = re.compile(r"(line|row)\w*(\.r?strip\([^)]*\))?\.r?split\(")
+TAG = re.compile(r"[\"']([BI]-\w+)[\"']")
+SENTENCES = 32
+
+
+def _written_tags(ledger: Ledger, name: str) -> str:
+    """A file with a word and its tag in each line, and an empty line after each sentence."""
+    tags = ["O", *(dict.fromkeys(TAG.findall(ledger.script)) or ("B-PER", "I-PER", "B-LOC", "I-LOC"))]
+    between = "\t" if re.search(r"split\([\"']\\t", ledger.script) else " "
+    # A script that asks for the fourth column reads the form of CoNLL 2003: word, part of speech, chunk, tag.
+    inner = ["NN", "B-NP"] if re.search(r"\[3\]", ledger.script) else []
+    rows = Rows({"words": "texts"}, {}, "", zlib.crc32(name.encode()))
+    with ledger.making(name):
+        sentences: list[list[str]] = rows.columns(SENTENCES)["words"]
+    path = os.path.join(ledger.session.folder("hub"), f"{zlib.crc32(name.encode())}.{name.rpartition('.')[2]}")
+    with builtins.open(path, "w", encoding="utf-8") as opened:
+        for words in sentences:
+            lines = (between.join([word, *inner, tags[at % len(tags)]]) for at, word in enumerate(words))
+            opened.write("\n".join(lines) + "\n\n")
+    _note(ledger, name, f"{SENTENCES} sentences with a word and its tag in each line")
     return path
 
 

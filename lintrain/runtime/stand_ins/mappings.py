@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
+import string
 from collections.abc import Iterator
 from types import FrameType
 
 from lintrain.runtime.stand_ins.arguments import guess
 
-Settings = dict[str, int | float | str]
+Settings = dict[str, int | float | str | dict[str, int] | dict[str, str]]
+NUMBERS_OF_WORDS = re.compile(r"\w+2(id|idx|index)s?|\w*vocab(ulary)?|\w+_to_(id|idx|index)")
+WORDS_OF_NUMBERS = re.compile(r"(id|idx|index)2\w+|(id|idx|index)_to_\w+")
+SIZES = re.compile(r"(\w+_)?size|n(um)?_\w+|count")
+WORDS = ("<pad>", "<unk>", "<s>", "</s>", *string.ascii_letters)
+ROWS = ("data", "rows", "examples", "items", "train", "test", "annotations", "images")
+"""Keys of an object that hold rows."""
+SIZE = 64
+"""More than there are words."""
 COUNTED = ("len", "enumerate", "list", "sorted", "random.shuffle", "DataFrame")
 """What is given rows; a file that one of these gets is no file of settings."""
 
@@ -28,9 +38,32 @@ def settings_of_line(text: str, line: int, script: str) -> Settings | None:
     names = set(_names(tree, line))
     unpacked = any(_is_unpacked(node, names) for node in ast.walk(tree))
     keys = dict.fromkeys(key for node in ast.walk(tree) if (key := _key(node, names)) is not None)
-    if not names or not (unpacked or keys) or any(_takes_rows(node, names) for node in ast.walk(tree)):
+    keys |= dict.fromkeys(_keys_at_once(tree, line))
+    if not (unpacked or keys) or any(_takes_rows(node, names) for node in ast.walk(tree)):
         return None
-    return {key: guess(key, script) for key in keys}
+    return {key: _value(key, script) for key in keys}
+
+
+def _value(key: str, script: str) -> int | float | str | dict[str, int] | dict[str, str]:
+    """The numbers of words for a key that names them, else a number or a text."""
+    if NUMBERS_OF_WORDS.fullmatch(key.lower()):
+        return {word: number for number, word in enumerate(WORDS)}
+    if WORDS_OF_NUMBERS.fullmatch(key.lower()):
+        return {str(number): word for number, word in enumerate(WORDS)}
+    return SIZE if SIZES.fullmatch(key.lower()) else guess(key, script)
+
+
+def _keys_at_once(tree: ast.Module, line: int) -> Iterator[str]:
+    """The keys of `json.load(opened)["words"]` in the statement at a line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.With | ast.Assign) and _first_lines(node, line):
+            for part in ast.walk(node):
+                match part:
+                    case ast.Subscript(value=ast.Call(func=ast.Attribute(attr="load" | "loads")), slice=key):
+                        if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value not in ROWS:
+                            yield key.value
+                    case _:
+                        pass
 
 
 def _names(tree: ast.Module, line: int) -> Iterator[str]:

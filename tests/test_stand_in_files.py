@@ -1,0 +1,98 @@
+"""Stand-ins of files and data sets: objects of settings, tagged words, and the columns of rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lintrain.runtime.stand_ins.columns import read_of
+from lintrain.runtime.stand_ins.datasets import HubData
+from lintrain.runtime.stand_ins.files import written
+from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.mappings import settings_of_line
+
+
+def test_sound_stays_sound_where_its_array_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "genre = songs['train'].features['genre'].int2str\n"
+        "sounds = [each['array'] for each in examples['audio']]\n"
+        "print(sample['array'], sample['sampling_rate'])\n"
+    )
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    monkeypatch.setattr(Ledger, "script", text)
+    read_of.cache_clear()
+    session = SimpleNamespace(stand_ins=[], folder=str, stand_in_data=None)
+    assert HubData(Ledger(session), "somebody/songs", None, {}).kinds() == {  # type: ignore[arg-type]
+        "genre": "class",
+        "audio": "audio",
+    }
+    read_of.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("read", "settings"),
+    [
+        ("adapter = LoraConfig(**given)", {}),
+        ("rate, name = given['learning_rate'], given.get('output_dir')", {"learning_rate": 1e-4, "output_dir": ...}),
+        ("for row in given: print(row['text'])", None),
+        ("first = given[0]; print(given['text'])", None),
+        ("rows = Dataset.from_list(given)", None),
+        ("print(len(given), given['text'])", None),
+    ],
+)
+def test_a_file_of_settings_is_one_object(read: str, settings: dict[str, object] | None) -> None:
+    text = f"with open('given.json') as opened:\n    given = json.load(opened)\n{read}\n"
+    found = settings_of_line(text, 1, text)
+    assert (found is None) if settings is None else (found is not None and found.keys() == settings.keys())
+    assert found is None or found.get("learning_rate", 1e-4) == 1e-4
+
+
+def test_an_object_is_read_at_once_by_a_key() -> None:
+    text = "with open(path) as opened:\n    made = json.load(opened)['word2id']\n    size = json.load(opened)['size']\n"
+    found = settings_of_line(text, 1, text)
+    assert found is not None
+    assert found.keys() == {"word2id", "size"}
+    words, size = found["word2id"], found["size"]
+    assert isinstance(words, dict)
+    assert isinstance(size, int)
+    assert max(map(int, words.values())) < size
+    assert settings_of_line("rows = json.load(open(path))['data']\n", 1, "") is None
+
+
+@pytest.mark.parametrize(
+    ("reads", "first", "columns"),
+    [
+        ("word, tag = line.strip().split()\nif tag == 'B-DIS': pass", "O", 2),
+        ("parts = line.split('\\t')\nprint(parts[3], 'conll')", "O", 4),
+    ],
+)
+def test_a_file_of_tagged_words_has_one_in_each_line(
+    reads: str, first: str, columns: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ledger, "script", reads)
+    session = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: str(tmp_path))
+    path = written(Ledger(session), "data/train.txt")  # type: ignore[arg-type]
+    assert path is not None
+    sentence, *others = Path(path).read_text(encoding="utf-8").strip().split("\n\n")
+    rows = [line.split("\t" if columns == 4 else " ") for line in sentence.splitlines()]
+    assert {len(row) for row in rows} == {columns}
+    assert [rows[0][-1], len(others)] == [first, 31]
+    assert rows[1][-1] == ("B-DIS" if columns == 2 else "B-PER")
+
+
+def test_a_file_of_texts_has_no_tags(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "script", "lines = open('train.txt').read().split()")
+    session = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: str(tmp_path), stand_in_data=None)
+    path = written(Ledger(session), "train.txt")  # type: ignore[arg-type]
+    assert path is not None
+    assert " " in Path(path).read_text(encoding="utf-8").splitlines()[0]
+
+
+def test_a_function_that_returns_settings_reads_one_object() -> None:
+    text = "def read(path):\n    with open(path) as opened:\n        return json.load(opened)\n"
+    assert settings_of_line(f"{text}given = read('a.json')\nprint(given['epochs'])\n", 2, text) == {"epochs": 1}
+    assert settings_of_line(f"{text}rows = read('a.json')\nprint([each['text'] for each in rows])\n", 2, text) is None
