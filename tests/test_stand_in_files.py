@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lintrain.runtime.stand_ins import downloads
 from lintrain.runtime.stand_ins.columns import read_of
 from lintrain.runtime.stand_ins.datasets import HubData
 from lintrain.runtime.stand_ins.files import written
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.mappings import settings_of_line
+from lintrain.runtime.stand_ins.packages import Empty
 
 
 def test_sound_stays_sound_where_its_array_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,3 +100,43 @@ def test_a_function_that_returns_settings_reads_one_object() -> None:
     text = "def read(path):\n    with open(path) as opened:\n        return json.load(opened)\n"
     assert settings_of_line(f"{text}given = read('a.json')\nprint(given['epochs'])\n", 2, text) == {"epochs": 1}
     assert settings_of_line(f"{text}rows = read('a.json')\nprint([each['text'] for each in rows])\n", 2, text) is None
+
+
+def test_a_download_that_fails_leaves_its_file_to_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "script", "json.loads(line)['question']")
+    monkeypatch.setattr(downloads, "is_called_by_user", lambda *_: True)
+    read_of.cache_clear()
+    session = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: str(tmp_path), stand_in_data=None)
+    ledger = Ledger(session)  # type: ignore[arg-type]
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError("offline")
+
+    retrieve = downloads._retrieving(ledger, fails)
+    assert retrieve("https://host/a/train.jsonl?x=1") == ("train.jsonl", {})
+    assert retrieve("https://host/a/train.jsonl", "rows.jsonl") == ("rows.jsonl", {})
+    answer = downloads._asking(ledger, fails)("https://host/rows.json")
+    assert answer.json()[0].keys() == {"question"}
+    assert downloads._asking(ledger, fails)("https://host/cat.png").raw.read(4) == b"\x89PNG"
+    assert "sentence" not in downloads._asking(ledger, fails)("https://host/LICENSE").headers
+    assert [each.name for each in session.stand_ins].count("https://host/cat.png") == 1
+    read_of.cache_clear()
+
+
+def test_an_archive_that_is_not_here_is_empty_for_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipfile.ZipFile, "__init__", downloads._opening_zip(zipfile.ZipFile.__init__))
+    monkeypatch.setattr(downloads, "is_called_by_user", lambda *_: True)
+    with zipfile.ZipFile(tmp_path / "rows.zip") as opened:
+        opened.extractall(tmp_path / "rows")
+    assert not opened.namelist()
+    with downloads._opening_tar(tarfile.open)(tmp_path / "rows.tar.gz", "r:gz") as archive:
+        assert not archive.getnames()
+    monkeypatch.setattr(downloads, "is_called_by_user", lambda *_: False)
+    with pytest.raises(FileNotFoundError):
+        zipfile.ZipFile(tmp_path / "rows.zip")
+
+
+def test_packages_that_download_name_the_file() -> None:
+    assert Empty("gdown").download("https://host/a.csv", "b.csv", quiet=True) == "b.csv"
+    assert Empty("wget").download("https://host/a.csv") == "a.csv"
+    assert Empty("kagglehub").dataset_download("somebody/houses") == "houses"

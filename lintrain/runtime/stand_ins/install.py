@@ -10,6 +10,7 @@ from lintrain.runtime.stand_ins import (
     datasets,
     devices,
     diffusion,
+    downloads,
     files,
     folders,
     hub,
@@ -35,6 +36,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     settings.install(ledger, hooks)
     batches.install(ledger, hooks)
     files.install(ledger, hooks, folders.install(ledger, hooks))
+    downloads.install(ledger, hooks)
     packages.install(ledger)
     arguments.install(ledger, hooks)
     older_names.install(ledger)

@@ -20,7 +20,7 @@ from typing import Any
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.library import loaded
-from lintrain.runtime.stand_ins import unsloth
+from lintrain.runtime.stand_ins import downloads, unsloth
 from lintrain.runtime.stand_ins.ledger import Ledger
 
 EMPTY = {
@@ -52,6 +52,7 @@ EMPTY = {
     ),
     "plot": ("matplotlib", "seaborn", "plotly", "visdom", "IPython", "ipywidgets"),
     "notebook": ("google.colab", "kaggle_secrets"),
+    "download": ("wget", "gdown", "kagglehub", "opendatasets"),
     "serving": ("vllm", "gradio", "sagemaker", "openai"),
 }
 """By what they are for: packages without which the training of a script is the same."""
@@ -117,6 +118,8 @@ class Empty(ModuleType):
         made: Any = Nothing if name[:1].isupper() else Nothing()
         if self.__name__.partition(".")[0] == "unsloth":
             made = unsloth.piece(name) or made
+        elif NAMES.get(self.__name__) == "download":
+            made = downloads.piece(name) or made
         elif NAMES.get(self.__name__.partition(".")[0]) == "GPU":
             made = Empty(f"{self.__name__}.{name}") if name in OF_OPTIMIZERS else _optimizer(name) or made
         setattr(self, name, made)

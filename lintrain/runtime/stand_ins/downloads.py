@@ -1,0 +1,197 @@
+"""Downloads in the script's own code: nothing is fetched; what is read of an answer is made by its name."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import os
+import tarfile
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+from lintrain.evidence.run import StandInKind
+from lintrain.runtime.child.frames import is_called_by_user
+from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import library
+from lintrain.runtime.stand_ins.files import written
+from lintrain.runtime.stand_ins.ledger import Ledger
+
+PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
+SIDE = 96
+
+
+def install(ledger: Ledger, hooks: AfterImport) -> None:
+    """Answer `urllib` and `requests` where the script itself asks and there is no answer."""
+    module: Any = urllib.request
+    module.urlretrieve = _retrieving(ledger, module.urlretrieve)
+    module.urlopen = _asking(ledger, module.urlopen)
+    owner: Any = zipfile.ZipFile
+    owner.__init__ = _opening_zip(owner.__init__)
+    archives: Any = tarfile
+    archives.open = _opening_tar(archives.open)
+    hooks.add("requests.api", functools.partial(_answer_requests, ledger))
+    hooks.add("requests.sessions", functools.partial(_answer_sessions, ledger))
+
+
+def _retrieving(ledger: Ledger, retrieve: Callable[..., Any]) -> Any:
+    """`urlretrieve(url, name)`: the file stays missing, so that its reader gets what it reads."""
+
+    @functools.wraps(retrieve)
+    def urlretrieve(url: Any, filename: Any = None, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return retrieve(url, filename, *args, **kwargs)
+        except OSError:
+            if not is_called_by_user("urllib"):
+                raise
+            ledger.replace(StandInKind.DATA, str(url), "not downloaded: its file is made when it is read")
+            return filename or _file_of(str(url)), {}
+
+    return urlretrieve
+
+
+EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
+EMPTY_TAR = bytes(10_240)
+
+
+def _opening_zip(build: Callable[..., None]) -> Any:
+    """An archive that is not here is empty for the script: each file in it is made when it is read."""
+
+    @functools.wraps(build)
+    def init(self: Any, file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> None:
+        try:
+            build(self, file, mode, *args, **kwargs)
+        except FileNotFoundError:
+            if mode != "r" or not is_called_by_user("zipfile"):
+                raise
+            build(self, io.BytesIO(EMPTY_ZIP))
+
+    return init
+
+
+def _opening_tar(opened: Callable[..., Any]) -> Any:
+    @functools.wraps(opened)
+    def opening(name: Any = None, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+        try:
+            return opened(name, mode, *args, **kwargs)
+        except FileNotFoundError:
+            if not mode.startswith("r") or not is_called_by_user("tarfile"):
+                raise
+            return opened(fileobj=io.BytesIO(EMPTY_TAR))
+
+    return opening
+
+
+def piece(name: str) -> Callable[..., str] | None:
+    """What stands for a function of `wget`, `gdown` or `kagglehub` that downloads: it gives the name of the file."""
+    return _named if "download" in name else None
+
+
+def _named(*args: Any, **kwargs: Any) -> str:
+    given = kwargs.get("output") or kwargs.get("out") or next((each for each in args[1:] if each), None)
+    return str(given or _file_of(str(next(iter(args), kwargs.get("url", "")))))
+
+
+def _asking(ledger: Ledger, ask: Callable[..., Any]) -> Any:
+    @functools.wraps(ask)
+    def answered(url: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return ask(url, *args, **kwargs)
+        except OSError:  # every error of urllib and of requests is one
+            if not is_called_by_user("urllib", "requests"):
+                raise
+            return Answer(ledger, str(getattr(url, "full_url", url)))
+
+    return answered
+
+
+def _answer_requests(ledger: Ledger, module: Any) -> None:
+    module.get = _asking(ledger, module.get)
+    library("requests").get = module.get
+
+
+def _answer_sessions(ledger: Ledger, module: Any) -> None:
+    get = module.Session.get
+
+    @functools.wraps(get)
+    def answered(self: Any, url: Any, *args: Any, **kwargs: Any) -> Any:
+        return _asking(ledger, functools.partial(get, self))(url, *args, **kwargs)
+
+    module.Session.get = answered
+
+
+def _file_of(url: str) -> str:
+    return os.path.basename(urlsplit(url).path) or "download"
+
+
+class Answer:
+    """The answer to a question that was not asked: a picture, rows, or sentences."""
+
+    status_code = status = 200
+    ok = True
+    encoding = "utf-8"
+
+    def __init__(self, ledger: Ledger, url: str) -> None:
+        self.url = url
+        name = _file_of(url)
+        self.content = _picture() if name.lower().endswith(PICTURES) else _rows(ledger, name)
+        self.headers = {"content-length": str(len(self.content))}
+        self.raw = io.BytesIO(self.content)
+        what = "a random image" if name.lower().endswith(PICTURES) else "rows with the columns that the script reads"
+        ledger.replace(StandInKind.DATA, url, what)
+
+    @property
+    def text(self) -> str:
+        """The content as a text."""
+        return self.content.decode("utf-8", "replace")
+
+    def json(self, **_: Any) -> Any:
+        """The content as objects."""
+        return json.loads(self.content)
+
+    def raise_for_status(self) -> None:
+        """There was no error."""
+
+    def iter_content(self, chunk_size: int | None = None, **_: Any) -> Iterator[bytes]:
+        """The content in one part."""
+        yield self.content
+
+    def iter_lines(self, *_: Any, **__: Any) -> Iterator[bytes]:
+        """The lines of the content."""
+        yield from self.content.splitlines()
+
+    def read(self, *size: int) -> bytes:
+        """The content, as an open file has it."""
+        return self.raw.read(*size)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.content.splitlines(keepends=True))
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _picture() -> bytes:
+    numpy, opened = library("numpy"), io.BytesIO()
+    noise = numpy.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), dtype="uint8")
+    library("PIL.Image").fromarray(noise).save(opened, "PNG")
+    return opened.getvalue()
+
+
+def _rows(ledger: Ledger, name: str) -> bytes:
+    """The rows of a file of that name; sentences where its ending tells nothing."""
+    path = written(ledger, name) or written(ledger, f"{name}.txt")
+    if path is None:
+        return b""
+    with open(path, "rb") as opened:
+        return opened.read()
