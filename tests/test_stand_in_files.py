@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lintrain.runtime.stand_ins import downloads
+from lintrain.runtime.stand_ins import downloads, word_tools
 from lintrain.runtime.stand_ins.columns import read_of
 from lintrain.runtime.stand_ins.datasets import HubData
 from lintrain.runtime.stand_ins.files import written
@@ -140,3 +140,18 @@ def test_packages_that_download_name_the_file() -> None:
     assert Empty("gdown").download("https://host/a.csv", "b.csv", quiet=True) == "b.csv"
     assert Empty("wget").download("https://host/a.csv") == "a.csv"
     assert Empty("kagglehub").dataset_download("somebody/houses") == "houses"
+
+
+def test_words_and_sentences_need_no_data_of_nltk() -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise LookupError("Resource punkt not found")
+
+    session = SimpleNamespace(stand_ins=[])
+    ledger = Ledger(session)  # type: ignore[arg-type]
+    module = SimpleNamespace(sent_tokenize=fails, word_tokenize=str.split, stopwords=SimpleNamespace(words=fails))
+    word_tools._answer_tokenizers(ledger, module)
+    word_tools._answer_corpora(ledger, module)
+    assert module.sent_tokenize("It rains. We stay!") == ["It rains.", "We stay!"]
+    assert module.word_tokenize("It rains.") == ["It", "rains."]  # its data is here
+    assert "the" in module.stopwords.words("english")
+    assert [each.name for each in session.stand_ins] == ["nltk sent_tokenize", "nltk stopwords"]

@@ -20,6 +20,7 @@ from lintrain.runtime.stand_ins import (
     settings,
     vision,
     weights,
+    word_tools,
 )
 from lintrain.runtime.stand_ins.ledger import Ledger
 
@@ -33,6 +34,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     vision.install(ledger, hooks)
     diffusion.install(ledger, hooks)
     weights.install(ledger, hooks)
+    word_tools.install(ledger, hooks)
     settings.install(ledger, hooks)
     batches.install(ledger, hooks)
     files.install(ledger, hooks, folders.install(ledger, hooks))
