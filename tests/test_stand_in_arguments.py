@@ -11,6 +11,7 @@ import pytest
 from lintrain.runtime.stand_ins.arguments import (
     _answer_functions,  # pyright: ignore[reportPrivateUsage]
     _answer_parameters,  # pyright: ignore[reportPrivateUsage]
+    _answering,  # pyright: ignore[reportPrivateUsage]
 )
 from lintrain.runtime.stand_ins.ledger import Ledger
 
@@ -87,3 +88,15 @@ def test_parameters_of_a_function_for_fire_are_given_as_options(
     assert module.Fire(main) == ["train.py", "--base-model=gpt2", "--learning_rate", "0.1"]
     monkeypatch.setattr(sys, "argv", ["train.py", "gpt2"])
     assert module.Fire(main) == ["train.py", "gpt2", "--learning_rate=1e-4"]
+
+
+def test_a_question_without_an_answer_is_agreed_to(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lintrain.runtime.stand_ins.arguments.is_called_by_user", lambda: True)
+
+    def ends(_: object) -> str:
+        raise EOFError
+
+    ask = _answering(ledger, ends)
+    assert [ask("Start training? (y/n): "), ask("Lancer ? [O/n] "), ask("Name of the run: ")] == ["y", "o", ""]
+    assert _answering(ledger, lambda _: "n")("Go on? (y/n) ") == "n"
+    assert replaced(ledger)["input('Start training? (y/n):')"] == "'y'"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import builtins
 import functools
 import inspect
 import linecache
@@ -46,6 +47,29 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("typer.core", lambda typer: _answer_parameters(ledger, getattr(typer, "_TyperParameter", None)))
     hooks.add("fire.core", functools.partial(_answer_functions, ledger))
     _answer_variables(ledger)
+    builtins.input = _answering(ledger, builtins.input)
+
+
+AGREES = re.compile(r"\b(y(es)?|o(ui)?|j(a)?|s(i|im)?)\s*/\s*n", re.IGNORECASE)
+"""How a question ends that is answered with yes or no; its first letter is the answer."""
+
+
+def _answering(ledger: Ledger, ask: Any) -> Any:
+    """`input()` where nobody is there to answer: yes to whether to go on, else the default, which is an empty line."""
+
+    @functools.wraps(ask)
+    def answered(prompt: Any = "", *args: Any) -> Any:
+        try:
+            return ask(prompt, *args)
+        except EOFError:
+            if not is_called_by_user():
+                raise
+            found = AGREES.search(str(prompt))
+            answer = found[0][0].lower() if found else ""
+            ledger.replace(StandInKind.ARGUMENT, f"input({str(prompt).strip()!r})", repr(answer))
+            return answer
+
+    return answered
 
 
 def _answer_parameters(ledger: Ledger, owner: Any) -> None:
