@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 import io
 import json
-import os
 import tarfile
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
-from urllib.parse import urlsplit
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.frames import is_called_by_user
@@ -20,6 +18,7 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
 from lintrain.runtime.stand_ins.files import written
 from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.packages import file_of
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 SIDE = 96
@@ -49,7 +48,7 @@ def _retrieving(ledger: Ledger, retrieve: Callable[..., Any]) -> Any:
             if not is_called_by_user("urllib"):
                 raise
             ledger.replace(StandInKind.DATA, str(url), "not downloaded: its file is made when it is read")
-            return filename or _file_of(str(url)), {}
+            return filename or file_of(str(url)), {}
 
     return urlretrieve
 
@@ -86,16 +85,6 @@ def _opening_tar(opened: Callable[..., Any]) -> Any:
     return opening
 
 
-def piece(name: str) -> Callable[..., str] | None:
-    """What stands for a function of `wget`, `gdown` or `kagglehub` that downloads: it gives the name of the file."""
-    return _named if "download" in name else None
-
-
-def _named(*args: Any, **kwargs: Any) -> str:
-    given = kwargs.get("output") or kwargs.get("out") or next((each for each in args[1:] if each), None)
-    return str(given or _file_of(str(next(iter(args), kwargs.get("url", "")))))
-
-
 def _asking(ledger: Ledger, ask: Callable[..., Any]) -> Any:
     @functools.wraps(ask)
     def answered(url: Any, *args: Any, **kwargs: Any) -> Any:
@@ -124,10 +113,6 @@ def _answer_sessions(ledger: Ledger, module: Any) -> None:
     module.Session.get = answered
 
 
-def _file_of(url: str) -> str:
-    return os.path.basename(urlsplit(url).path) or "download"
-
-
 class Answer:
     """The answer to a question that was not asked: a picture, rows, or sentences."""
 
@@ -137,7 +122,7 @@ class Answer:
 
     def __init__(self, ledger: Ledger, url: str) -> None:
         self.url = url
-        name = _file_of(url)
+        name = file_of(url)
         self.content = _picture() if name.lower().endswith(PICTURES) else _rows(ledger, name)
         self.headers = {"content-length": str(len(self.content))}
         self.raw = io.BytesIO(self.content)

@@ -16,11 +16,12 @@ import types
 from collections.abc import MutableSequence, Sequence
 from types import FrameType, ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.library import loaded
-from lintrain.runtime.stand_ins import downloads, unsloth
+from lintrain.runtime.stand_ins import unsloth
 from lintrain.runtime.stand_ins.ledger import Ledger
 
 EMPTY = {
@@ -119,11 +120,22 @@ class Empty(ModuleType):
         if self.__name__.partition(".")[0] == "unsloth":
             made = unsloth.piece(name) or made
         elif NAMES.get(self.__name__) == "download":
-            made = downloads.piece(name) or made
+            made = _named if "download" in name else made
         elif NAMES.get(self.__name__.partition(".")[0]) == "GPU":
             made = Empty(f"{self.__name__}.{name}") if name in OF_OPTIMIZERS else _optimizer(name) or made
         setattr(self, name, made)
         return made
+
+
+def _named(*args: Any, **kwargs: Any) -> str:
+    """What a function of `wget`, `gdown` or `kagglehub` gives: the name of the file, which stays missing."""
+    given = kwargs.get("output") or kwargs.get("out") or next((each for each in args[1:] if each), None)
+    return str(given or file_of(str(next(iter(args), kwargs.get("url", "")))))
+
+
+def file_of(url: str) -> str:
+    """The name of the file that an address ends with."""
+    return os.path.basename(urlsplit(url).path) or "download"
 
 
 def _optimizer(name: str) -> Any | None:
