@@ -34,6 +34,7 @@ class Read:
         self.splits: dict[str, None] = {}
         self.chats = set[str]()
         self.classes: dict[str, str] = {}
+        self.made = set[str]()
         self.fields: dict[str, dict[str, None]] = {}
         self.lines = dict[str, int]()
 
@@ -63,6 +64,8 @@ def read_of(script: str) -> Read:
     for name, line in written.items():
         if line < found.lines.get(name, 0):
             del found.columns[name]  # the script makes it before it reads it
+    for name in found.made & found.columns.keys():
+        del found.columns[name]  # a data set that had it would not take another of this name
     for name in _named_in_arguments(sys.argv):
         found.add_column(name)
     return found
@@ -98,16 +101,35 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
             if _is_row(value):
                 found.add_column(name)
         case ast.Call(func=ast.Attribute(attr=method), args=arguments, keywords=keywords):
+            if method in ("rename_column", "rename_columns", "add_column"):
+                found.made.update(_made_by(method, arguments))
             if method == "apply_chat_template" and arguments:
                 _take_chat(arguments[0], found)
             if method in KEEPING and arguments:
                 for name in _texts(arguments[0]):
+                    found.add_column(name)
+            if method == "rename_columns" and arguments and isinstance(arguments[0], ast.Dict):
+                for name in (each for key in arguments[0].keys if key is not None for each in _texts(key)):
                     found.add_column(name)
             _take_keywords(keywords, found)
         case ast.Call(keywords=keywords):
             _take_keywords(keywords, found)
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(value))) if _names_columns(name):
             found.add_column(value)
+        case _:
+            pass
+
+
+def _made_by(method: str, arguments: Sequence[ast.expr]) -> Iterator[str]:
+    """The columns that a call adds to a data set, under a new name or as new ones."""
+    match method, [*arguments]:
+        case "rename_column", [_, new, *_]:
+            yield from _texts(new)
+        case "add_column", [new, *_]:
+            yield from _texts(new)
+        case "rename_columns", [ast.Dict(values=values), *_]:
+            for value in values:
+                yield from _texts(value)
         case _:
             pass
 
