@@ -27,6 +27,8 @@ ASKED = re.compile(r"range\(\s*([\d_]+)\s*\)")
 PAIR = {"chosen", "rejected"}
 """Columns of the same kind."""
 MEDIA = ("image", "images", "audio", "mask", "instances")
+CLASSES = [f"class {number}" for number in range(10)]
+"""The names of classes that a script asks the data set for, so that it is ready for any number."""
 OF_SOUND = ("array", "sampling_rate")
 """What a row's sound has, which is no column."""
 OF_MEDIA = 300
@@ -234,7 +236,8 @@ class HubData:
             made["translation"] = pair[:2] if len(pair) > 1 else ["en", "fr"]
         elif self._facts is None:
             kinds = self.kinds()
-            made |= {name: ["negative", "positive"] for name, kind in kinds.items() if kind in ("label", "class")}
+            made |= {name: ["negative", "positive"] for name, kind in kinds.items() if kind == "label"}
+            made |= {name: CLASSES for name, kind in kinds.items() if kind == "class"}
         return {name: names for name, names in made.items() if names}
 
     def _selected(self) -> list[int]:
