@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from lintrain.evidence.run import StandIn, StandInKind
 from lintrain.runtime.stand_ins import downloads, word_tools
 from lintrain.runtime.stand_ins.columns import read_of
-from lintrain.runtime.stand_ins.datasets import HubData
+from lintrain.runtime.stand_ins.datasets import HubData, _making_room  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.files import written
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.mappings import settings_of_line
@@ -155,3 +156,21 @@ def test_words_and_sentences_need_no_data_of_nltk() -> None:
     assert module.word_tokenize("It rains.") == ["It", "rains."]  # its data is here
     assert "the" in module.stopwords.words("english")
     assert [each.name for each in session.stand_ins] == ["nltk sent_tokenize", "nltk stopwords"]
+
+
+@pytest.mark.slow
+def test_a_new_column_takes_the_place_of_one_that_was_made() -> None:
+    rows = pytest.importorskip("datasets").Dataset.from_dict({"genre": [1], "label": [2]})
+    made = [StandIn(StandInKind.DATA, "somebody/songs", "rows")]
+
+    def change(method: str, *given: Any) -> dict[str, list[int]]:
+        ledger: Any = SimpleNamespace(session=SimpleNamespace(stand_ins=made))
+        found: dict[str, list[int]] = _making_room(ledger, method, getattr(type(rows), method))(rows, *given).to_dict()
+        return found
+
+    assert change("rename_column", "genre", "label") == {"label": [1]}
+    assert change("rename_columns", {"genre": "label"}) == {"label": [1]}
+    assert change("add_column", "label", [3]) == {"genre": [1], "label": [3]}
+    made.clear()
+    with pytest.raises(ValueError, match="already in the dataset"):
+        change("rename_column", "genre", "label")

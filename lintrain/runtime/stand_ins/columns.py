@@ -34,7 +34,6 @@ class Read:
         self.splits: dict[str, None] = {}
         self.chats = set[str]()
         self.classes: dict[str, str] = {}
-        self.made = set[str]()
         self.fields: dict[str, dict[str, None]] = {}
         self.lines = dict[str, int]()
 
@@ -64,8 +63,6 @@ def read_of(script: str) -> Read:
     for name, line in written.items():
         if line < found.lines.get(name, 0):
             del found.columns[name]  # the script makes it before it reads it
-    for name in found.made & found.columns.keys():
-        del found.columns[name]  # a data set that had it would not take another of this name
     for name in _named_in_arguments(sys.argv):
         found.add_column(name)
     return found
@@ -101,8 +98,6 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
             if _is_row(value):
                 found.add_column(name)
         case ast.Call(func=ast.Attribute(attr=method), args=arguments, keywords=keywords):
-            if method in ("rename_column", "rename_columns", "add_column"):
-                found.made.update(_made_by(method, arguments))
             if method == "apply_chat_template" and arguments:
                 _take_chat(arguments[0], found)
             if method in KEEPING and arguments:
@@ -116,20 +111,6 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
             _take_keywords(keywords, found)
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(value))) if _names_columns(name):
             found.add_column(value)
-        case _:
-            pass
-
-
-def _made_by(method: str, arguments: Sequence[ast.expr]) -> Iterator[str]:
-    """The columns that a call adds to a data set, under a new name or as new ones."""
-    match method, [*arguments]:
-        case "rename_column", [_, new, *_]:
-            yield from _texts(new)
-        case "add_column", [new, *_]:
-            yield from _texts(new)
-        case "rename_columns", [ast.Dict(values=values), *_]:
-            for value in values:
-                yield from _texts(value)
         case _:
             pass
 

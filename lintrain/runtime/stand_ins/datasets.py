@@ -60,6 +60,26 @@ def _repeat_rows(ledger: Ledger, module: Any) -> None:
         return select(self, indices, *args, **kwargs)
 
     module.Dataset.select = selecting
+    for name in ("rename_column", "rename_columns", "add_column"):
+        setattr(module.Dataset, name, _making_room(ledger, name, getattr(module.Dataset, name)))
+
+
+def _making_room(ledger: Ledger, method: str, change: Any) -> Any:
+    """A column gets a name, or is added under one, that the script reads elsewhere and that a stand-in so has."""
+
+    @functools.wraps(change)
+    def changing(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = [*args, *kwargs.values()]
+        if method == "rename_columns":
+            old, new = [*given[0]], [*given[0].values()]
+        else:
+            old, new = ([given[0]], [given[1]]) if method == "rename_column" else ([], [given[0]])
+        is_made = any(each.kind is StandInKind.DATA for each in ledger.session.stand_ins)
+        in_the_way = [name for name in new if name in self.column_names and name not in old]
+        rows = self.remove_columns(in_the_way) if is_made and in_the_way else self
+        return change(rows, *args, **kwargs)
+
+    return changing
 
 
 def _decode_waves(module: Any) -> None:
