@@ -129,3 +129,18 @@ def test_a_small_configuration_builds_its_model(family: str) -> None:
     with torch.device("meta"):
         model = transformers.AutoModel.from_config(config)
     assert sum(each.numel() for each in model.parameters()) < 12_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "family"),
+    [
+        ("model = Qwen2VLForConditionalGeneration.from_pretrained(path)", "qwen2_vl"),
+        ("reads = WhisperProcessor.from_pretrained(path)", "whisper"),
+        ("model = GPT2LMHeadModel.from_pretrained(path)", "gpt2"),
+        ("model = AutoModelForCausalLM.from_pretrained(path)", "llama"),
+        ("one, other = BertModel.from_pretrained(path), ViTModel.from_pretrained(path)", "bert"),
+    ],
+)
+def test_the_class_that_loads_a_checkpoint_tells_its_family(text: str, family: str, tmp_path: Path) -> None:
+    families = {"qwen2_vl": 1, "whisper": 1, "gpt2": 1, "llama": 1, "bert": 1, "vit": 1}
+    assert made(tmp_path, text)._family("checkpoints/last", families) == family

@@ -32,6 +32,9 @@ from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
 
 REVISION = "0" * 40
 WEIGHTS = re.compile(r"(model|pytorch_model)[\w.-]*\.(safetensors|bin|json)")
+LOADED = re.compile(
+    r"\b(?!Auto)([A-Z]\w+?)(?:For[A-Z]\w+|Model|Processor|LMHeadModel|(?:Tokenizer|Config)(?:Fast)?)\.from_pretrained"
+)
 FALLBACK = "bert"
 OFFSET = ("roberta", "camembert", "longformer", "mpnet", "xmod")
 """Families whose positions are counted from the padding token on."""
@@ -65,8 +68,11 @@ class Checkpoints:
         """The folder of a checkpoint, without weights until one asks for them; None if none can be made."""
         if name not in self._folders:
             self._folders[name] = None  # while it is made, its name may be asked for
-            with self._ledger.making(name):
-                self._folders[name] = self._made(name)
+            try:
+                with self._ledger.making(name):
+                    self._folders[name] = self._made(name)
+            except Exception as error:  # noqa: BLE001 - a class of transformers may need a package of its own
+                self._ledger.session.note(f"no stand-in for {name}: {type(error).__name__}: {error}")
         return self._folders[name]
 
     def file(self, name: str, file: str) -> str | None:
@@ -156,12 +162,25 @@ class Checkpoints:
             return encoder.family
         if asked in families:
             return str(asked)
-        return family_of(name, frozenset(families), self._ledger.script) or FALLBACK
+        script = self._ledger.script
+        return (
+            family_of(name, frozenset(families))
+            or _by_class(families, script)
+            or family_of(name, frozenset(families), script)
+            or FALLBACK
+        )
 
     def _report(self, name: str, config: Any, family: str) -> None:
         layers = getattr(config, "num_hidden_layers", None)
         shape = f", {layers} layers" if isinstance(layers, int) else ""
         self._ledger.describe(name, f"the tokenizer and configuration of a {family} model", shape)
+
+
+def _by_class(families: Any, script: str) -> str | None:
+    """The family of the only class that a script's text names where it loads a checkpoint; None for several."""
+    named = {each.lower() for each in LOADED.findall(script)}
+    found = {each for each in families if each.replace("_", "").replace("-", "") in named}
+    return str(found.pop()) if len(found) == 1 else None
 
 
 def _reads_text(config: Any) -> bool:
