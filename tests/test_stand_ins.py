@@ -237,6 +237,13 @@ def test_an_empty_package_is_taken_apart() -> None:
 
 
 @pytest.mark.slow
+def test_what_an_empty_package_gives_is_part_of_a_text_or_a_number() -> None:
+    colors, tool = Empty("colorama"), Empty("codecarbon")
+    assert colors.Fore.RED + "loss" + colors.Style.RESET_ALL == "loss"
+    assert f"{tool.EmissionsTracker().stop():.2f} kg" == " kg"
+    assert (int(tool.count()), float(tool.count())) == (0, 0.0)
+
+
 def test_optimizers_for_a_gpu_are_those_of_torch() -> None:
     torch = pytest.importorskip("torch")
     package: Any = Empty("bitsandbytes").optim

@@ -52,6 +52,24 @@ EMPTY = {
         "unsloth_zoo",
     ),
     "plot": ("matplotlib", "seaborn", "plotly", "visdom", "IPython", "ipywidgets"),
+    "console": (
+        "loguru",
+        "termcolor",
+        "colorama",
+        "coloredlogs",
+        "colorlog",
+        "tabulate",
+        "prettytable",
+        "dotenv",
+        "ipdb",
+        "icecream",
+        "codecarbon",
+        "GPUtil",
+        "torchinfo",
+        "torchsummary",
+        "thop",
+        "ptflops",
+    ),
     "notebook": ("google.colab", "kaggle_secrets"),
     "download": ("wget", "gdown", "kagglehub", "opendatasets"),
     "serving": ("vllm", "gradio", "sagemaker", "openai"),
@@ -153,7 +171,16 @@ def _optimizer(name: str) -> Any | None:
     return type(name, (base,), {"__init__": init})
 
 
-class Nothing:
+class _EveryName(type):
+    """A class that has every name, as `colorama.Fore.RED` asks for it."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return Nothing()
+
+
+class Nothing(metaclass=_EveryName):
     """An object that can be called, entered and walked over, and does nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -194,6 +221,21 @@ class Nothing:
 
     def __len__(self) -> int:
         return 0
+
+    def __add__(self, other: Any) -> Any:
+        return other
+
+    def __radd__(self, other: Any) -> Any:
+        return other
+
+    def __format__(self, form: str) -> str:
+        return ""
+
+    def __int__(self) -> int:
+        return 0
+
+    def __float__(self) -> float:
+        return 0.0
 
     def __str__(self) -> str:
         return ""
