@@ -55,7 +55,7 @@ AGREES = re.compile(r"\b(y(es)?|o(ui)?|j(a)?|s(i|im)?)\s*/\s*n", re.IGNORECASE)
 
 
 def _answering(ledger: Ledger, ask: Any) -> Any:
-    """`input()` where nobody is there to answer: yes to whether to go on, else the default, which is an empty line."""
+    """`input()` without a terminal: yes to whether to go on, else the default, which is an empty line."""
 
     @functools.wraps(ask)
     def answered(prompt: Any = "", *args: Any) -> Any:

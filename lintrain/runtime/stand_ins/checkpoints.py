@@ -129,9 +129,7 @@ class Checkpoints:
         marks = marks_of(family, config)
         tokenizer = self._tokenizer(family, name, facts, marks) if _reads_text(config) else None
         if tokenizer is not None and tokenizer.pad_token is None and getattr(config, "is_encoder_decoder", False):
-            tokenizer.pad_token = (
-                tokenizer.eos_token
-            )  # as Whisper has it: a decoder is told where its labels are padding
+            tokenizer.pad_token = tokenizer.eos_token  # as Whisper has it, whose labels are padded with it
         _fit(config, tokenizer, facts, marks)
         for value_name, value in values_by_name(name, family).items():
             setattr(config, value_name, value)
