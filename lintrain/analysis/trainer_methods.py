@@ -126,6 +126,28 @@ def returns_one_number(function: Function) -> bool:
     )
 
 
+def repeats_one_value(function: Function) -> bool:
+    """Whether all that a function returns are lists of one computed value as often as needed: `[mean] * len(rows)`."""
+    body = function.node.body
+    returned = [body] if isinstance(body, ast.expr) else list(_returned(body))
+    return bool(returned) and all(value is not None and _is_one_value(value) for value in returned)
+
+
+def _is_one_value(node: ast.expr) -> bool:
+    match node:
+        case ast.BinOp(left=ast.List(elts=[item]), op=ast.Mult()) | ast.BinOp(op=ast.Mult(), right=ast.List(elts=[item])):
+            own = set[str]()
+        case ast.ListComp(elt=item, generators=[ast.comprehension(target=ast.Name(id=target))]):
+            own = {target}
+        case _:
+            return False
+    names = {each.id for each in ast.walk(item) if isinstance(each, ast.Name)}
+    calls = (each.func for each in ast.walk(item) if isinstance(each, ast.Call))
+    # What is called once for each item, such as `random()` or `next(scores)`, may give another value each time.
+    is_computed_once = isinstance(node, ast.BinOp) or not any(True for _ in calls)
+    return bool(names) and not names & own and is_computed_once
+
+
 def _sums_in(function: Function) -> set[str]:
     """The names that start as a number and are only ever increased or decreased by numbers."""
     started, counted = set[str](), set[int]()

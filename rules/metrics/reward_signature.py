@@ -1,8 +1,11 @@
-"""A reward function of GRPO does not accept what the trainer passes, or returns no list of rewards.
+"""A reward function of GRPO does not accept what the trainer passes, or gives no reward to each completion.
 
 `GRPOTrainer` calls it with `prompts`, `completions`, `completion_ids` and each further column of the data set, all by
 name. A function without `**kwargs` raises a TypeError at the first step, after the first completions were generated. So
 does one that returns a single number: the trainer expects a list with a reward for each completion.
+
+A list that repeats one value raises no error, but the trainer subtracts the mean of a group from its rewards: what is
+the same for all completions is subtracted, and trains nothing.
 
 ## Bad
 
@@ -17,6 +20,16 @@ One number for all completions:
 
     def reward(completions, **kwargs):  # <- reward-signature
         return sum(len(each) for each in completions) / len(completions)
+
+    prompts = Dataset.from_dict({"prompt": ["a", "b"]})
+    trainer = trl.GRPOTrainer("gpt2", reward_funcs=reward, train_dataset=prompts)
+    trainer.train()
+
+One value in a list as long as the completions:
+
+    def reward(completions, **kwargs):  # <- reward-signature
+        mean = sum(len(each) for each in completions) / len(completions)
+        return [mean] * len(completions)
 
     prompts = Dataset.from_dict({"prompt": ["a", "b"]})
     trainer = trl.GRPOTrainer("gpt2", reward_funcs=reward, train_dataset=prompts)
@@ -89,6 +102,7 @@ class RewardSignature(Rule):
         )
         yield from self._of_other_names(pipeline)
         yield from self._of_one_number(pipeline)
+        yield from self._of_one_value(pipeline)
 
     def _of_other_names(self, pipeline: Pipeline) -> Iterator[Finding]:
         runs = (run for run in pipeline.runs if run.path.endswith(".GRPOTrainer"))
@@ -118,6 +132,21 @@ class RewardSignature(Rule):
             for argument, construction in given
             for function in (_functions(argument.value) if argument else ())
             if not _missing(function) and trainer_methods.returns_one_number(function)
+        )
+
+    def _of_one_value(self, pipeline: Pipeline) -> Iterator[Finding]:
+        runs = (run for run in pipeline.runs if run.path.endswith(".GRPOTrainer"))
+        given = ((run.arguments.get("reward_funcs"), run.construction) for run in runs)
+        yield from one_per_location(
+            self.finding(
+                trainer_methods.head_of(pipeline, function),
+                "this reward function gives all completions of a batch the same reward",
+                related=[Related(construction, "passed to the trainer here", "trainer")],
+                help="compute a reward for each completion",
+            )
+            for argument, construction in given
+            for function in (_functions(argument.value) if argument else ())
+            if not _missing(function) and trainer_methods.repeats_one_value(function)
         )
 
 
