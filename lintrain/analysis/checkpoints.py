@@ -320,6 +320,8 @@ def discarded_loads(pipeline: Pipeline) -> Iterator[DiscardedLoad]:
         if _given(call) in saved:
             continue  # what was saved is loaded again, to see that it can be
         known = values.get(name, [])
+        if method == MERGING and not _is_saved_after(source, name, location):
+            continue  # the layers inside have been merged, which is enough to use the model
         is_known = known and all(_is_loaded_by(each, method) for each in known)
         # In a piece of a script the class may come after its use.
         later = _made_of_later(source) if source.is_partial and method == "load_from_checkpoint" else {}
@@ -327,6 +329,7 @@ def discarded_loads(pipeline: Pipeline) -> Iterator[DiscardedLoad]:
             classes = {each.cls.node.name for each in known if isinstance(each, Instance)}
             cls = classes.pop() if len(classes) == 1 else later.get(name, name)
             code = source.code(location).removeprefix(f"{name}.")
+            cls = name if method == MERGING else cls
             is_object = not any(isinstance(each, Class) for each in known)
             yield DiscardedLoad(location, method, f"{name} = {cls}.{code}" if is_object else None)
 
@@ -350,12 +353,28 @@ def loads_as_statements(source: Source) -> Iterator[tuple[ast.Call, str, str]]:
                 pass
 
 
-LOADING = frozenset({"load_from_checkpoint", "from_pretrained"})
-"""Class methods that build a model and return it."""
+MERGING = "merge_and_unload"
+LOADING = frozenset({"load_from_checkpoint", "from_pretrained", MERGING})
+"""Class methods that build a model and return it, and the one that takes a model out of its adapter."""
+
+
+def _is_saved_after(source: Source, name: str, location: Location) -> bool:
+    """Whether a file saves the model of a name after a place, and does not bind the name again."""
+    uses = [
+        each for each in source.nodes_of(ast.Attribute) if isinstance(each.value, ast.Name) and each.value.id == name
+    ]
+    saves = [each for each in uses if each.attr in {"save_pretrained", "push_to_hub"}]
+    stored = [each for each in source.nodes_of(ast.Name) if each.id == name and isinstance(each.ctx, ast.Store)]
+    is_bound_again = any(location < source.location(each) for each in stored)
+    return not is_bound_again and any(
+        unparse(each.value) == name and location < source.location(each) for each in saves
+    )
 
 
 def _is_loaded_by(value: Value, method: str) -> bool:
     """Whether a value is one whose method of this name certainly returns another one."""
+    if method == MERGING:
+        return isinstance(value, Model) and (value.is_adapted or value.path.startswith("peft."))
     if method == "from_pretrained":
         return isinstance(value, Model)
     cls = value.cls if isinstance(value, Instance) else value

@@ -135,7 +135,9 @@ def repeats_one_value(function: Function) -> bool:
 
 def _is_one_value(node: ast.expr) -> bool:
     match node:
-        case ast.BinOp(left=ast.List(elts=[item]), op=ast.Mult()) | ast.BinOp(op=ast.Mult(), right=ast.List(elts=[item])):
+        case ast.BinOp(left=ast.List(elts=[item]), op=ast.Mult()):
+            own = set[str]()
+        case ast.BinOp(op=ast.Mult(), right=ast.List(elts=[item])):
             own = set[str]()
         case ast.ListComp(elt=item, generators=[ast.comprehension(target=ast.Name(id=target))]):
             own = {target}

@@ -1,7 +1,10 @@
-"""The model that `load_from_checkpoint` or `from_pretrained` returns is dropped.
+"""The model that `load_from_checkpoint`, `from_pretrained` or `merge_and_unload` returns is dropped.
 
-Both are class methods: they build a new model, load the weights into it and return it. The model that they are called
-on stays as it was, so the script goes on with random weights.
+The first two are class methods: they build a new model, load the weights into it and return it. The model that they are
+called on stays as it was, so the script goes on with random weights.
+
+`merge_and_unload` of PEFT returns the model without its adapter. The wrapper that it is called on has no adapter left:
+if that is saved, the folder holds neither the model nor its adapter.
 
 ## Bad
 
@@ -14,6 +17,14 @@ on stays as it was, so the script goes on with random weights.
     model.load_from_checkpoint("last.ckpt")  # <- discarded-load
     model.eval()
 
+An adapter is merged, and its empty wrapper is saved:
+
+    from peft import LoraConfig, get_peft_model
+
+    tuned = get_peft_model(AutoModelForCausalLM.from_pretrained("gpt2"), LoraConfig(task_type="CAUSAL_LM"))
+    tuned.merge_and_unload()  # <- discarded-load
+    tuned.save_pretrained("merged")
+
 ## Good
 
     class Classifier(L.LightningModule):
@@ -24,6 +35,14 @@ on stays as it was, so the script goes on with random weights.
     model = Classifier()
     model = Classifier.load_from_checkpoint("last.ckpt")
     model.eval()
+
+and
+
+    from peft import LoraConfig, get_peft_model
+
+    tuned = get_peft_model(AutoModelForCausalLM.from_pretrained("gpt2"), LoraConfig(task_type="CAUSAL_LM"))
+    tuned = tuned.merge_and_unload()
+    tuned.save_pretrained("merged")
 
 ## When it is fine
 
@@ -39,7 +58,8 @@ Asks first: assigns the result to the name of the model, which may be known else
 
 ## References
 
-Lightning 2.6 documentation, `LightningModule.load_from_checkpoint`; pytorch-lightning#4789.
+PEFT 0.21, `PeftModel.merge_and_unload`; Lightning 2.6 documentation, `LightningModule.load_from_checkpoint`;
+pytorch-lightning#4789.
 """
 
 from __future__ import annotations
@@ -59,7 +79,7 @@ class Claim:
 
 class DiscardedLoad(Rule[Claim]):
     level = Level.ERROR
-    keywords = "load_from_checkpoint|from_pretrained"
+    keywords = "load_from_checkpoint|from_pretrained|merge_and_unload"
     needs_training = False
     judges_networks = True
 
@@ -71,7 +91,7 @@ class DiscardedLoad(Rule[Claim]):
             yield self.finding(
                 found.location,
                 f"`{found.method}` returns another model, which is dropped",
-                help="assign it: `model = Model.load_from_checkpoint(…)`",
+                help=f"assign it: `{found.statement}`" if found.statement else "assign it to a name",
                 claim=Claim(found.statement),
             )
 

@@ -4,7 +4,8 @@ Without an axis, NumPy and PyTorch search the whole array, and return the positi
 expects a prediction for each row and raises an error, after the whole evaluation set was computed.
 
 Over dimension 0, the row with the highest score is chosen for each class. Compared with the targets of a batch, that
-raises an error, or with as many rows as classes counts hits by chance.
+raises an error, or with as many rows as classes counts hits by chance. The scores of a head for tokens have a third
+axis: along dimension 1 a token is chosen for each class.
 
 ## Bad
 
@@ -77,7 +78,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import chosen_rows, expressions
-from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Model, Tensor
 from lintrain.pipeline.values.training import MetricCall
 from lintrain.rule import (
     Evidence,
@@ -144,6 +146,19 @@ class ArgmaxWithoutAxis(Rule[Claim]):
             )
 
         yield from one_per_location(map(self._over_rows, chosen_rows.chosen_rows(pipeline.source)))
+        over_tokens = (misuse for misuse in pipeline.misuses if misuse.use == "argmax over tokens")
+        yield from one_per_location(map(self._over_tokens, over_tokens))
+
+    def _over_tokens(self, found: Misuse) -> Finding[Claim]:
+        model = found.value.model if isinstance(found.value, Tensor) else None
+        made = model.origin if isinstance(model, Model) else None
+        return self.finding(
+            found.location,
+            "axis 1 has the tokens of a text, so this chooses a token for each class",
+            related=[Related(made, "has scores for each token", "model")] if made is not None else [],
+            help="choose along the last axis: `axis=-1`",
+            subject="compute_metrics",
+        )
 
     def _over_rows(self, found: chosen_rows.ChosenRows) -> Finding[Claim]:
         chosen = "this is a row for each class" if found.has_axis else "`argmax` without an axis is one number"

@@ -79,6 +79,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import loop_verdicts, wrong_names
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Model, Task, Tensor
+from lintrain.pipeline.values.python import Absent, literal
 from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, one_per_location
 
 
@@ -87,7 +90,7 @@ class ThresholdOnLogits(OddCallRule):
     odd = "0.5 for logits"
     odd_message = "this holds logits, but 0.5 is a threshold of probabilities"
     odd_help = "compare logits with 0, or apply a sigmoid first"
-    keywords = "ith_logits|WithLogits"
+    keywords = "ith_logits|WithLogits|Classification"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         losses = loop_verdicts.losses_called(pipeline, "binary_cross_entropy_with_logits")
@@ -95,6 +98,20 @@ class ThresholdOnLogits(OddCallRule):
         of_probabilities = {each.location for each in losses if any(loop_verdicts.operations_before(each, "sigmoid"))}
         found = (each for each in wrong_names.rounded_logits(pipeline) if each.loss not in of_probabilities)
         yield from one_per_location(map(self._report, found))
+        yield from one_per_location(
+            self._of_head(misuse, misuse.value.model)
+            for misuse in pipeline.misuses
+            if misuse.use == "logits against 0.5" and isinstance(misuse.value, Tensor)
+            if isinstance(misuse.value.model, Model) and _gives_logits(pipeline, misuse.value.model)
+        )
+
+    def _of_head(self, found: Misuse, model: Model) -> Finding:
+        return self.finding(
+            found.location,
+            "this holds logits, but 0.5 is a threshold of probabilities",
+            related=[Related(model.origin, "returns logits", "loss")] if model.origin else [],
+            help="compare logits with 0, or apply a sigmoid first",
+        )
 
     def _report(self, found: wrong_names.RoundedLogits) -> Finding:
         shown = f"`{found.name}`" if len(found.name) <= 24 else "this"
@@ -104,3 +121,18 @@ class ThresholdOnLogits(OddCallRule):
             related=[Related(found.loss, "this loss expects logits", "loss")],
             help="compare logits with 0, or apply a sigmoid first",
         )
+
+
+def _gives_logits(pipeline: Pipeline, model: Model) -> bool:
+    """Whether a classifier of texts is certainly trained on a loss that applies the sigmoid or the softmax itself."""
+    kind = literal(model.arguments["problem_type"]) if "problem_type" in model.arguments else ""
+    if model.attributes.keys() - {"config"}:
+        return False  # such as a head of the script's own
+    if kind == "multi_label_classification":
+        return True
+    labels = model.labels_by_default if isinstance(model.num_labels, Absent) else literal(model.num_labels)
+    is_sized = isinstance(labels, int) and labels > 1
+    # An own loss may be one of numbers, whose targets are 0 and 1.
+    has_own_loss = any(run.model is model and "compute_loss" in run.overrides for run in pipeline.runs)
+    is_plain = model.is_complete and kind == "" and model.config is None
+    return model.task is Task.SEQUENCE_CLASSIFICATION and is_sized and is_plain and not has_own_loss

@@ -3,6 +3,9 @@
 A model that also returns hidden states, or the states of its encoder, gives a tuple with the logits first. An argmax
 over such a tuple raises an error about inhomogeneous shapes in the first evaluation.
 
+What `Trainer.predict` returns is a tuple as well: predictions, labels and metrics. Two names cannot take it, and an
+argmax over it fails.
+
 ## Bad
 
     talkative = AutoModelForSequenceClassification.from_pretrained(checkpoint, num_labels=3, output_hidden_states=True)
@@ -77,9 +80,11 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, Tensor
 from lintrain.pipeline.values.python import Sequence
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.pipeline.values.training import Predictions
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, one_per_location
 
 USES = {"argmax": "an argmax", "compute": "a metric", "where": "`where`"}
+UNPACKED = "two of three"
 IGNORED = {"ignore_keys", "ignore_keys_for_eval"}
 
 
@@ -98,6 +103,11 @@ class TuplePredictions(Rule[Claim]):
         if any(IGNORED & set(event.details) for event in pipeline.acts(Act.TRAIN, Act.EVALUATE)):
             return
         seen = set[object]()
+        yield from one_per_location(
+            self._of_result(misuse)
+            for misuse in pipeline.misuses
+            if isinstance(misuse.value, Predictions) and misuse.use in {*USES, UNPACKED}
+        )
         for misuse in pipeline.misuses:
             model = _model_of(misuse)
             if (
@@ -109,6 +119,15 @@ class TuplePredictions(Rule[Claim]):
                 continue
             seen.add(misuse.location)
             yield self._report(misuse, model)
+
+    def _of_result(self, misuse: Misuse) -> Finding[Claim]:
+        is_unpacked = misuse.use == UNPACKED
+        use = "two names get them" if is_unpacked else f"{USES[misuse.use]} treats them as logits"
+        return self.finding(
+            misuse.location,
+            f"`predict` returns three parts, but {use}",
+            help="bind all three, or read `.predictions` of the result",
+        )
 
     def _report(self, misuse: Misuse, model: Model) -> Finding[Claim]:
         note = "also returns the states of its encoder"

@@ -64,11 +64,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, tuning
+from lintrain.analysis import collators, script_text, tuning
 from lintrain.pipeline.values.data import Collator, Kind
-from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.model import Model, ModelOutput, Task
 from lintrain.pipeline.values.python import is_missing, literal
-from lintrain.pipeline.values.training import TrainerRun
+from lintrain.pipeline.values.training import ModelCall, TrainerRun
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -81,6 +81,7 @@ from lintrain.rule import (
     dataclass,
     fixes,
     lazy_pattern,
+    one_per_location,
 )
 
 LOSS_METHODS = frozenset({"compute_loss", "training_step", "train", "_inner_training_loop"})
@@ -123,6 +124,9 @@ PLAIN_CLASS = lazy_pattern(
     r"XLMRoberta|XLNet|ViT)Model"
 )
 PLAIN_NAME = lazy_pattern(r"(^|/)([\w-]*-)?(distil|al|ro|xlm-ro|de)?bert(a|weet)?-|(^|/)electra-", re.IGNORECASE)
+ASKS_FIRST = r"hasattr\(|getattr\("
+"""Code that may look whether an output has what it takes from it."""
+
 TEXTS = ("did not return a loss", "unexpected keyword argument 'labels'")
 
 
@@ -137,9 +141,10 @@ class Claim:
 
 class HeadlessModel(Rule[Claim]):
     level = Level.ERROR
-    keywords = "Trainer"
+    keywords = "Trainer|Model"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from one_per_location(self._report_call(pipeline, call) for call in pipeline.model_calls)
         for training in tuning.trainings(pipeline):
             model, run = training.model, training.run
             if run is None or not isinstance(model, Model) or not tuning.is_left_alone(pipeline, training):
@@ -153,6 +158,23 @@ class HeadlessModel(Rule[Claim]):
                     subject="model",
                     claim=_head_for(pipeline, model, run),
                 )
+
+    def _report_call(self, pipeline: Pipeline, call: ModelCall) -> Finding[Claim] | None:
+        """Code of the script that gives such a model labels, or takes a loss or scores from what it returns."""
+        model, output = call.model, call.output
+        wanted = [name for name in ("loss", "logits") if isinstance(output, ModelOutput) and name in output.reads]
+        if model.origin is None or not (wanted or "labels" in call.arguments) or not _has_no_head(pipeline, model):
+            return None
+        if script_text.mentions(pipeline, ASKS_FIRST):
+            return None
+        does = f"its `{wanted[0]}` is used" if wanted else "it gets `labels`"
+        return self.finding(
+            model.origin,
+            f"`{_name_of_class(model)}` has no head, but {does}",
+            related=[Related(call.location, "this gives hidden states only", "call")],
+            help="use the class for your task, such as `AutoModelForSequenceClassification`",
+            subject="model",
+        )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         model = evidence.model

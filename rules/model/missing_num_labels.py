@@ -3,6 +3,8 @@
 Without `num_labels`, a head has two outputs. A label out of range ends the run in the first batch that contains it: on
 the CPU with `Target 2 is out of bounds`, on a GPU with a CUDA assertion that points to another line.
 
+A model of rewards has one output: `RewardTrainer` refuses any other number, and older versions trained on all columns.
+
 ## Bad
 
     model = AutoModelForSequenceClassification.from_pretrained("distilbert-base-uncased")  # <- missing-num-labels
@@ -69,6 +71,7 @@ from lintrain.rule import (
     dataclass,
     fixes,
     lazy_pattern,
+    one_per_location,
 )
 
 if TYPE_CHECKING:
@@ -126,6 +129,7 @@ class MissingNumLabels(Rule[Claim]):
     keywords = "Classification"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from one_per_location(map(self._of_rewards, pipeline.runs))
         for model in pipeline.models:
             if model.task in CLASSIFIERS and model.origin is not None and not _is_other_problem(model):
                 contradictions = list(self._contradicted(model, model.origin))
@@ -133,6 +137,25 @@ class MissingNumLabels(Rule[Claim]):
                 classes = _classes_of(pipeline, model)
                 if classes is not None and not contradictions:
                     yield from self._mismatched(model, model.origin, classes)
+
+    def _of_rewards(self, run: TrainerRun) -> Finding[Claim] | None:
+        """A model of rewards has one output."""
+        model = run.model
+        if run.path != "trl.RewardTrainer" or model is None or model.origin is None or _is_other_problem(model):
+            return None
+        size, is_default = _size(model), isinstance(model.num_labels, Absent)
+        is_changed = bool(model.attributes.keys() - {"config"})
+        if model.task is not Task.SEQUENCE_CLASSIFICATION or size is None or size < DEFAULT_SIZE or is_changed:
+            return None
+        has = f"has {size} outputs by default" if is_default else f"has {size} outputs"
+        return self.finding(
+            model.origin if is_default else model.argument_locations.get("num_labels", model.origin),
+            f"the head {has}, but a reward is one number",
+            related=[Related(run.construction, "refuses all but one output", "trainer")],
+            help="pass `num_labels=1`",
+            subject="model",
+            claim=Claim(size, 1, "1", is_default),
+        )
 
     def _contradicted(self, model: Model, origin: Location) -> Iterator[Finding[Claim]]:
         """`num_labels` and `id2label` of one call that differ."""

@@ -28,14 +28,20 @@ from lintrain.interpreter.tracing import (
     traced,
 )
 from lintrain.libraries.torch.gradients import new_leaf
-from lintrain.libraries.torch.literals import from_literal, note_compared, of_values
+from lintrain.libraries.torch.literals import (
+    SCORED,
+    from_literal,
+    note_choice,
+    note_compared,
+    note_threshold,
+    of_values,
+)
 from lintrain.libraries.torch.tensors import joined, of_unknown
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Difference, Misuse
-from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import ColumnValues, Kind
-from lintrain.pipeline.values.model import Model, Role, Tensor, one_tensor
+from lintrain.pipeline.values.model import Role, Tensor, one_tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -47,15 +53,11 @@ from lintrain.pipeline.values.python import (
     Value,
     is_true,
     join,
-    literal,
     options_of,
     text_of,
 )
 from lintrain.pipeline.values.tensors import Derived, Shape
-from lintrain.pipeline.values.training import Pixels
-
-SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
-"""What has one number for each class."""
+from lintrain.pipeline.values.training import Pixels, Predictions
 
 WHOLE_NUMBERS = frozenset({"int", "int8", "int16", "int32", "int64", "long", "bool", "bool_", "uint8", "int_"})
 LITERALS = frozenset({"numpy.array", "torch.tensor", "torch.Tensor", "torch.FloatTensor", "torch.LongTensor"})
@@ -126,7 +128,7 @@ def _reshaped(call: Call, subject: Value) -> Value:
 def note_tuple(call: Call, argument: Value, text: str, location: Location, use: str) -> None:
     """Record a tuple of a model's outputs that is used as if it were the logits."""
     for option in options_of(argument):
-        if is_output_tuple(option):
+        if is_output_tuple(option) or (isinstance(option, Predictions) and option.is_result):
             call.reader.record.misuses.append(Misuse(location, option, use, text))
 
 
@@ -156,7 +158,7 @@ def _choose(call: Call) -> Value:
         first = call.positional[0]
         note_tuple(call, first.value, first.text, first.location, "argmax")
     if call.path.endswith(".argmax"):
-        _note_single(call, call.argument("axis", 1) or call.argument("dim"))
+        note_choice(call, subject_of(call), call.argument("axis", 1) or call.argument("dim"))
     return as_tensor(call, mapped(call, CHOSEN))
 
 
@@ -169,21 +171,10 @@ def as_tensor(call: Call, value: Value) -> Value:
 GIVE_ARRAYS = frozenset({"numpy.concatenate", "numpy.vstack"})
 
 
-def _note_single(call: Call, axis: Argument | None) -> None:
-    """Record a choice among the outputs of a head that has one."""
-    subject = subject_of(call)
-    # `argmax(-1)` over one column is always 0. Over the rows (axis 0) it would be a choice among rows.
-    is_last = axis is not None and literal(axis.value) in {-1, 1}
-    is_scored = isinstance(subject, Tensor) and subject.role in SCORED
-    model = subject.model if isinstance(subject, Tensor) else None
-    if is_last and is_scored and isinstance(model, Model) and literal(model.num_labels) == 1:
-        call.reader.record.misuses.append(Misuse(call.location, subject, "argmax of one", call.text))
-
-
 @method(Tensor, "argmax", "argsort", "round", "long", "int", "bool", "ge", "gt", "le", "lt")
 def _choose_by_method(call: Call) -> Value:
     if call.path.endswith(".argmax"):
-        _note_single(call, call.argument("axis", 0) or call.argument("dim"))
+        note_choice(call, subject_of(call), call.argument("axis", 0) or call.argument("dim"))
     chosen = mapped(call, CHOSEN)
     if isinstance(call.receiver, Tensor) and isinstance(chosen, Tensor) and call.path.endswith((".long", ".int")):
         chosen.of = call.receiver.of
@@ -369,6 +360,7 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, location:
     if operator in COMPARISONS:
         if operator in {"Eq", "NotEq"}:
             note_compared(reader, left, right, location)
+        note_threshold(reader, left, right, location)
         role = CHOSEN.get(tensors[0].role, Role.UNKNOWN)
         compared = combined(left, operator, right, text, location)
         are_data = all(tensor.made and tensor.made.name == DATA for tensor in tensors)

@@ -8,11 +8,12 @@ from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import DATA, KINDS, kind_asked_for
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
-from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import Absent, Constant, Either, OneOf, Sequence, Unknown, Value, is_true
-from lintrain.pipeline.values.tensors import Operation, Real, Shape, Whole
+from lintrain.pipeline.values.model import Model, Role, Tensor
+from lintrain.pipeline.values.python import Absent, Constant, Either, OneOf, Sequence, Unknown, Value, is_true, literal
+from lintrain.pipeline.values.tensors import CLASSES, Operation, Real, Shape, Whole
 
 
 def data(call: Call, shape: Shape, kind: str) -> Tensor:
@@ -144,3 +145,35 @@ def note_compared(reader: Reader, left: Value, right: Value, location: Location)
         if is_score and classes.kind == "int" and classes.made is not None and classes.made.name == DATA:
             reader.record.misuses.append(Misuse(location, scores, SCORES_COMPARED, reader.code(location)))
             return
+
+
+SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
+"""What has one number for each class."""
+
+OF_ONE = "argmax of one"
+OVER_TOKENS = "argmax over tokens"
+HALF = "logits against 0.5"
+"""Uses of the output of a model's head that do not fit it."""
+
+
+def note_choice(call: Call, scores: Value, axis: Argument | None) -> None:
+    """Record a choice among the outputs of a head that has one, or among the tokens of a text."""
+    if axis is None or not isinstance(scores, Tensor) or scores.role not in SCORED:
+        return
+    # `argmax(-1)` over one column is always 0. Over the rows (axis 0) it would be a choice among rows.
+    along, model, shape = literal(axis.value), scores.model, scores.shape
+    if along in {-1, 1} and isinstance(model, Model) and literal(model.num_labels) == 1:
+        call.reader.record.misuses.append(Misuse(call.location, scores, OF_ONE, call.text))
+    if along == 1 and isinstance(model, Model) and not shape.is_open and shape.sizes == PER_TOKEN:
+        call.reader.record.misuses.append(Misuse(call.location, scores, OVER_TOKENS, call.text))
+
+
+PER_TOKEN = (None, None, CLASSES)
+"""The sizes of scores of each token of each row."""
+
+
+def note_threshold(reader: Reader, left: Value, right: Value, location: Location) -> None:
+    """Record logits of a model that are compared with the threshold of probabilities."""
+    is_of_model = isinstance(left, Tensor) and left.role is Role.LOGITS and isinstance(left.model, Model)
+    if is_of_model and literal(right) == 0.5:
+        reader.record.misuses.append(Misuse(location, left, HALF, reader.code(location)))

@@ -16,6 +16,7 @@ from lintrain.interpreter.shapes import integer
 from lintrain.libraries.transformers.model_use import HEADS
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Config, Model, ModelOutput, Role, Task, Tensor
 from lintrain.pipeline.values.python import (
     ABSENT,
@@ -79,7 +80,7 @@ def raw_predictions(reader: Reader, run: TrainerRun, location: Location) -> Valu
             return Tensor(Role.TOKENS, model) if generates else Unknown(name="predictions")
     if not isinstance(model, Model):
         return Unknown(name="predictions")
-    logits = Tensor(Role.LOGITS, model, "logits")
+    logits = Tensor(Role.LOGITS, model, "logits", shape=_logits_shape(model))
     match gives_more_than_logits(model):
         case True:
             return Sequence([logits, Tensor(Role.HIDDEN, model)], "tuple")
@@ -164,11 +165,19 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
     return UNKNOWN
 
 
+UNPACKED = "two of three"
+"""The use of what `predict` gives as if it had no metrics."""
+
+TWO = 2
+
+
 @unpacked(Predictions)
 def _unpack(reader: Reader, value: Value, count: int) -> list[Value] | None:
     """`predictions, labels = …`, or with the inputs or the metrics as a third."""
     if not isinstance(value, Predictions) or count < 2:
         return None
+    if value.is_result and count == TWO and value.origin is not None:
+        reader.record.misuses.append(Misuse(value.origin, value, UNPACKED, reader.code(value.origin)))
     return [value.predictions, value.labels, *([UNKNOWN] * (count - 2))]
 
 
@@ -251,6 +260,8 @@ def _output_item(reader: Reader, value: Value, key: Value, location: Location) -
     first = {True: "loss", False: "logits"}.get(value.has_labels) if value.has_labels is not None else None
     names = {0: first, 1: "logits" if value.has_labels else None}
     name = names.get(key.value) if isinstance(key.value, int) else None
+    if isinstance(value.model, Model) and value.model.task is Task.NO_HEAD and name is not None:
+        name = "last_hidden_state" if key.value == 0 else None
     return dispatch.attribute(reader, value, name, location) if name else UNKNOWN
 
 

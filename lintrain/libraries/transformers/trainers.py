@@ -269,7 +269,9 @@ def _predict(call: Call) -> Value:
     if not isinstance(call.receiver, TrainerRun):
         return UNKNOWN
     call.reader.act(Act.EVALUATE, call.location, call.receiver, test_dataset=call.value("test_dataset", 0))
-    return predictions_of(call.reader, call.receiver, call.location)
+    result = predictions_of(call.reader, call.receiver, call.location)
+    result.is_result = call.receiver.path.startswith("transformers.") and "predict" not in call.receiver.overrides
+    return result
 
 
 @method(TrainerRun, "save_model", "save_state", "push_to_hub", "create_model_card")

@@ -100,12 +100,14 @@ class Predictions(Value):
     """What a Trainer's evaluation gives: the EvalPrediction that `compute_metrics` gets, the result of `predict`.
 
     `is_tuple` if `predictions` is a tuple: hidden states or encoder states come with the logits.
+    `is_result` if it is certainly what the library's own `predict` gives, which has the metrics as a third part.
     """
 
     model: Value = UNKNOWN
     is_tuple: bool = False
     predictions: Value = UNKNOWN
     labels: Value = UNKNOWN
+    is_result: bool = False
 
 
 @dataclass(eq=False, slots=True)
