@@ -18,6 +18,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 UNSHIFTED = ("xlnet", "xlm-", "xlm_", "xlmwith", "transfoxl", "transfo-xl", "prophetnet")
 """Families whose causal heads compare a position with the label of the same position."""
 
+FILLED_UP = "1:+"
+"""The stretch of all but the first token, and one more at the end: `ids[1:] + [-100]`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -36,7 +39,10 @@ def part_of(value: Value) -> Part | None:
     root = root_of(value.of if isinstance(value, Tensor) else value)
     if isinstance(root, Derived):
         whole = part_of(root.of)
-        return Part(whole.source, root.text) if whole is not None and not whole.stretch else None
+        if whole is not None and whole.stretch:
+            # Of one piece, such as a chunk of a text: what the same code cuts out in each round.
+            return Part((whole.source, root.of.origin), root.text)
+        return Part(whole.source, root.text) if whole is not None else None
     return Part(id(root)) if isinstance(root, Unknown | LibraryObject) and root is not UNKNOWN else None
 
 
@@ -57,6 +63,8 @@ def are_next_tokens(tokens: Value, following: Value) -> bool:
 
 def is_moved_by_one(stretch: str, other: str) -> bool:
     """Whether `x[other]` is `x[stretch]` moved by one: `:-1` and `1:`, `i:i + n` and `i + 1:i + n + 1`."""
+    if not stretch and other == FILLED_UP:
+        return True
     first, second = _keys(stretch), _keys(other)
     if len(first) != len(second) or not first:
         return False

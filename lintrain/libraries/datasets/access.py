@@ -23,6 +23,7 @@ from lintrain.libraries.datasets.deriving import names_in
 from lintrain.libraries.torch.default_collation import NUMBERS, ROWS, batch_of_numbers
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Condition
+from lintrain.pipeline.shifts import FILLED_UP
 from lintrain.pipeline.values.data import (
     Column,
     ColumnNames,
@@ -349,7 +350,9 @@ def _with_text(reader: Reader, left: Value, operator: str, right: Value, locatio
     column = replace(values.column, padding=Padding.UNKNOWN, truncated=None)
     if masks_some(other):
         column = replace(column, is_masked=True, copied_from="")
-    return ColumnValues(column, values.dataset)
+    is_filled_up = values is left and values.stretch == "1:" and isinstance(other, Sequence) and other.is_complete
+    stretch = FILLED_UP if is_filled_up and isinstance(other, Sequence) and len(other.items) == 1 else ""
+    return ColumnValues(column, values.dataset, stretch)
 
 
 def _is_text(value: Value) -> bool:
