@@ -267,3 +267,25 @@ def last_map(dataset: Dataset, note: str = "the rows are made here") -> tuple[Re
 def origin_of(dataset: Dataset, note: str = "made here") -> tuple[Related, ...]:
     """The location where a data set was first created."""
     return tuple(Related(step.location, note, "origin", step.text) for step in dataset.steps[:1])
+
+
+MADE_INTO_TEXT = frozenset(
+    {"prompt", "completion", "messages", "conversations", "chosen", "rejected", "image", "images"}
+)
+"""Columns of which SFTTrainer makes the text itself; images are left to its collator."""
+
+
+def text_read(run: TrainerRun, names: set[str]) -> tuple[str, ...]:
+    """The column of text that SFTTrainer reads, if nothing else makes the text; empty where that is not certain."""
+    own = ("formatting_func", "dataset_kwargs")
+    if run.path != "trl.SFTTrainer" or names & MADE_INTO_TEXT or any(not is_missing(run.value(each)) for each in own):
+        return ()
+    if "args" in run.arguments and run.settings is None:
+        return ()
+    values = run.settings.values if run.settings is not None else {}
+    if not is_missing(values.get("dataset_kwargs", Constant(None))):
+        return ()
+    given = run.arguments["dataset_text_field"].value if "dataset_text_field" in run.arguments else None
+    field = given or values.get("dataset_text_field") or Constant("text")
+    name = text_of(field)
+    return (name,) if name else ()

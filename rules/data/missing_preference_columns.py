@@ -56,7 +56,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import run_data
 from lintrain.pipeline.values.data import Dataset
-from lintrain.pipeline.values.python import Constant, is_missing, text_of
+from lintrain.pipeline.values.python import is_missing
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Finding, Level, Pipeline, Rule
 
@@ -68,12 +68,6 @@ READ = {
     **dict.fromkeys(("GRPOTrainer", "RLOOTrainer", "OnlineDPOTrainer"), ("prompt",)),
 }
 """The columns that each trainer reads. KTO divides pairs itself, and DPO finds the prompt in conversations."""
-
-
-MADE_INTO_TEXT = frozenset(
-    {"prompt", "completion", "messages", "conversations", "chosen", "rejected", "image", "images"}
-)
-"""Columns of which SFTTrainer makes the text itself; images are left to its collator."""
 
 
 class MissingPreferenceColumns(Rule):
@@ -101,7 +95,7 @@ class MissingPreferenceColumns(Rule):
 def _missing(run: TrainerRun, rows: Dataset) -> str:
     """The first column that the trainer reads and the rows certainly lack; empty for rows that are prepared already."""
     names = set(rows.columns or {})
-    wanted = READ.get(run.path.rpartition(".")[2], ()) or _text_column(run, names)
+    wanted = READ.get(run.path.rpartition(".")[2], ()) or run_data.text_read(run, names)
     is_known = rows.columns is not None and rows.is_complete and not rows.may_differ and not rows.has_transform
     is_prepared = any(name.endswith("_ids") or "input_ids" in name for name in names)
     if (
@@ -114,19 +108,3 @@ def _missing(run: TrainerRun, rows: Dataset) -> str:
     if wanted is UNPAIRED and names >= set(PAIRS):
         return ""
     return next((name for name in wanted if name not in names), "")
-
-
-def _text_column(run: TrainerRun, names: set[str]) -> tuple[str, ...]:
-    """The column of text that SFTTrainer reads, if nothing else makes the text; empty where that is not certain."""
-    own = ("formatting_func", "dataset_kwargs")
-    if run.path != "trl.SFTTrainer" or names & MADE_INTO_TEXT or any(not is_missing(run.value(each)) for each in own):
-        return ()
-    if "args" in run.arguments and run.settings is None:
-        return ()
-    values = run.settings.values if run.settings is not None else {}
-    if not is_missing(values.get("dataset_kwargs", Constant(None))):
-        return ()
-    given = run.arguments["dataset_text_field"].value if "dataset_text_field" in run.arguments else None
-    field = given or values.get("dataset_text_field") or Constant("text")
-    name = text_of(field)
-    return (name,) if name else ()

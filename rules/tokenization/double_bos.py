@@ -3,6 +3,8 @@
 Most chat templates write the BOS token into the text, and the tokenizer then adds another one. The model was never
 trained on such sequences. No error is raised, and the prompts in generation differ from the training data.
 
+`SFTTrainer` tokenizes a column of text with special tokens, and a column of conversations without.
+
 ## Bad
 
     tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-3.2-1B", add_bos_token=True, pad_token="<unk>")
@@ -69,10 +71,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, token_feeds
+from lintrain.analysis import run_data, script_text, token_feeds
 from lintrain.pipeline.values.data import Encoding, Tokenizer
 from lintrain.pipeline.values.python import Constant, Value, is_missing, is_true, literal, text_of
 from lintrain.pipeline.values.tensors import SpecialToken, Templated
+from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -153,6 +156,29 @@ class DoubleBos(Rule[Claim]):
                 claim=Claim("add_special_tokens" in encoding.arguments),
             )
 
+        for run in pipeline.runs:
+            yield from self._of_texts(pipeline, run)
+
+    def _of_texts(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding[Claim]]:
+        """A column of text that SFTTrainer tokenizes itself, and that the script wrote by a template."""
+        rows, given = run.dataset("train_dataset"), run.value("processing_class")
+        tokenizer = given if isinstance(given, Tokenizer) else run.value("tokenizer")
+        columns = (rows.columns or {}) if rows is not None and not rows.may_differ else {}
+        for name in run_data.text_read(run, set(columns)):
+            written = columns[name].written if name in columns else None
+            if written is None or not isinstance(tokenizer, Tokenizer) or run.overrides:
+                continue
+            encoding = Encoding(tokenizer, inputs=written)
+            opening = _opening(pipeline, encoding, tokenizer)
+            if opening is not None and opening.origin is not None and _adds_bos(pipeline, encoding, tokenizer):
+                yield self.finding(
+                    opening.origin,
+                    f"this writes the BOS token into `{name}`, and {run.name} adds a second one",
+                    related=[Related(run.construction, "tokenizes the text with special tokens", "written")],
+                    help="pass a column `messages`, for which the trainer applies the template itself",
+                    subject="train_dataset",
+                )
+
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         if evidence.batch() is not None:
             yield self.finding(
@@ -171,7 +197,9 @@ class DoubleBos(Rule[Claim]):
             return Verdict.confirmed(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
         return Verdict.refuted(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
 
-    def fix(self, finding: Finding[Claim]) -> fixes.Fix:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.subject == "train_dataset":
+            return None
         edit: fixes.AddArgument | fixes.RenameArgument = fixes.AddArgument(
             finding.location, "add_special_tokens", "False"
         )
