@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import operated
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import DATA, KINDS, kind_asked_for
 from lintrain.model.location import Location
@@ -12,7 +13,19 @@ from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
 from lintrain.pipeline.values.model import Model, Role, Tensor
-from lintrain.pipeline.values.python import Absent, Constant, Either, OneOf, Sequence, Unknown, Value, is_true, literal
+from lintrain.pipeline.values.python import (
+    Absent,
+    Constant,
+    Either,
+    LibraryObject,
+    OneOf,
+    Sequence,
+    Unknown,
+    Value,
+    is_true,
+    literal,
+    text_of,
+)
 from lintrain.pipeline.values.tensors import CLASSES, Operation, Real, Shape, Whole
 
 
@@ -177,3 +190,22 @@ def note_threshold(reader: Reader, left: Value, right: Value, location: Location
     is_of_model = isinstance(left, Tensor) and left.role is Role.LOGITS and isinstance(left.model, Model)
     if is_of_model and literal(right) == 0.5:
         reader.record.misuses.append(Misuse(location, left, HALF, reader.code(location)))
+
+
+DEVICE_USES = {
+    "Eq": "device equals a text",
+    "In": "device equals a text",
+    "NotEq": "device differs from a text",
+    "NotIn": "device differs from a text",
+}
+
+
+@operated(LibraryObject)
+def _note_device(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
+    """Record `device == "cuda"` for a `torch.device`, which equals no text."""
+    sides = [side for side in (left, right) if isinstance(side, LibraryObject) and side.path == "torch.device"]
+    other = right if sides and sides[0] is left else left
+    listed = other.items if isinstance(other, Sequence) and other.is_complete and "In" in operator else [other]
+    if len(sides) == 1 and operator in DEVICE_USES and listed and all(text_of(each) is not None for each in listed):
+        reader.record.misuses.append(Misuse(location, sides[0], DEVICE_USES[operator], reader.code(location)))
+    return None

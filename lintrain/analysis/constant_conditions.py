@@ -1,0 +1,97 @@
+"""Conditions that have the same result whatever they are about: their code holds something that is always true."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.model.location import Location
+from lintrain.source.nodes import unparse
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+GENERATOR = "a generator"
+TEXT = "a text"
+TUPLE = "a tuple"
+UNCALLED = "a function"
+
+BACKENDS = frozenset({"torch.cuda", "torch.backends.mps", "torch.mps", "torch.xpu", "torch.distributed", "cuda"})
+
+
+@dataclass(frozen=True, slots=True)
+class AlwaysTrue:
+    """A part of a condition that is true by itself: where, its code, and what it is."""
+
+    location: Location
+    code: str
+    what: str
+
+
+def always_true(source: Source) -> list[AlwaysTrue]:
+    """The parts of a file's conditions that are always true."""
+    return source.cached(_always_true)
+
+
+def _always_true(source: Source) -> list[AlwaysTrue]:
+    found = [(part, what) for test in _tests(source) for part in _parts(test) if (what := _kind_of(part))]
+    found += [(node, UNCALLED) for node in _kept_functions(source)]
+    return [AlwaysTrue(source.location(node), unparse(node), what) for node, what in found]
+
+
+def _tests(source: Source) -> Iterator[ast.expr]:
+    for node in source.nodes_of(ast.If, ast.While, ast.IfExp, ast.Assert):
+        yield node.test
+
+
+def _parts(test: ast.expr) -> Iterator[ast.expr]:
+    """What a condition is put together of by `not`, `and` and `or`."""
+    match test:
+        case ast.BoolOp(op=ast.Or(), values=values):
+            # `name or "none"` chooses a text; only next to a comparison a text was meant to be compared as well.
+            compares = any(isinstance(each, ast.Compare) for each in values)
+            for value in values:
+                is_text = isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value != ""
+                if is_text and compares:
+                    yield value
+                elif not is_text:
+                    yield from _parts(value)
+        case ast.BoolOp(values=values):
+            for value in values:
+                yield from _parts(value)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield from _parts(operand)
+        case _:
+            if not isinstance(test, ast.Constant):
+                yield test
+
+
+def _kind_of(part: ast.expr) -> str:
+    """What makes a part of a condition true by itself; empty for anything else."""
+    match part:
+        case ast.GeneratorExp():
+            return GENERATOR
+        case ast.Constant():
+            return TEXT
+        case ast.Tuple(elts=[_, *_]):
+            return TUPLE
+        case ast.Attribute() if _is_asked_without_call(part):
+            return UNCALLED
+        case _:
+            return ""
+
+
+def _is_asked_without_call(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "is_available" and unparse(node.value) in BACKENDS
+
+
+def _kept_functions(source: Source) -> Iterator[ast.expr]:
+    """`use_cuda = torch.cuda.is_available`, under a name that is never called: a condition elsewhere."""
+    called = {unparse(each.func) for each in source.nodes_of(ast.Call)}
+    for node in source.nodes_of(ast.Assign):
+        is_kept = all(
+            isinstance(each, ast.Name | ast.Attribute) and unparse(each) not in called for each in node.targets
+        )
+        values = node.value.values if isinstance(node.value, ast.BoolOp) else [node.value]
+        # Where a module's function is replaced by another, it is stored under the name that it had.
+        is_patched = any(unparse(each).endswith("is_available") for each in node.targets)
+        yield from (each for each in values if is_kept and not is_patched and _is_asked_without_call(each))

@@ -1,0 +1,153 @@
+"""A condition is always true, or always false, whatever it asks for.
+
+A generator is true even if it yields nothing, a function is true until it is called, and `mode == "a" or "b"` is true
+by its last text. A `torch.device` equals no text, so `device == "cuda"` is false on a GPU as well. One of the branches
+never runs: a wrapper for several GPUs, a check of the settings, or the way for a machine without a GPU.
+
+## Bad
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    network = nn.Linear(8, 3).to(device)
+    if device == "cuda":  # <- constant-condition
+        network = nn.DataParallel(network)
+    optimizer = torch.optim.Adam(network.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(network(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+
+A function that is not called:
+
+    device = "cuda" if torch.cuda.is_available else "cpu"  # <- constant-condition
+    network = nn.Linear(8, 3).to(device)
+    optimizer = torch.optim.Adam(network.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(network(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+    # raises AssertionError
+
+A generator without `all` or `any`:
+
+    network = nn.Linear(8, 3)
+    if (not weights.requires_grad for weights in network.parameters()):  # <- constant-condition
+        print("nothing is trained")
+    optimizer = torch.optim.Adam(network.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(network(x), y).backward()
+        optimizer.step()
+
+## Good
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    network = nn.Linear(8, 3).to(device)
+    if device.type == "cuda":
+        network = nn.DataParallel(network)
+    optimizer = torch.optim.Adam(network.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(network(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+
+and
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    network = nn.Linear(8, 3).to(device)
+    optimizer = torch.optim.Adam(network.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(network(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+
+## When it is fine
+
+A device that is a text is compared with one:
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    network = nn.Linear(8, 3).to(device)
+    if device == "cuda":
+        network = nn.DataParallel(network)
+    optimizer = torch.optim.Adam(network.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(network(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+
+## Fix
+
+Asks first: the branch that never ran may have a mistake of its own.
+
+## References
+
+PyTorch documentation, `torch.device`; Python documentation, "Truth Value Testing".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import constant_conditions
+from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes, one_per_location
+
+MESSAGES = {
+    constant_conditions.GENERATOR: "a generator is always true, even if it yields nothing",
+    constant_conditions.TEXT: "{code} alone is true, so this condition always holds",
+    constant_conditions.TUPLE: "a tuple is always true, whatever it holds",
+    constant_conditions.UNCALLED: "{code} is not called, and a function is always true",
+}
+HELP = {
+    constant_conditions.GENERATOR: "write `all(…)` or `any(…)`",
+    constant_conditions.TEXT: 'compare with each text: `mode in ("a", "b")`',
+    constant_conditions.TUPLE: "write `and` between its parts, or no brackets around a message of `assert`",
+    constant_conditions.UNCALLED: "call it: `{code}()`",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The code to write in place of the condition, or of the part of it that is always true; empty without a fix."""
+
+    code: str
+
+
+class ConstantCondition(Rule[Claim]):
+    level = Level.WARNING
+    judges_networks = True
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from one_per_location(map(self._report, constant_conditions.always_true(pipeline.source)))
+        for misuse in pipeline.misuses:
+            if misuse.use in {"device equals a text", "device differs from a text"}:
+                result = "false" if misuse.use == "device equals a text" else "true"
+                yield self.finding(
+                    misuse.location,
+                    f"a `torch.device` equals no text, so this is always {result}",
+                    help='compare its type: `device.type == "cuda"`',
+                    claim=Claim(_by_type(misuse.text)),
+                )
+
+    def _report(self, found: constant_conditions.AlwaysTrue) -> Finding[Claim]:
+        code = f"`{found.code}`" if len(found.code) <= 28 else "this"
+        return self.finding(
+            found.location,
+            MESSAGES[found.what].format(code=code),
+            help=HELP[found.what].format(code=found.code),
+            claim=Claim(f"{found.code}()" if found.what == constant_conditions.UNCALLED else ""),
+        )
+
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        code = finding.claim.code if finding.claim is not None else ""
+        if not code:
+            return None
+        return fixes.Fix.of(f"write `{code}`", fixes.Replace(finding.location, code), safe=False)
+
+
+def _by_type(code: str) -> str:
+    """A comparison of a device by its type; empty where it asks for one of several devices, or has another form."""
+    for operator in ("==", "!="):
+        device, found, text = code.partition(operator)
+        is_plain = device.strip().replace(".", "").isidentifier() and ":" not in text
+        if found and is_plain:
+            return f"{device.strip()}.type {operator} {text.strip()}"
+    return ""
