@@ -181,7 +181,7 @@ INITIALISES = lazy_pattern(r"init|xavier|glorot|kaiming|weight|summary|count|des
 
 COMMENT = lazy_pattern(r"(?m)^[ \t]*#.*$")
 
-MAY_FREEZE = lazy_pattern(r"requires_grad|no_grad|inference_mode")
+MAY_FREEZE = lazy_pattern(r"requires_grad(?!\s*=\s*True\b|_\((?:True)?\))|no_grad|inference_mode")
 
 
 class MissingParameters(Rule):
