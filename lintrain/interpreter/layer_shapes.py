@@ -139,12 +139,22 @@ def _like_query(module: Module, shape: Shape) -> Shape:
     return shape
 
 
+STAGE = "torchvision.stage"
+"""A part of a ready-made ResNet, as one of its `children()`; `maps` is what it gives for each image."""
+
+
+def _staged(stage: Module, shape: Shape) -> Shape:
+    """Maps whose height and width depend on the image."""
+    return Shape((None, integer(stage.arguments["maps"]), None, None), False, shape.rows_first)
+
+
 OUTPUTS: dict[str, Callable[[Module, Shape], Shape]] = {
     "Linear": _linear,
     "LazyLinear": _linear,
     "Embedding": _embedded,
     "Flatten": _flat,
     "MultiheadAttention": _like_query,
+    "stage": _staged,
 }
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.certainty import is_certain
 from lintrain.interpreter.core.registry import function, method
-from lintrain.interpreter.layer_shapes import OPEN, argument_of, misfit_of, output_of
+from lintrain.interpreter.layer_shapes import OPEN, STAGE, argument_of, misfit_of, output_of
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import graph_of, is_data
 from lintrain.libraries.torch.default_collation import batch_of_numbers
@@ -101,6 +101,8 @@ def through(call: Call, module: Module, given: Value) -> Value:
 
 def _ready_made(call: Call, module: Module) -> Tensor:
     """What a classifier of torchvision gives: one number for each of the classes that it was made for."""
+    if module.path == STAGE:
+        return replace(_plain(call, module), shape=output_of(module, ANY), kind="float")
     is_plain = module.path.count(".") == 2 and not module.attributes and OPEN not in module.arguments
     classes = integer(module.arguments.get("num_classes", Unknown())) if is_plain else None
     if classes is None or not any(pattern.search(module.name) for pattern, _ in HEAD_OF):

@@ -20,7 +20,7 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.interpreter.grad_modes import CHANGES
-from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL
+from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL, STAGE
 from lintrain.interpreter.shapes import ANY
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES, graph_of
 from lintrain.libraries.stdlib.containers import copied
@@ -44,6 +44,7 @@ from lintrain.pipeline.values.python import (
     literal,
 )
 from lintrain.pipeline.values.tensors import Shape
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 LOSSES = frozenset(
     {
@@ -276,7 +277,25 @@ def _parameters(call: Call) -> Value:
     return Parameters((call.receiver,), call.path.endswith("named_parameters"), origin=call.location)
 
 
-@method(Module, "state_dict", "load_state_dict", "children", "modules", "named_modules", "named_children", "buffers")
+@method(Module, "children")
+def _children(call: Call) -> Value:
+    """The parts of a ready-made ResNet: its stages, the pooling and the head."""
+    module = call.receiver
+    found = RESNET.fullmatch(module.path) if isinstance(module, Module) else None
+    if found is None or not isinstance(module, Module) or module.attributes.keys() - {"fc"}:
+        return UNKNOWN
+    wide = 1 if found["plain"] else 4
+    sizes = [64, 64, 64, 64, *(maps * wide for maps in (64, 128, 256, 512))]
+    # They share their weights with the network, so they count as parts without weights of their own.
+    stages: list[Value] = [Module(STAGE, arguments={"maps": Constant(size)}, origin=call.location) for size in sizes]
+    pool = Module("torch.nn.AdaptiveAvgPool2d", arguments={"output_size": Constant(1)}, origin=call.location)
+    return Sequence([*stages, pool, UNKNOWN], "list", origin=call.location)
+
+
+RESNET = lazy_pattern(r"torchvision\.models\.((?P<plain>resnet(18|34))|resnet(50|101|152)|resnext\w+|wide_resnet\w+)")
+
+
+@method(Module, "state_dict", "load_state_dict", "modules", "named_modules", "named_children", "buffers")
 @method(
     Module, "register_buffer", "register_parameter", "extra_repr", "type", "get_parameter", "items", "keys", "values"
 )
