@@ -39,3 +39,32 @@ def test_a_network_of_another_library_is_not_read(capsys: pytest.CaptureFixture[
     assert (
         reported(capsys, tmp_path, NETWORK.replace("from torch import nn", "from torchlike import nn  # torch")) == []
     )
+
+
+STAGES = """
+from torch import nn
+
+class Stages(nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.stages = self.make(depth)
+
+    def make(self, depth):
+        made = []
+        for _ in range(depth):
+            made.append(nn.Linear(8, 8))
+        return made
+
+    def forward(self, x):
+        for stage in self.stages:
+            x = stage(x)
+        return x
+"""
+
+
+def test_a_list_that_a_method_fills_makes_a_network_worth_reading(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (line,) = reported(capsys, tmp_path, STAGES)
+    assert "[unregistered-modules]" in line
+    assert reported(capsys, tmp_path, STAGES.replace("return made", "return nn.ModuleList(made)")) == []

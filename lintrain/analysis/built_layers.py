@@ -72,7 +72,32 @@ def may_keep_layers(source: Source) -> bool:
     """
     classes = source.nodes_of(ast.ClassDef)
     networks = (node for node in classes if any(map(_is_forward, node.body)) or lacks_pass(source, node))
-    return any(_fills_plain_container(node) for owner in networks for node in walk(owner))
+    return any(any(map(_fills_plain_container, walk(owner))) or _keeps_local_list(owner) for owner in networks)
+
+
+def _keeps_local_list(owner: ast.ClassDef) -> bool:
+    """Whether a class keeps a list that one of its methods fills with created objects: `self.stages = self.make(4)`."""
+    makers, kept = set[str](), set[str]()
+    for method in (each for each in owner.body if isinstance(each, ast.FunctionDef)):
+        filled = set[str]()
+        nodes = walk(method)
+        for node in nodes:
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.Call()]):
+                    filled.add(name)
+                case _:
+                    pass
+        for node in nodes if filled else ():
+            match node:
+                case ast.Return(value=ast.Name(id=name)) if name in filled:
+                    makers.add(method.name)
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=ast.Name(id=name)):
+                    kept |= {name} & filled
+                case _:
+                    pass
+    calls = (node.value for node in walk(owner) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))
+    made = {call.func.attr for call in calls if isinstance(call.func, ast.Attribute)} if makers else set[str]()
+    return bool(kept or makers & made)
 
 
 def lacks_pass(source: Source, owner: ast.ClassDef) -> bool:

@@ -270,8 +270,14 @@ OF_TRANSFORMERS = {
     "get_polynomial_decay_schedule_with_warmup": WITH_WARMUP,
     "get_inverse_sqrt_schedule": ("optimizer", "num_warmup_steps"),
     "get_wsd_schedule": ("optimizer", "num_warmup_steps", "num_decay_steps", "num_training_steps"),
+    **dict.fromkeys(("ConstantLRSchedule", "WarmupConstantSchedule"), ("optimizer", "num_warmup_steps")),
+    **dict.fromkeys(("WarmupLinearSchedule", "WarmupCosineSchedule"), WITH_WARMUP),
+    "WarmupCosineWithHardRestartsSchedule": WITH_WARMUP,
 }
-"""The parameters of the schedules of transformers 5.23, in order as far as rules ask for them."""
+"""The parameters of the schedules of transformers 5.23, in order as far as rules ask for them; the last ones are the
+classes of transformers 2.1 and older."""
+
+PACKAGES = ("transformers", "transformers.optimization", "pytorch_transformers")
 
 OF_TORCH = {
     "CosineAnnealingLR": ("optimizer", "T_max"),
@@ -318,9 +324,7 @@ def _factors(call: Call) -> tuple[float, ...]:
     return tuple(factors)
 
 
-@function(
-    *(f"{package}.{name}" for name in OF_TRANSFORMERS for package in ("transformers", "transformers.optimization"))
-)
+@function(*(f"{package}.{name}" for name in OF_TRANSFORMERS for package in PACKAGES))
 def _schedule_of_transformers(call: Call) -> Value:
     return _made(call, OF_TRANSFORMERS[call.path.rpartition(".")[2]])
 
