@@ -248,7 +248,8 @@ class _Follower:
             own = self._own_function(call)
             return own if own is not None else _together(given)
         if owner is not None and module not in {"self", "nn"} and name in KEEPING:
-            return _together([self.state_of(owner), *given])
+            # `labels.to(self.device)`: what a tensor is moved to gives it no gradient.
+            return self.state_of(owner) if name in {"to", "type", "cuda"} else _together([self.state_of(owner), *given])
         return replace(LIVE, is_computed=not READS_DATA.search(name.lower()))
 
     def _built(self, call: ast.Call, given: State, *, learns: bool, is_copy: bool) -> State:
@@ -295,13 +296,12 @@ class _Follower:
 
     def _named(self, node: ast.Name) -> State:
         made = self.source.cached(bindings).before(node)
-        if made is None:
-            is_data = LABELS.search(node.id.lower()) is not None
+        if made is None or made.value is None:
+            is_data = (made is not None and made.is_of_loop) or LABELS.search(node.id.lower()) is not None
             return DATA if is_data else replace(LIVE, is_computed=OUTPUTS.search(node.id.lower()) is not None)
-        if made.value is None:
-            is_data = made.is_of_loop or LABELS.search(node.id.lower()) is not None
-            return DATA if is_data else replace(LIVE, is_computed=OUTPUTS.search(node.id.lower()) is not None)
-        state = self.state_of(made.value)
+        items = made.value.elts if isinstance(made.value, ast.Tuple) else []
+        is_item = made.index is not None and made.index < len(items)
+        state = self.state_of(items[made.index or 0] if is_item else made.value)
         if isinstance(made.value, ast.List) and not made.value.elts:
             state = self._appended(node)
         if made.index == 1 and isinstance(made.value, ast.Call) and _is_maximum(made.value):
