@@ -130,9 +130,12 @@ def kept_worst(source: Source) -> Iterator[KeptWorst]:
             )
             if not is_set or "best" not in best.lower() or KEEPS.search(code.replace(f"{best} =", "")) is None:
                 continue
-            kinds = [kind.search(_word(name)) is not None for name in (value, best) for kind in (HIGHER, LOWER)]
-            is_lower = kinds == [False, True, False, True]
-            is_known = is_lower or kinds == [True, False, True, False]
+            of_value, of_best = (
+                [kind.search(_word(name)) is not None for kind in (HIGHER, LOWER)] for name in (value, best)
+            )
+            is_lower = of_value == [False, True]
+            # `best` alone says nothing of its kind; a name of the other kind would.
+            is_known = True in of_value and False in of_value and of_best in (of_value, [False, False])
             if is_known and is_less is not is_lower and not _is_turned(source, value, best, is_lower=is_lower):
                 yield KeptWorst(source.location(node.test), value, best, is_lower)
 

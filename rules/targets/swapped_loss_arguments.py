@@ -121,6 +121,9 @@ WORD = re.compile(r"[a-z]+")
 ITEM = re.compile(r"\.\[\d+\]$")
 """Names of the parts of a batch that is a tuple."""
 
+NAMED_ITEM = re.compile(r"\.\['(\w+)'\]$")
+"""Names of the parts of a batch that is a dictionary."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -233,6 +236,10 @@ def _is_part_of_batch(value: Value) -> bool:
     if isinstance(value, Tensor):
         is_own = value.made is not None and value.made.name == "data"
         return value.role is Role.LABELS or value.kind == "int" or is_own
+    named = NAMED_ITEM.search(value.name) if isinstance(value, Unknown) else None
+    if named is not None:
+        words = set(WORD.findall(named[1].lower()))
+        return bool(words & LABELS) and not words & OUTPUTS
     return isinstance(value, Unknown) and ITEM.search(value.name) is not None
 
 
