@@ -341,12 +341,12 @@ def _reads(node: ast.AST, name: str) -> bool:
 
 def _is_bound_again(scope: ast.AST, owner: str) -> bool:
     """Whether a scope gives the model's name to several models, of which one may be the one that was kept."""
-    bound = [
-        each
-        for each in walk(scope)
-        if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Store) and unparse(each) == owner
-    ]
-    return len(bound) > 1
+    nodes = walk(scope)
+    given = [(unparse(each.value), each.targets) for each in nodes if isinstance(each, ast.Assign)]
+    same = re.compile(rf"{re.escape(owner)}\.|[\w.]*(DataParallel|DDP|compile|prepare)\({re.escape(owner)}\b")
+    kept = {id(target) for code, targets in given if same.match(code) and "copy" not in code for target in targets}
+    names = (each for each in nodes if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Store))
+    return sum(unparse(each) == owner and id(each) not in kept for each in names) > 1
 
 
 def _trains_between(source: Source, scope: ast.AST, node: ast.Assign, load: ast.expr) -> bool:
