@@ -118,7 +118,7 @@ def installed_inputs(run: TrainerRun) -> frozenset[str] | None:
     model = run.value("model")
     if not isinstance(model, InstalledObject) or model.facts.forward is None or not model.facts.is_closed:
         return None
-    if run.settings is not None and not is_missing(run.settings.value("label_names")):
+    if run.settings is not None and not is_missing(run.settings.usual("label_names")):
         return None
     return frozenset(model.facts.forward) | {"label", "label_ids"}
 
@@ -149,7 +149,7 @@ def plain_inputs(run: TrainerRun) -> frozenset[str] | None:
         return None
     name, checkpoint = model.path.rpartition(".")[2], text_of(model.checkpoint) or ""
     is_plain = PLAIN_FAMILIES.match(checkpoint if name.startswith("Auto") else name) is not None
-    is_named = run.settings is not None and not is_missing(run.settings.value("label_names"))
+    is_named = run.settings is not None and not is_missing(run.settings.usual("label_names"))
     return PLAIN_INPUTS if is_plain and not is_named else None
 
 

@@ -191,7 +191,7 @@ def _is_standard(given: run_data.Given) -> bool:
     settings = given.run.settings
     if settings is None:
         return is_missing(given.run.value("args"))
-    return is_missing(settings.value("label_names")) and is_missing(settings.value("label_smoothing_factor"))
+    return is_missing(settings.usual("label_names")) and is_missing(settings.usual("label_smoothing_factor"))
 
 
 def _has_none(dataset: Dataset) -> bool:

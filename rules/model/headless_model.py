@@ -242,7 +242,7 @@ def _has_no_head(pipeline: Pipeline, model: Model) -> bool:
 def _needs_loss(run: TrainerRun) -> bool:
     """Whether a Trainer certainly takes the loss from the model's output."""
     settings = run.settings
-    if settings is not None and not is_missing(settings.value("label_names")):
+    if settings is not None and not is_missing(settings.usual("label_names")):
         return False
     return run.is_plain and not run.overrides & LOSS_METHODS and is_missing(run.value("compute_loss_func"))
 

@@ -175,7 +175,7 @@ def _reaches_without_id(collation: collators.Collation) -> bool:
     if not is_missing(run.value("processing_class")) or not is_missing(run.value("tokenizer")):
         return False
     settings = run.settings
-    size = settings.value("per_device_train_batch_size") if settings else run.value("args")
+    size = settings.usual("per_device_train_batch_size") if settings else run.value("args")
     return is_missing(size) or (number_of(size) or 0) > 1
 
 

@@ -264,7 +264,8 @@ def _stacks(run: TrainerRun, parameter: str) -> bool:
     if settings is None:
         return is_missing(run.value("args"))
     kind = "train" if parameter == "train_dataset" else "eval"
-    return _is_many(settings.value(f"per_device_{kind}_batch_size"), 8)
+    # Of the sizes that a command line may give, only one row is no batch.
+    return _is_many(settings.usual(f"per_device_{kind}_batch_size"), 8)
 
 
 def _is_many(size: Value, default: int) -> bool:

@@ -27,6 +27,10 @@ class TrainingArguments(Value):
         """What an argument was set to: Absent if it was not, Unknown if it may have been."""
         return self.values.get(name, ABSENT if self.is_complete else UNKNOWN)
 
+    def usual(self, name: str) -> Value:
+        """Like `value`, for what hardly any command line or file sets: Absent if the script does not set it."""
+        return self.values.get(name, ABSENT)
+
 
 @dataclass(eq=False, slots=True)
 class Metric(Value):
