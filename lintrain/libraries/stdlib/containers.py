@@ -91,8 +91,8 @@ def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value
             return Unstored()
         case Constant(value=int()):
             return apart(dispatch.element(reader, value))
-        case Unknown():
-            # `self.items[index]`: any of the items. Other keys select several, or are a mistake.
+        case Unknown() | ColumnValues():
+            # `self.items[index]`, `names[row["label"]]`: any of the items. Other keys select several, or are a mistake.
             return dispatch.element(reader, value)
         case _:
             return UNKNOWN
