@@ -147,6 +147,87 @@ def shared_layers(source: Source) -> Iterator[tuple[Location, str]]:
             yield source.location(value), source.code(source.location(value))
 
 
+IN_PLACE = frozenset({"mul_", "add_", "sub_", "lerp_", "copy_"})
+"""Methods of a tensor that change its numbers."""
+
+
+def averages(source: Source) -> Iterator[tuple[Location, str]]:
+    """The weights that are put into a mapping without a copy, `shadow[n] = p.data`, and changed in place there."""
+    changed = {code for call in source.nodes_of(ast.Call) for code in _changed(call)}
+    loops = [(each.target, each.iter, each.body) for each in source.nodes_of(ast.For)] if changed else []
+    for target, weights, body in loops:
+        for node in body:
+            match node:
+                case ast.Assign(targets=[ast.Subscript(value=kept)], value=value) if unparse(kept) in changed:
+                    if _is_weight_of(value, target, weights):
+                        yield source.location(value), source.code(source.location(value))
+                case _:
+                    pass
+    for node in source.nodes_of(ast.Assign) if changed else ():
+        match node:
+            case ast.Assign(
+                targets=[kept], value=ast.DictComp(value=value, generators=[ast.comprehension(target, weights)])
+            ) if unparse(kept) in changed and _is_weight_of(value, target, weights):
+                yield source.location(value), source.code(source.location(value))
+            case _:
+                pass
+
+
+def _changed(call: ast.Call) -> Iterator[str]:
+    """The code of `shadow` in `shadow[name].mul_(0.99)`."""
+    match call.func:
+        case ast.Attribute(value=ast.Subscript(value=mapping), attr=name) if name in IN_PLACE:
+            yield unparse(mapping)
+        case _:
+            pass
+
+
+def _is_weight_of(value: ast.expr, target: ast.expr, weights: ast.expr) -> bool:
+    """Whether a value is the very tensor that a loop over `named_parameters()` gives."""
+    match target:
+        case ast.Tuple(elts=[_, ast.Name(id=name)]) if unparse(weights).endswith(".named_parameters()"):
+            return unparse(value) in {name, f"{name}.data", f"{name}.detach()"}
+        case _:
+            return False
+
+
+def same_networks(source: Source) -> Iterator[tuple[Location, str, str]]:
+    """The network that a second name gets without a copy, where code writes the weights of one into the other."""
+    calls = [each for each in source.nodes_of(ast.Call) if each.args]
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name() | ast.Attribute() as target], value=ast.Name() | ast.Attribute() as value
+            ):
+                second, first = unparse(target), unparse(value)
+            case _:
+                continue
+        if SECOND.search(second) is None or SECOND.search(first) is not None or "best" in second.lower():
+            continue
+        if _is_network(source, first) and any(_writes(call, first, second) for call in calls):
+            others = [each for each in source.nodes_of(ast.Assign) if each is not node]
+            if not any(second in map(unparse, each.targets) for each in others):
+                yield source.location(value), first, second
+
+
+def _is_network(source: Source, code: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(code)}\.(?:parameters|train|state_dict)\(", source.text) is not None
+
+
+def _writes(call: ast.Call, first: str, second: str) -> bool:
+    """`second.load_state_dict(first.state_dict())`, `zip(second.parameters(), first.parameters())`, `update(a, b)`."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict"), args=[state]):
+            return (unparse(owner), unparse(state)) == (second, f"{first}.state_dict()")
+        case _:
+            codes = {unparse(each).removesuffix(".parameters()") for each in call.args}
+            return codes == {first, second} and UPDATES.search(unparse(call.func)) is not None
+
+
+UPDATES = re.compile(r"^zip$|update|copy|ema|sync", re.IGNORECASE)
+"""Calls that write the weights of one network into another."""
+
+
 def _root_of(node: ast.expr) -> str:
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value

@@ -38,35 +38,29 @@ def aliased(pipeline: Pipeline) -> Iterator[Alias]:
     source = pipeline.source
     yield from _in_mappings(pipeline)
     yield from _in_attributes(source)
-    yield from _among_others(pipeline)
     for node in source.nodes_of(ast.Assign):
-        match node.targets:
-            case [ast.Name(id=name)]:
-                used = _used_later(pipeline, node, name)
-            case _:
-                continue
-        if used is not None:
-            yield _alias(source, node.value, name, used, is_model=isinstance(node.value, ast.Name))
+        for target, value in _pairs(node):
+            if isinstance(target, ast.Name):
+                yield from _under_name(pipeline, node, target.id, value)
 
 
-def _used_later(pipeline: Pipeline, node: ast.Assign, name: str) -> ast.expr | None:
-    """Where what one name keeps of a model is used after the model has trained on."""
-    owner, weights, is_list = _owner_of_weights(node.value), _weights_in(node.value), _is_list_of_weights(node.value)
-    is_best = isinstance(node.value, ast.Name) and BEST.search(name)
+def _under_name(pipeline: Pipeline, node: ast.Assign, name: str, value: ast.expr) -> Iterator[Alias]:
+    source, owner = pipeline.source, _owner_of_weights(value)
+    weights, is_list = _weights_in(value), _is_list_of_weights(value)
+    is_best = isinstance(value, ast.Name) and BEST.search(name) is not None
     if not (owner or weights or is_list or is_best):
-        return None
-    source, scope = pipeline.source, blocks.scope_of(pipeline, pipeline.source.location(node))
+        return
+    scope = blocks.scope_of(pipeline, source.location(node))
     if weights:
-        return _compared_again(source, scope, node, name, weights)
-    if is_best:
-        return _used_as_best(source, scope, node, name)
-    used = _loaded_again(source, scope, node, name, owner) if owner else None
-    return used or _compared_later(source, scope, node, name)
-
-
-def _alias(source: Source, value: ast.expr, name: str, used: ast.expr, *, is_model: bool = False) -> Alias:
-    location = source.location(value)
-    return Alias(location, source.code(location), name, source.location(used), is_model)
+        used = _compared_again(source, scope, node, name, weights)
+    elif is_list:
+        used = _compared_later(source, scope, node, name)
+    elif owner:
+        used = _loaded_again(source, scope, node, name, owner) or _compared_later(source, scope, node, name)
+    else:
+        used = _used_as_best(source, scope, node, name, value)
+    if used is not None:
+        yield _alias(source, value, name, used, is_model=is_best)
 
 
 KEEPS = re.compile(r"=\s*[\w.]+\.state_dict\(\)|best_\w*\s*=\s*(model|net)\b")
@@ -77,35 +71,36 @@ def may_keep(source: Source) -> bool:
     return KEEPS.search(source.text) is not None
 
 
-def _among_others(pipeline: Pipeline) -> Iterator[Alias]:
-    """Weights in an assignment of several values: `best, weights = loss, model.state_dict()`."""
-    source = pipeline.source
-    for node in source.nodes_of(ast.Assign):
-        match node:
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                pairs = list(zip(targets, values, strict=False))
-            case _:
-                continue
-        for target, value in pairs:
-            owner = _owner_of_weights(value)
-            if owner and isinstance(target, ast.Name):
-                scope = blocks.scope_of(pipeline, source.location(node))
-                used = _loaded_again(source, scope, node, target.id, owner)
-                if used is not None:
-                    yield _alias(source, value, target.id, used)
+def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What an assignment gives to what: also one by one, `best, weights = loss, model.state_dict()`."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            yield from zip(targets, values, strict=False)
+        case ast.Assign(targets=[target]):
+            yield target, node.value
+        case _:
+            pass
+
+
+def _alias(source: Source, value: ast.expr, name: str, used: ast.expr, *, is_model: bool = False) -> Alias:
+    location = source.location(value)
+    return Alias(location, source.code(location), name, source.location(used), is_model)
 
 
 def _in_attributes(source: Source) -> Iterator[Alias]:
     """Weights that an object keeps where a score improves, `self.state = model.state_dict()`, and loads again."""
-    calls = [call for call in source.nodes_of(ast.Call) if unparse(call.func).endswith(".load_state_dict")]
-    loads = {each.attr: call for call in reversed(calls) for each in call.args[:1] if isinstance(each, ast.Attribute)}
-    for test in source.nodes_of(ast.If):
-        for node in test.body if _compares(test.test) else ():
-            match node:
-                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value) if (
-                    _owner_of_weights(value)
-                ):
-                    used = loads.get(name)
+    loads = [
+        call
+        for call in source.nodes_of(ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and call.args
+    ]
+    tests = source.nodes_of(ast.If) if loads else ()
+    for test in tests:
+        nodes = [node for node in test.body if isinstance(node, ast.Assign)] if _compares(test.test) else []
+        for target, value in (pair for node in nodes for pair in _pairs(node)):
+            match target:
+                case ast.Attribute(value=ast.Name(id="self"), attr=name) if _owner_of_weights(value):
+                    used = next((each for each in loads if unparse(each.args[0]).endswith(f".{name}")), None)
                 case _:
                     continue
             if used is not None:
@@ -133,25 +128,33 @@ def kept_by_name(pipeline: Pipeline) -> Iterator[Alias]:
 
 
 def _in_mappings(pipeline: Pipeline) -> Iterator[Alias]:
-    """Weights put under a key where a score improves: `best["weights"] = model.state_dict()`."""
+    """Weights put under a key where a score improves: `best["weights"] = model.state_dict()`, or a mapping with it."""
     source = pipeline.source
     for node in source.nodes_of(ast.Assign):
-        match node.targets:
-            case [ast.Subscript(value=ast.Name(id=name), slice=ast.Constant()) as target] if _owner_of_weights(
-                node.value
-            ):
-                scope = blocks.scope_of(pipeline, source.location(node))
-                used = _used_outside(scope, node, name, unparse(target))
-            case _:
-                continue
-        if used is not None:
-            yield _alias(source, node.value, unparse(target), used)
+        for name, entry, value in _entries(node):
+            scope = blocks.scope_of(pipeline, source.location(node))
+            used = _used_outside(scope, node, name, entry) if _owner_of_weights(value) else None
+            if used is not None:
+                yield _alias(source, value, entry, used)
+
+
+def _entries(node: ast.Assign) -> Iterator[tuple[str, str, ast.expr]]:
+    """The entries of a mapping that an assignment sets: the name of the mapping, the code of the entry, the value."""
+    match node:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=ast.Constant()) as target], value=value):
+            yield name, unparse(target), value
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(keys=keys, values=values)):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant):
+                    yield name, f"{name}[{unparse(key)}]", value
+        case _:
+            pass
 
 
 def _used_outside(scope: ast.AST, node: ast.Assign, name: str, entry: str) -> ast.Call | None:
     """The call that saves the mapping, or loads the entry, whether or not the score has improved since."""
     loop = _loop_around(scope, node, TRAINS)
-    if loop is None or _binds(loop, name):
+    if loop is None or any(each is not node.targets[0] for each in _bound(loop, name)):
         return None
     tests = [each for each in walk(loop) if isinstance(each, ast.If) and any(part is node for part in each.body)]
     if not any(_compares(test.test) for test in tests):
@@ -376,25 +379,27 @@ MODELS = frozenset({"model", "net", "network"})
 """Names of networks."""
 
 
-def _used_as_best(source: Source, scope: ast.AST, node: ast.Assign, name: str) -> ast.expr | None:
+def _used_as_best(source: Source, scope: ast.AST, node: ast.Assign, name: str, value: ast.expr) -> ast.expr | None:
     """Where `best_model` of `best_model = model` is read after the loop around it, in which the model trains."""
-    if not isinstance(node.value, ast.Name) or BEST.search(node.value.id):
+    if not isinstance(value, ast.Name) or BEST.search(value.id):
         return None
-    model, loop = node.value.id, _loop_around(scope, node, TRAINS)
+    model, loop = value.id, _loop_around(scope, node, TRAINS)
     is_model = re.search(rf"(?<![\w.]){re.escape(model)}\.(?:train|eval|parameters|state_dict)\(", source.text)
-    if loop is None or (is_model is None and model not in MODELS) or _binds(loop, model):
+    if loop is None or (is_model is None and model not in MODELS) or _bound(loop, model):
         return None
     tests = [each for each in walk(loop) if isinstance(each, ast.If) and node in walk(each)]
     if not tests or any(isinstance(each, ast.Break | ast.Return) for test in tests for each in walk(test)):
         return None
     end = loop.end_lineno or loop.lineno
-    return next((each for each in _names(scope) if _reads(each, name) and each.lineno > end), None)
+    return next(
+        (each for each in walk(scope) if isinstance(each, ast.Name) and _reads(each, name) and each.lineno > end), None
+    )
 
 
-def _names(scope: ast.AST) -> Iterator[ast.Name]:
-    return (each for each in walk(scope) if isinstance(each, ast.Name))
-
-
-def _binds(loop: Loop, name: str) -> bool:
-    """Whether each iteration may have another model: the loop binds its name."""
-    return any(each.id == name and isinstance(each.ctx, ast.Store) for each in _names(loop))
+def _bound(loop: Loop, name: str) -> list[ast.Name]:
+    """Where a loop binds a name: each iteration may have another model then."""
+    return [
+        each
+        for each in walk(loop)
+        if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
+    ]

@@ -115,9 +115,11 @@ class AliasedWeights(Rule[Claim]):
         return kept_weights.may_keep(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        shared = [*first_weights.shared(pipeline.source), *first_weights.shared_layers(pipeline.source)]
+        source = pipeline.source
+        shared = [*first_weights.shared(source), *first_weights.shared_layers(source)]
+        averages, networks = list(first_weights.averages(source)), list(first_weights.same_networks(source))
         aliases = [*kept_weights.aliased(pipeline), *kept_weights.kept_by_name(pipeline)]
-        if not (shared or aliases) or script_text.mentions(pipeline, SHARDED):
+        if not (shared or aliases or averages or networks) or script_text.mentions(pipeline, SHARDED):
             return
         for location, code in shared:
             yield self.finding(
@@ -125,6 +127,21 @@ class AliasedWeights(Rule[Claim]):
                 f"`{code}` is no copy: both networks have the same weights from here on",
                 help=f"copy the numbers: `{code}.clone()`",
                 claim=Claim(code if code.endswith(".data") else f"{code}.data"),
+            )
+        for location, code in averages:
+            numbers = code if code.endswith((".data", ".detach()")) else f"{code}.data"
+            yield self.finding(
+                location,
+                f"`{code}` is no copy, so the average is written into the model's own weights",
+                help=f"copy the numbers: `{_copy_of(numbers)}`",
+                claim=Claim(numbers),
+            )
+        for location, first, second in networks:
+            yield self.finding(
+                location,
+                f"`{second}` is no copy of `{first}`, but the same network",
+                help=f"copy the network: `{_copy_of(first)}`",
+                claim=Claim(first),
             )
         for alias in aliases:
             kept = "the model" if alias.is_model else _kept(alias.code)
