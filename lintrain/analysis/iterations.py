@@ -183,7 +183,11 @@ def reaches(pipeline: Pipeline, backward: Event, optimizer: Value) -> bool | Non
     """Whether a backward call computes gradients for what an optimizer trains; None if it is not certain."""
     if not isinstance(optimizer, Optimizer) or not optimizer.trains:
         return None
-    passes = [event.subject for event in _graphs_of(pipeline, backward)]
+    return trains_any(pipeline, [event.subject for event in _graphs_of(pipeline, backward)], optimizer)
+
+
+def trains_any(pipeline: Pipeline, passes: Sequence[Value], optimizer: Optimizer) -> bool | None:
+    """Whether an optimizer trains parts of what ran in some forward passes; None if it is not certain."""
     if any(each is trained and each is not UNKNOWN for each in passes for trained in optimizer.trains):
         return True
     if not passes or any(isinstance(each, Unknown) for each in (*passes, *optimizer.trains)):

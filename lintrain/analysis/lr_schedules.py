@@ -16,7 +16,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import Constant, Sequence, Unknown, literal, options_of
+from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value, literal, options_of
 from lintrain.pipeline.values.tensors import Count
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -270,6 +270,36 @@ def takes_no_argument(step: Event) -> bool:
     """Whether a scheduler step has no argument, neither an epoch nor a metric."""
     argument = step.details.get("has_argument")
     return isinstance(argument, Constant) and argument.value is False
+
+
+METRIC = lazy_pattern(r"(^|[_.])(loss(es)?|acc|accuracy|score|metric|f1|auc|mse|mae|rmse)(\.item\(\))?$", re.IGNORECASE)
+"""Code of a value that is no number of an epoch: `val_loss`, `self.best_acc`, `loss.item()`."""
+
+
+def metrics_as_epochs(pipeline: Pipeline) -> Iterator[tuple[Event, Scheduler, str]]:
+    """The steps that give a loss to a schedule that watches none, each with the schedule and the code of the loss."""
+    subjects: dict[Location, list[Value]] = {}
+    for step in pipeline.acts(Act.SCHEDULER_STEP):
+        subjects.setdefault(step.location, []).extend(options_of(step.subject))
+    for step in pipeline.acts(Act.SCHEDULER_STEP):
+        given, schedule = step.details.get("watched"), step.subject
+        # Where one call steps several schedules, one of them may watch the loss.
+        if isinstance(given, Constant) and isinstance(schedule, Scheduler):
+            metric, counts = str(given.value), all(map(_counts_epochs, subjects[step.location]))
+            if counts and METRIC.search(_summed(metric)):
+                yield step, schedule, metric
+
+
+def _counts_epochs(value: Value) -> bool:
+    if not isinstance(value, Scheduler) or value.name == "ReduceLROnPlateau":
+        return False
+    return value.path.startswith("torch.optim.lr_scheduler.")
+
+
+def _summed(code: str) -> str:
+    """The code of what a mean is made of: `total_loss` of `total_loss / len(loader)`."""
+    code = code.partition(" / ")[0]
+    return code[len("np.mean(") : -1] if code.startswith("np.mean(") else code
 
 
 def _pace(pipeline: Pipeline, step: Event) -> Pace | None:

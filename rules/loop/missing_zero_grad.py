@@ -93,6 +93,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import (
+    adversaries,
     evaluations,
     gradients,
     iterations,
@@ -141,7 +142,22 @@ class MissingZeroGrad(Rule[Claim]):
             found.setdefault(backward.location, self._report_by_hand(backward, update))
         for backward, step in _updates(pipeline):
             found.setdefault(backward.location, self._report_update(backward, step))
+        for leftover in adversaries.leftovers(pipeline):
+            found.setdefault(leftover.backward.location, self._report_leftover(leftover))
         yield from found.values()
+
+    def _report_leftover(self, leftover: adversaries.Leftover) -> Finding[Claim]:
+        loss, optimizer = map(training_loops.text_of_event, (leftover.backward, leftover.step))
+        return self.finding(
+            leftover.backward.location,
+            f"`{_short(loss)}` leaves gradients that `{optimizer}` applies too",
+            related=[
+                Related(leftover.own_step.location, "steps another network only", "own step"),
+                Related(leftover.step.location, "steps with the gradients of both losses", "step"),
+            ],
+            help=f"`detach` what the other network made, or call `{optimizer}.zero_grad()` after this",
+            claim=Claim(""),
+        )
 
     def _never_clears(self, pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
         if len(training.backward.loops) == 1 and training_loops.is_left_after(

@@ -1,8 +1,9 @@
-"""A size or a rate is set on an object that reads it only when it is made.
+"""A size, a rate or a new head is set where nothing reads it.
 
 A layer makes its weights when it is built. `model.fc.out_features = 10` changes a number that is printed with the
 layer, and the head still has 1,000 outputs; the loss then works with 1,000 classes, without an error. An optimizer
-reads its learning rate from `param_groups`, so `optimizer.lr = 1e-4` changes nothing either.
+reads its learning rate from `param_groups`, so `optimizer.lr = 1e-4` changes nothing either. A network calls its layers
+by name: `vgg.fc = nn.Linear(4096, 2)` adds a layer that no pass calls, and the head with 1,000 outputs stays.
 
 ## Bad
 
@@ -67,6 +68,7 @@ PyTorch documentation, `torch.nn.Linear` and `torch.optim.Optimizer.param_groups
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import tuning
@@ -86,6 +88,14 @@ HAVE = {
 }
 """Sizes that layers do not read again, each with the classes that have it: on others the name is the script's own."""
 
+HEADS = {
+    "fc": lazy_pattern(r"resnet|resnext|wide_resnet|googlenet|inception|shufflenet|regnet"),
+    "classifier": lazy_pattern(r"vgg|alexnet|densenet|mobilenet|efficientnet|squeezenet|mnasnet|convnext"),
+    "heads": lazy_pattern(r"vit_"),
+    "head": lazy_pattern(r"swin_"),
+}
+"""The names of the heads of torchvision's classifiers, each with the networks that have it."""
+
 NAMED = {
     "out_features": lazy_pattern(r"\.(fc|classifier(\[-?\d+\])?|head|lm_head|score|out_proj)$"),
     "in_channels": lazy_pattern(r"\.(conv1|conv_proj|features\[0\](\[0\])?)$"),
@@ -95,11 +105,13 @@ NAMED = {
 
 class IneffectiveSetting(Rule):
     level = Level.ERROR
-    keywords = "_features|_channels|num_embeddings|.lr|.weight_decay|.momentum|.learning_rate"
+    keywords = "fc|classifier|head|_features|_channels|num_embeddings|.lr|.weight_decay|.momentum|.learning_rate"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         sizes = (_size_set(pipeline.source_of(each.location), each) for each in pipeline.acts(events.Act.REPLACE))
         yield from one_per_location(self._report_size(*found) for found in sizes if found is not None)
+        heads = (_head_set(pipeline.source_of(each.location), each) for each in pipeline.acts(events.Act.REPLACE))
+        yield from one_per_location(self._report_head(*found) for found in heads if found is not None)
         rates = (each for each in pipeline.misuses if each.use == "setting of an optimizer")
         yield from one_per_location(map(self._report_rate, (each for each in rates if not _is_read(pipeline, each))))
 
@@ -108,6 +120,13 @@ class IneffectiveSetting(Rule):
             event.location,
             f"`{name}` is only a number here: the weights keep their size",
             help=f"put a new layer in its place: `{owner} = …`",
+        )
+
+    def _report_head(self, event: events.Event, name: str, network: str, head: str) -> Finding:
+        return self.finding(
+            event.location,
+            f"`{network}` never calls `{name}`, so its old head stays",
+            help=f"its head is `{head}`: replace that",
         )
 
     def _report_rate(self, misuse: Misuse) -> Finding:
@@ -130,6 +149,18 @@ def _size_set(source: Source, event: events.Event) -> tuple[events.Event, str, s
         return None
     stored = {f"{owner}.{part}{end}" for part in ("weight", "bias") for end in ("", ".data")}
     return None if stored & tuning.attributes_stored(source) else (event, owner, name)
+
+
+def _head_set(source: Source, event: events.Event) -> tuple[events.Event, str, str, str] | None:
+    """An event that gives a network of torchvision a head under a name that its passes do not call."""
+    name, network = literal(event.details["name"]), event.subject
+    if not isinstance(name, str) or name not in HEADS or event.conditions or not isinstance(network, Module):
+        return None
+    if not network.path.startswith("torchvision.models.") or not isinstance(event.details["value"], Module):
+        return None
+    has = [each for each, networks in HEADS.items() if networks.match(network.name)]
+    is_used = re.search(rf"\.{name}\(|\bdef forward_\w|\.forward *=", source.text) is not None
+    return None if is_used or name in has or not has else (event, name, network.name, has[0])
 
 
 def _has_size(layer: Value, owner: str, name: str) -> bool:

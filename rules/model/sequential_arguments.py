@@ -23,6 +23,14 @@ Keras, the other way round:
     network.fit(x_train, y_train, verbose=0)
     # raises ValueError
 
+One call of `add` takes one layer:
+
+    network = keras.Sequential()
+    network.add([keras.layers.Dense(4), keras.layers.Dense(3, activation="softmax")])  # <- sequential-arguments
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit(x_train, y_train, verbose=0)
+    # raises ValueError
+
 ## Good
 
     network = nn.Sequential(*[nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 3)])
@@ -65,7 +73,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import expressions, script_text
 from lintrain.analysis.expressions import Expression, Kind
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, lazy_pattern
 
 OF_KERAS = frozenset({"keras.Sequential", "keras.models.Sequential"})
 NO_LAYERS = frozenset({"Input", "OrderedDict", "Sequential"})
@@ -73,6 +81,7 @@ NO_LAYERS = frozenset({"Input", "OrderedDict", "Sequential"})
 
 LISTS = frozenset({Kind.LIST, Kind.LIST_COMPREHENSION, Kind.TUPLE})
 
+OF_KERAS_LAYER = lazy_pattern(r"(\w+\.)*(?:Dense|Conv[123]D|LSTM|GRU|Flatten|Dropout|MaxPooling[123]D)\(")
 LAYERS_OF_KERAS = r"\b(?:Dense|Conv[123]D|LSTM|GRU|Flatten|MaxPooling[123]D)\s*\("
 
 
@@ -105,6 +114,13 @@ class SequentialArguments(Rule):
                     call.location,
                     "`nn.Sequential` gets its layers one by one, and here a list",
                     help="write `*` before the list, or remove its brackets",
+                )
+        for call in expressions.calls_of_method(pipeline.source, "add"):
+            if _gives_list(call) and any(OF_KERAS_LAYER.match(each.code) for each in call.arguments[0].items):
+                yield self.finding(
+                    call.location,
+                    "`add` of Keras takes one layer, and here a list of them",
+                    help="call `add` for each layer, or give the list to `Sequential`",
                 )
 
 

@@ -4,6 +4,9 @@ The schedule ends long before training does, or never. Counted in epochs and ste
 reaches a learning rate of 0 after a few batches, and a cosine schedule oscillates. Counted in batches and stepped per
 epoch, the schedule hardly leaves its warmup. No error is raised, and the model learns little.
 
+Only `ReduceLROnPlateau` watches a loss. `StepLR.step(val_loss)` takes it for the number of the epoch, and stays at the
+first rate.
+
 ## Bad
 
     scheduler = get_linear_schedule_with_warmup(optimizer, 0, num_training_steps=epochs)  # <- schedule-unit-mismatch
@@ -173,8 +176,21 @@ from lintrain.analysis import lightning_modules, lr_schedules
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import Sequence, literal
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.pipeline.values.python import UNKNOWN, Sequence, literal
+from lintrain.pipeline.values.training import LightningTrainer
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    one_per_location,
+)
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import ScheduleUse
@@ -190,6 +206,13 @@ FEW, MANY = 30, 100
 
 FAR = 2
 """A schedule that is longer or shorter than the run by this factor is counted in another unit."""
+
+
+MUCH_LONGER = 10
+"""A schedule of so many times the epochs hardly begins, so it is counted in batches."""
+
+FALL_AT_THE_END = frozenset({"OneCycleLR", "PolynomialLR"})
+"""Schedules that rise first, or reach their lowest rate at the end: they make no sense without their end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +247,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
         for first, second, by_batch in lr_schedules.steps_in_two_places(pipeline):
             found_twice.setdefault(second.location, self._twice(pipeline, first, second, by_batch=by_batch))
         yield from found_twice.values()
+        yield from one_per_location(self._by_metric(*each) for each in lr_schedules.metrics_as_epochs(pipeline))
         for configured in lightning_modules.configured_schedules(pipeline):
             yield from self._in_lightning(pipeline, configured)
 
@@ -297,9 +321,19 @@ class ScheduleUnitMismatch(Rule[Claim]):
                 help=f"count optimizer steps, `len(loader) // {batches} * epochs`, or step the schedule once per epoch",
             )
 
+    def _by_metric(self, step: Event, schedule: Scheduler, metric: str) -> Finding[Claim]:
+        return self.finding(
+            step.location,
+            f"`{schedule.name}` takes `{metric}` for the number of the epoch",
+            related=[Related(schedule.origin, "made here", "origin")] if schedule.origin else [],
+            help="call `step()` without it, or use `ReduceLROnPlateau`, which watches a metric",
+        )
+
     def _in_lightning(self, pipeline: Pipeline, configured: lightning_modules.Configured) -> Iterator[Finding[Claim]]:
         length = lr_schedules.length_of(configured.scheduler)
         unit = lr_schedules.Unit.UNKNOWN if length is None else lr_schedules.unit_of(length)
+        if length is not None and unit is lr_schedules.Unit.UNKNOWN and _counts_batches(pipeline, configured, length):
+            unit = lr_schedules.Unit.BATCHES
         if length is None or (unit, configured.interval) not in {
             (lr_schedules.Unit.BATCHES, "epoch"),
             (lr_schedules.Unit.EPOCHS, "step"),
@@ -373,6 +407,20 @@ def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argum
     number = literal(length.value)
     has_length = "num_training_steps" in scheduler.given
     return has_length and isinstance(number, int) and pace.epoch_count == number
+
+
+def _counts_batches(pipeline: Pipeline, configured: lightning_modules.Configured, length: Argument) -> bool:
+    """Whether a number is far larger than the epochs of every Trainer that may fit the module."""
+    number = literal(length.value)
+    trainers = [fit.trainer for fit in pipeline.lightning_fits]
+    epochs = [
+        literal(trainer.arguments.get("max_epochs", UNKNOWN)) if isinstance(trainer, LightningTrainer) else None
+        for trainer in trainers
+    ]
+    known = [count for count in epochs if isinstance(count, int) and count > 0]
+    is_known = isinstance(number, int) and bool(known) and len(known) == len(epochs)
+    ends = configured.scheduler.name in FALL_AT_THE_END or "num_training_steps" in configured.scheduler.given
+    return isinstance(number, int) and is_known and ends and number >= MUCH_LONGER * max(known)
 
 
 def _multiplied(pipeline: Pipeline, scheduler: Scheduler, length: Argument) -> Location | None:

@@ -141,7 +141,15 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import expressions, lightning_modules, loss_slices, moved_leaves, script_text, training_loops
+from lintrain.analysis import (
+    adversaries,
+    expressions,
+    lightning_modules,
+    loss_slices,
+    moved_leaves,
+    script_text,
+    training_loops,
+)
 from lintrain.pipeline import blocks, events
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Optimizer, Parameter, Role, Tensor
@@ -224,7 +232,22 @@ class DetachedLoss(Rule[Claim]):
             useless = _useless_pass(pipeline, event)
             if useless is not None and event.location not in found:
                 found[event.location] = self._report_term(pipeline, event, useless)
+        for each in adversaries.untrained_steps(pipeline):
+            if not any(each.step.loops[-1].location.holds(location) for location in found):
+                found[each.backward.location] = self._report_untrained(pipeline, each)
         yield from found.values()
+
+    def _report_untrained(self, pipeline: Pipeline, untrained: adversaries.Untrained) -> Finding[Claim]:
+        loss, optimizer = map(training_loops.text_of_event, (untrained.backward, untrained.step))
+        return self.finding(
+            untrained.backward.location,
+            f"`{loss}` has no gradient for what `{optimizer}` trains",
+            related=[
+                Related(untrained.forward.location, "the result of this pass is taken off the graph", "forward"),
+                Related(untrained.step.location, "steps without gradients", "step"),
+            ],
+            help="compute this loss from the result itself, without `detach` and `no_grad`",
+        )
 
     def _report_step(self, location: Location, cut: str) -> Finding[Claim]:
         return self.finding(

@@ -1,0 +1,119 @@
+"""Optimizers of several networks in one iteration, and the forward passes that their losses go through.
+
+A generator and a discriminator have an optimizer each, and the loss of one goes through both networks.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from lintrain.analysis import gradients, origins
+from lintrain.analysis.iterations import concerns, trains_any
+from lintrain.analysis.training_loops import may_hide
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.model import Optimizer, Tensor
+from lintrain.source.nodes import unparse
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Untrained:
+    """A step of an optimizer whose network runs in the iteration, while no loss goes back through that pass."""
+
+    backward: Event
+    step: Event
+    forward: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A backward call for one optimizer that leaves gradients behind which another optimizer applies later."""
+
+    backward: Event
+    own_step: Event
+    step: Event
+
+
+def untrained_steps(pipeline: Pipeline) -> Iterator[Untrained]:
+    """The steps of optimizers that no backward call of their iteration reaches, though their network runs."""
+    for step, around in _steps_of_several(pipeline):
+        backwards = [event for event in around if event.act is Act.BACKWARD]
+        before = [event for event in backwards if event.order < step.order]
+        if not before or any(_reached(pipeline, event, step.subject) is not False for event in backwards):
+            continue
+        passes = [event for event in around if event.act is Act.FORWARD and event.order < before[-1].order]
+        own = [event for event in passes if _is_pass_of(pipeline, event, step.subject)]
+        if own and _explains(pipeline, before[-1], own):
+            yield Untrained(before[-1], step, own[-1])
+
+
+def _explains(pipeline: Pipeline, backward: Event, own: Sequence[Event]) -> bool:
+    """Whether the code of a loss, back to its passes, has all of those that are known and none of some others."""
+    source, loss = pipeline.source_of(backward.location), origins.loss_of(pipeline, backward)
+    known = backward.details["loss"]
+    if loss is None or not isinstance(known, Tensor):
+        return False
+    parts = [each.expression for each in origins.origins(source, loss)]
+    locations = [source.location(each) for each in parts]
+    is_whole = all(any(each.holds(pipeline.events[order].location) for each in locations) for order in known.graph)
+    return is_whole and all(event.without_grad or _is_cut(source, event, parts) for event in own)
+
+
+def _is_cut(source: Source, forward: Event, parts: Sequence[ast.expr]) -> bool:
+    """Whether a loss that is computed from some expressions gets the result of a pass only where it is detached."""
+    cut = f"{source.code(forward.location)}.detach()"
+    holding = [each for each in parts if source.location(each).holds(forward.location)]
+    open_ = {source.location(each) for each in holding if cut not in source.code(source.location(each))}
+    made = [each for each in source.nodes_of(ast.Assign) if source.location(each.value) in open_]
+    if len(made) != len(open_) or not all(isinstance(each.targets[0], ast.Name) for each in made):
+        return False
+    names = "|".join(unparse(each.targets[0]) for each in made)
+    return not made or not any(re.search(rf"\b(?:{names})\b(?!\.detach\()", unparse(each)) for each in parts)
+
+
+def leftovers(pipeline: Pipeline) -> Iterator[Leftover]:
+    """The backward calls through two networks, after which only one of them steps and the other keeps its gradients."""
+    for step, around in _steps_of_several(pipeline):
+        before = [event for event in around if event.order < step.order and event.conditions == step.conditions]
+        clears = [event for event in before if event.act is Act.ZERO_GRAD and _may_clear(pipeline, event, step)]
+        since = [event for event in before if clears and event.order > clears[-1].order]
+        backwards = [event for event in since if event.act is Act.BACKWARD]
+        if len(backwards) != 2 or not all(_reached(pipeline, event, step.subject) for event in backwards):
+            continue
+        first, second = backwards
+        others = [event for event in since if event.act is Act.STEP and first.order < event.order < second.order]
+        is_apart = len(others) == 1 and concerns(pipeline, others[0], step.subject) is False
+        if is_apart and all(_reached(pipeline, event, others[0].subject) for event in backwards):
+            yield Leftover(first, others[0], step)
+
+
+def _steps_of_several(pipeline: Pipeline) -> Iterator[tuple[Event, Sequence[Event]]]:
+    """The steps in iterations that train with several optimizers, each with the events of its iteration."""
+    for step in pipeline.acts(Act.STEP):
+        if not isinstance(step.subject, Optimizer) or not step.subject.trains or not step.loops:
+            continue
+        around = pipeline.events_in(step.loops[-1])
+        several = {id(event.subject) for event in around if event.act is Act.STEP}
+        hidden = any(event.act is Act.FREEZE or gradients.handles(pipeline, event) for event in around)
+        if len(several) > 1 and not hidden and not any(may_hide(pipeline, event, step.subject) for event in around):
+            yield step, around
+
+
+def _reached(pipeline: Pipeline, backward: Event, optimizer: object) -> bool | None:
+    """Whether a loss goes back through what an optimizer trains; None if its graph is not known."""
+    loss = backward.details.get("loss")
+    if not isinstance(loss, Tensor) or not loss.graph or not isinstance(optimizer, Optimizer):
+        return None
+    return trains_any(pipeline, [pipeline.events[order].subject for order in loss.graph], optimizer)
+
+
+def _is_pass_of(pipeline: Pipeline, forward: Event, optimizer: object) -> bool:
+    return isinstance(optimizer, Optimizer) and trains_any(pipeline, [forward.subject], optimizer) is True
+
+
+def _may_clear(pipeline: Pipeline, clear: Event, step: Event) -> bool:
+    return concerns(pipeline, clear, step.subject) is not False
