@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.certainty import is_certain
-from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.shapes import (
     ANY,
     RESHAPES,
@@ -24,7 +23,7 @@ from lintrain.interpreter.shapes import subscripted as shape_of_subscript
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse, ShapeMisfit
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.model import Module, Role, Tensor
+from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -324,23 +323,6 @@ def subscripted(tensor: Tensor, keys: Sequence[Value]) -> Tensor:
     return replace(tensor, shape=shape, is_sliced=is_sliced)
 
 
-LAST_ROW = "last row of a sequence"
-"""The use of what a recurrent layer gives when its last row is taken in place of its last token."""
-
-
-def note_last_row(reader: Reader, tensor: Tensor, keys: Sequence[Value], location: Location) -> None:
-    """Record `states[:, -1]` of a layer that has time on its first axis, so that this is the last row of the batch."""
-    made, layer = tensor.made, tensor.model
-    is_whole = not tensor.is_sliced and not tensor.is_reshaped and tensor.shape.rank != 2
-    if made is None or not isinstance(layer, Module) or made.name != layer.name.lower() or not is_whole:
-        return
-    if made.name not in {"lstm", "gru", "rnn"}:
-        return
-    first = layer.arguments.get("batch_first", layer.arguments.get("4", Constant(False)))
-    if len(keys) > 1 and _key_kind(keys[0]) == "all" and literal(keys[1]) == -1 and literal(first) is False:
-        reader.record.misuses.append(Misuse(location, tensor, LAST_ROW, layer.name))
-
-
 TABLE = Shape((None, None), False)
 READS_TABLE = lazy_pattern(r"\b(?:loadtxt|genfromtxt)\(")
 
@@ -358,7 +340,7 @@ def key_kinds(keys: Sequence[Value], shape: Shape) -> list[Key]:
         rank = shape.rank if shape.rank == 1 else keys[0].shape.rank
         # A mask over several axes leaves one, for the entries that it chooses.
         return ["other"] if not rank else [*["axis"] * (rank - 1), "mask"]
-    kinds = [_key_kind(key) for key in keys]
+    kinds = [key_kind(key) for key in keys]
     if kinds.count("rest") == 1 and shape.rank is not None:
         # `x[..., 0]`: the axes that no other key is for stay as they are.
         at, left = kinds.index("rest"), shape.rank - sum(kind not in {"new", "rest"} for kind in kinds)
@@ -366,7 +348,8 @@ def key_kinds(keys: Sequence[Value], shape: Shape) -> list[Key]:
     return ["other" if kind == "rest" else kind for kind in kinds]
 
 
-def _key_kind(key: Value) -> Key:
+def key_kind(key: Value) -> Key:
+    """What one key of a subscript does to its axis: `all`, `slice`, `axis`, `new`, `rest` or another."""
     if isinstance(key, Slice):
         return "all" if all(isinstance(bound, Absent) for bound in (key.lower, key.upper, key.step)) else "slice"
     if isinstance(key, Library) and key.path == "numpy.newaxis":

@@ -95,6 +95,13 @@ from lintrain.rule import (
 SAME = 1e-3
 """A change of answers that sums in another order make too."""
 
+TAKES = {
+    "last row of a sequence": "so this is the last row of the batch",
+    "first row of a sequence": "so this is the first row of the batch",
+    "mean over rows of a sequence": "so this averages the rows of the batch",
+}
+"""What code takes of the states of such a layer, by the use."""
+
 HAS_TIME_FIRST = lazy_pattern(r"\b(?:LSTM|GRU|RNN|TransformerEncoderLayer|MultiheadAttention)\b")
 """The layers that have time on their first axis by default."""
 
@@ -110,7 +117,7 @@ class BatchFirstMismatch(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        last_rows = [misuse for misuse in pipeline.misuses if misuse.use == "last row of a sequence"]
+        last_rows = [misuse for misuse in pipeline.misuses if misuse.use in TAKES]
         layers = {_layer(misuse) for misuse in last_rows}
         # What a layer reads and what is taken of its states are one mistake.
         read = [each for each in pipeline.misuses if each.use == "rows as time" and _layer(each) not in layers]
@@ -120,8 +127,9 @@ class BatchFirstMismatch(Rule):
 
     def _report(self, misuse: Misuse) -> Finding:
         layer, is_read = _layer(misuse), misuse.use == "rows as time"
-        taken = "but this batch has its rows there" if is_read else "so this is the last row of the batch"
-        swap = "swap the first two axes before" if is_read else "swap the axes and take `[-1]`"
+        taken = "but this batch has its rows there" if is_read else TAKES[misuse.use]
+        is_last = misuse.use == "last row of a sequence"
+        swap = "swap the axes and take `[-1]`" if is_last else "swap the first two axes before"
         return self.finding(
             misuse.location,
             f"`{misuse.text}` has time on its first axis, {taken}",

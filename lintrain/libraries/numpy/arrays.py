@@ -16,13 +16,13 @@ from lintrain.interpreter.core.registry import (
     unpacked,
 )
 from lintrain.interpreter.shapes import ANY, RESHAPES, integer
+from lintrain.interpreter.time_axis import note_row
 from lintrain.interpreter.tracing import (
     ACTIVATIONS,
     DATA,
     MOVES,
     combined,
     normalised,
-    note_last_row,
     rest,
     subscripted,
     traced,
@@ -294,7 +294,7 @@ def _part(reader: Reader, value: Value, key: Value, location: Location) -> Value
         return UNKNOWN
     keys = key.items if isinstance(key, Sequence) and key.kind == "tuple" else [key]
     text = reader.code(location)
-    note_last_row(reader, value, keys, location)
+    note_row(reader, value, keys, location)
     if value.shape.rank == 0 and value.role is Role.LOSS and integer(key) == 0:
         reader.record.misuses.append(Misuse(location, value, "scalar index", text))
     elif text.endswith(".data[0]") and not value.shape.rank:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.shapes import ANY, broadcast, integer
+from lintrain.interpreter.time_axis import note_average
 from lintrain.interpreter.tracing import reshaped, rest, traced
 from lintrain.libraries.numpy.arrays import as_tensor, in_role, mapped, subject_of
 from lintrain.pipeline.record import Misuse
@@ -23,6 +24,9 @@ def _reduce(call: Call) -> Value:
     # `(predictions == labels).mean()` with -100 among the labels counts every ignored token as a miss.
     if call.path.endswith(".mean") and isinstance(hits, Tensor) and hits.hits_of and not hits.is_cleaned:
         call.reader.record.misuses.append(Misuse(call.location, hits.hits_of, "mean of hits", hits.text))
+    asked = [argument.value for argument in rest(call, hits)] if isinstance(hits, Tensor) else []
+    if isinstance(hits, Tensor) and asked and call.path.rpartition(".")[2] in {"mean", "sum", "max", "amax"}:
+        note_average(call.reader, hits, asked[0], call.location)
     if _asks_along(call):
         return _values_and_indices(call)
     return as_tensor(call, mapped(call, {Role.LOSS: Role.LOSS}, Role.SCORES))

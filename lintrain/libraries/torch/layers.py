@@ -12,6 +12,7 @@ from lintrain.interpreter.core.certainty import is_certain
 from lintrain.interpreter.core.registry import function, method
 from lintrain.interpreter.layer_shapes import OPEN, STAGE, argument_of, misfit_of, output_of
 from lintrain.interpreter.shapes import ANY, integer
+from lintrain.interpreter.time_axis import with_time_first
 from lintrain.interpreter.tracing import graph_of, is_data
 from lintrain.libraries.torch.default_collation import batch_of_numbers
 from lintrain.pipeline.record import Misuse, ShapeMisfit
@@ -140,19 +141,13 @@ def _note_misfit(call: Call, module: Module, given: Tensor) -> None:
 ROWS_AS_TIME = "rows as time"
 """The use of a batch with its rows on the first axis, where a layer has time."""
 
-BATCH_FIRST = {"LSTM": 4, "GRU": 4, "RNN": 5, "TransformerEncoderLayer": 6, "MultiheadAttention": 8}
-"""The position of `batch_first` among the arguments of layers that have time on their first axis without it."""
-
 
 def _note_rows_as_time(call: Call, module: Module, given: Tensor) -> None:
     """Record a batch with its rows first that goes into a layer which has time there, and so mixes the rows."""
-    layer = argument_of(module, "encoder_layer", 0) if module.name == "TransformerEncoder" else module
+    layer = with_time_first(module)
     # One token in each row: the script may well take the rows of the batch for the steps of one sequence.
     is_batch = given.shape.rows_first and given.shape.rank == TIME_BATCH_FEATURES and given.shape.sizes[1] != 1
-    if not is_batch or not isinstance(layer, Module) or layer.name not in BATCH_FIRST or not is_certain(call.reader):
-        return
-    first = argument_of(layer, "batch_first", BATCH_FIRST[layer.name])
-    if layer.path.startswith("torch.nn.") and (isinstance(first, Absent) or literal(first) is False):
+    if is_batch and layer is not None and is_certain(call.reader):
         here = call.location if call.receiver is module else module.origin or call.location
         used = Tensor(model=layer, shape=given.shape, origin=given.origin)
         call.reader.record.misuses.append(Misuse(here, used, ROWS_AS_TIME, layer.name))
