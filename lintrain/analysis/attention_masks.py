@@ -1,0 +1,293 @@
+"""Masks that the attention layers of torch get: which tokens they hide, as far as the code says.
+
+A mask of numbers is added to the scores. A mask of booleans is True where a token must *not* be attended, except for
+`scaled_dot_product_attention`, where it is True for what may be attended.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+
+from lintrain.analysis import origins
+from lintrain.model.location import Location
+from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+LAYERS = frozenset(
+    {
+        "Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer",
+        "TransformerDecoderLayer", "MultiheadAttention",
+    }
+)  # fmt: skip
+
+OF_PADDING = frozenset({"src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask", "key_padding_mask"})
+OF_ORDER = frozenset({"mask", "src_mask", "tgt_mask", "attn_mask"})
+"""Arguments for masks over the tokens of each text, and over pairs of positions."""
+
+PADDING = lazy_pattern(r"^(0|1|-100)$|(^|[._])pad", re.IGNORECASE)
+"""The code of the number of the padding token."""
+
+OTHERS = lazy_pattern(r"mask|pad|valid|flag|is_|len", re.IGNORECASE)
+"""Names of what is compared with a number and holds no tokens."""
+
+SAME = frozenset({"bool", "to", "cuda", "cpu", "type", "contiguous", "transpose", "t", "squeeze", "clone", "detach"})
+"""Methods that leave the entries of a mask what they are."""
+
+
+class Holds(StrEnum):
+    """What the entries of a mask are True, or 1, for."""
+
+    TOKENS = "tokens"
+    PADDING = "padding"
+    EARLIER = "earlier"
+    LATER = "later"
+
+
+OPPOSITE = {
+    Holds.TOKENS: Holds.PADDING,
+    Holds.PADDING: Holds.TOKENS,
+    Holds.EARLIER: Holds.LATER,
+    Holds.LATER: Holds.EARLIER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What a mask holds, and whether it has booleans rather than numbers."""
+
+    holds: Holds
+    is_bool: bool
+
+    def inverted(self) -> Mask:
+        """The mask with each entry replaced by its opposite."""
+        return Mask(OPPOSITE[self.holds], self.is_bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A mask that a layer gets: where, the name of the argument, and what it hides that it should not."""
+
+    location: Location
+    argument: str
+    mask: Mask
+
+
+def wrong_masks(source: Source) -> Iterator[Given]:
+    """The masks that hide the wrong tokens, or none."""
+    layers = source.cached(_attention_layers)
+    for call in source.nodes_of(ast.Call):
+        is_function = _last(call.func) == "scaled_dot_product_attention"
+        if not is_function and unparse(call.func) not in layers:
+            continue
+        for keyword in call.keywords:
+            name = keyword.arg or ""
+            mask = _mask_of(source, keyword.value) if name in OF_PADDING | OF_ORDER else None
+            if mask is not None and _is_wrong(mask, is_function, name):
+                yield Given(source.location(keyword.value), name, mask)
+
+
+def _is_wrong(mask: Mask, is_function: bool, argument: str) -> bool:
+    is_of_order = mask.holds in {Holds.EARLIER, Holds.LATER}
+    if is_of_order != (argument in OF_ORDER) and not is_function:
+        return False
+    if not mask.is_bool:
+        return is_of_order  # 0 and 1 are added to the scores, which hides nothing
+    hides = {Holds.EARLIER, Holds.TOKENS} if not is_function else {Holds.LATER, Holds.PADDING}
+    return mask.holds in hides
+
+
+def _attention_layers(source: Source) -> dict[str, str]:
+    """The code of what holds an attention layer of torch, with the name of the layer."""
+    found: dict[str, str] = {}
+    for node in source.nodes_of(ast.Assign):
+        if isinstance(node.value, ast.Call) and _last(node.value.func) in LAYERS:
+            path = unparse(node.value.func)
+            if path.startswith(("nn.", "torch.nn.")) or "torch.nn import" in source.text:
+                found.update((unparse(target), _last(node.value.func)) for target in node.targets)
+    own = {node.name for node in source.nodes_of(ast.ClassDef)}
+    return {} if own & LAYERS else found
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+MOST_STEPS = 12
+"""Names and operations that are followed from a mask to where it is made."""
+
+
+def _mask_of(source: Source, node: ast.expr, steps: int = MOST_STEPS) -> Mask | None:
+    """What an expression holds as a mask; None if that is not certain."""
+    if steps <= 0:
+        return None
+    match node:
+        case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
+            return _mask_of_name(source, node, steps)
+        case ast.UnaryOp(op=ast.Invert(), operand=inner):
+            mask = _mask_of(source, inner, steps - 1)
+            return mask.inverted() if mask else None
+        case ast.Compare(left=left, ops=[op], comparators=[ast.expr() as right]):
+            return _compared(source, left, op, right, steps)
+        case ast.BinOp(left=ast.Constant(value=1), op=ast.Sub(), right=inner):
+            mask = _mask_of(source, inner, steps - 1)
+            return mask.inverted() if mask else None
+        case ast.Subscript(value=inner, slice=ast.Constant(value="attention_mask")):
+            return Mask(Holds.TOKENS, False)
+        case ast.Subscript(value=inner):
+            return _mask_of(source, inner, steps - 1)
+        case ast.Call():
+            return _called(source, node, steps)
+        case _:
+            return None
+
+
+def _mask_of_name(source: Source, node: ast.Name | ast.Attribute, steps: int) -> Mask | None:
+    """What a name was given: by the last assignment, or as the parameter of a pass that gets an encoding."""
+    given = [each for each in origins.origins(source, node) if each.expression is not node]
+    if given:
+        return _mask_of(source, given[0].expression, steps - 1) if given[0].is_certain else None
+    if isinstance(node, ast.Attribute):
+        stored = [each for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == unparse(node)]
+        buffers = [each.args[1] for each in source.nodes_of(ast.Call) if _registers(each, node.attr)]
+        made = [*(each.value for each in stored), *buffers]
+        return _mask_of(source, made[0], steps - 1) if len(made) == 1 else None
+    function = next((each for each in source.nodes_of(ast.FunctionDef) if node in walk(each)), None)
+    names = [each.arg for each in function.args.args] if function else []
+    return Mask(Holds.TOKENS, False) if node.id == "attention_mask" in names and "input_ids" in names else None
+
+
+def _registers(call: ast.Call, name: str) -> bool:
+    match call:
+        case ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=given), _, *_]):
+            return given == name
+        case _:
+            return False
+
+
+def _compared(source: Source, left: ast.expr, op: ast.cmpop, right: ast.expr, steps: int) -> Mask | None:
+    """`ids != 0` of tokens, and `mask == 0` of a mask."""
+    before = _mask_of(source, left, steps - 1)
+    number = right.value if isinstance(right, ast.Constant) else None
+    if before is not None and number in {0, 1} and isinstance(op, ast.Eq | ast.NotEq | ast.Gt):
+        is_same = (number == 1) == isinstance(op, ast.Eq) or isinstance(op, ast.Gt)
+        return Mask(before.holds if is_same else OPPOSITE[before.holds], True)
+    if before is None and PADDING.search(unparse(right)) and isinstance(op, ast.Eq | ast.NotEq):
+        return Mask(Holds.PADDING if isinstance(op, ast.Eq) else Holds.TOKENS, True) if _is_ids(left) else None
+    return None
+
+
+def _is_ids(node: ast.expr) -> bool:
+    """Whether code may be token ids: a name, or such a name with other axes."""
+    match node:
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            return OTHERS.search(unparse(node)) is None
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)):
+            return name in SAME and _is_ids(inner)
+        case _:
+            return False
+
+
+def _called(source: Source, call: ast.Call, steps: int) -> Mask | None:
+    name = _last(call.func)
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if name in {"tril", "triu"} and (triangle := _triangle(call, name)):
+        return triangle
+    if name in {"ne", "eq"} and owner is not None and call.args:
+        left, right = (owner, call.args[0]) if unparse(owner) != "torch" else (call.args[0], call.args[-1])
+        return _compared(source, left, ast.NotEq() if name == "ne" else ast.Eq(), right, steps)
+    if name == "logical_not":
+        inner = call.args[0] if call.args else owner
+        mask = _mask_of(source, inner, steps - 1) if inner is not None else None
+        return Mask(OPPOSITE[mask.holds], True) if mask else None
+    if name in SAME and owner is not None:
+        mask = _mask_of(source, owner, steps - 1)
+        is_bool = name == "bool" or "bool" in "".join(unparse(each) for each in call.args)
+        return Mask(mask.holds, mask.is_bool or is_bool) if mask else None
+    return _returned(source, call, steps)
+
+
+def _triangle(call: ast.Call, name: str) -> Mask | None:
+    """`torch.tril(torch.ones(t, t))`: the positions up to each one; `triu` with a diagonal those after it."""
+    ones = call.args[0] if call.args and unparse(call.func).startswith("torch.") else getattr(call.func, "value", None)
+    if not isinstance(ones, ast.Call) or _last(ones.func) not in {"ones", "ones_like"}:
+        return None
+    others = [*call.args[1 if ones in call.args else 0 :], *(each.value for each in call.keywords)]
+    diagonal = [each.value for each in others if isinstance(each, ast.Constant)]
+    is_bool = any(each.arg == "dtype" and "bool" in unparse(each.value) for each in ones.keywords)
+    if name == "tril" and not others:
+        return Mask(Holds.EARLIER, is_bool)
+    return Mask(Holds.LATER, is_bool) if name == "triu" and diagonal == [1] and len(others) == 1 else None
+
+
+def _returned(source: Source, call: ast.Call, steps: int) -> Mask | None:
+    """What a function of the file returns, if it has one `return`."""
+    name = _last(call.func)
+    found = [each for each in source.nodes_of(ast.FunctionDef) if each.name == name]
+    ends = [each for function in found for each in walk(function) if isinstance(each, ast.Return)]
+    if len(found) != 1 or len(ends) != 1 or ends[0].value is None:
+        return None
+    return _mask_of(source, ends[0].value, steps - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Unmasked:
+    """A decoder that gets the tokens of a whole text without a causal mask."""
+
+    location: Location
+    layer: str
+
+
+DECODERS = {"Transformer": (1, 3), "TransformerDecoder": (0, 2)}
+"""Where a decoder gets its tokens, and where its causal mask."""
+
+
+def unmasked_decoders(source: Source) -> Iterator[Unmasked]:
+    """The calls of decoders in a `forward` on the embedding of a parameter, without a mask for later tokens."""
+    layers = source.cached(_attention_layers)
+    embeddings = {
+        unparse(node.targets[0])
+        for node in source.nodes_of(ast.Assign)
+        if isinstance(node.value, ast.Call) and _last(node.value.func) == "Embedding"
+    }
+    for function in source.nodes_of(ast.FunctionDef) if embeddings else ():
+        parameters = {each.arg for each in function.args.args} - {"self"}
+        for call in walk(function) if function.name == "forward" else ():
+            layer = layers.get(unparse(call.func), "") if isinstance(call, ast.Call) else ""
+            if isinstance(call, ast.Call) and layer in DECODERS and not _is_masked(call, layer):
+                tokens = _tokens_of(call, layer)
+                if tokens is not None and _embeds(source, tokens, embeddings, parameters):
+                    yield Unmasked(source.location(call), layer)
+
+
+def _is_masked(call: ast.Call, layer: str) -> bool:
+    named = {each.arg for each in call.keywords}
+    return len(call.args) > DECODERS[layer][1] or not named.isdisjoint({"tgt_mask", "tgt_is_causal", None})
+
+
+def _tokens_of(call: ast.Call, layer: str) -> ast.expr | None:
+    given = next((each.value for each in call.keywords if each.arg == "tgt"), None)
+    return given or (call.args[DECODERS[layer][0]] if len(call.args) > DECODERS[layer][0] else None)
+
+
+def _embeds(source: Source, tokens: ast.expr, embeddings: set[str], parameters: set[str]) -> bool:
+    """Whether an expression is computed from the embedding of a parameter: `self.words(ids)`."""
+    layers = source.cached(_attention_layers)
+
+    def is_input(expression: ast.expr) -> bool:
+        calls = (node for node in walk(expression) if isinstance(node, ast.Call))
+        return not any(unparse(call.func) in layers for call in calls)
+
+    for each in origins.origins(source, tokens, is_input):
+        for node in walk(each.expression):
+            match node:
+                case ast.Call(func=func, args=[ast.Name(id=name)]) if name in parameters:
+                    if unparse(func) in embeddings:
+                        return True
+                case _:
+                    pass
+    return False

@@ -1,0 +1,124 @@
+"""Attention gets a mask that hides the wrong tokens, or none.
+
+In `nn.MultiheadAttention` and `nn.Transformer`, a mask of booleans is True for what must *not* be attended. With
+`ids != 0`, `attention_mask.bool()` or a lower triangle, the model reads the padding and the future, and nothing else.
+Numbers are added to the scores: 0 and 1 hide nothing. No error is raised. A decoder without `tgt_mask` sees the tokens
+that it has to predict.
+
+## Bad
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(50, 32, padding_idx=0)
+            self.encoder = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+            self.head = nn.Linear(32, 3)
+
+        def forward(self, ids):
+            states = self.encoder(self.words(ids), src_key_padding_mask=(ids != 0))  # <- wrong-attention-mask
+            return self.head(states.mean(1))
+
+    network = Classifier()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
+    for ids, labels in DataLoader(TensorDataset(torch.randint(1, 50, (32, 12)), torch.randint(3, (32,))), batch_size=8):
+        optimizer.zero_grad()
+        F.cross_entropy(network(ids), labels).backward()
+        optimizer.step()
+
+## Good
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = nn.Embedding(50, 32, padding_idx=0)
+            self.encoder = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+            self.head = nn.Linear(32, 3)
+
+        def forward(self, ids):
+            states = self.encoder(self.words(ids), src_key_padding_mask=(ids == 0))
+            return self.head(states.mean(1))
+
+    network = Classifier()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
+    for ids, labels in DataLoader(TensorDataset(torch.randint(1, 50, (32, 12)), torch.randint(3, (32,))), batch_size=8):
+        optimizer.zero_grad()
+        F.cross_entropy(network(ids), labels).backward()
+        optimizer.step()
+
+## When it is fine
+
+`scaled_dot_product_attention` has it the other way round, and negative infinity hides what it is added to:
+
+    length = 5
+    query = torch.randn(2, 4, length, 8)
+    earlier = torch.tril(torch.ones(length, length)).bool()
+    states = F.scaled_dot_product_attention(query, query, query, attn_mask=earlier)
+    attention = nn.MultiheadAttention(8, 2, batch_first=True)
+    later = torch.zeros(length, length).masked_fill(~earlier, float("-inf"))
+    states, _ = attention(query[0], query[0], query[0], attn_mask=later)
+
+Queries of a decoder that are no tokens may see each other:
+
+    class Detector(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.queries = nn.Embedding(10, 32)
+            self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(32, 4, batch_first=True), 2)
+
+        def forward(self, features):
+            return self.decoder(self.queries.weight.expand(len(features), -1, -1), features)
+
+    boxes = Detector()(torch.randn(2, 6, 32))
+
+## Fix
+
+None: the mask may be meant for another layer as well.
+
+## References
+
+PyTorch documentation, `torch.nn.MultiheadAttention`, `torch.nn.Transformer`,
+`torch.nn.functional.scaled_dot_product_attention`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import attention_masks
+from lintrain.analysis.attention_masks import Holds
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, lazy_pattern
+
+MASKS = lazy_pattern(r"(?:key_padding|src|tgt|attn)_mask|TransformerDecoder|\bTransformer\(|\bmask=")
+
+HIDES = {
+    Holds.TOKENS: "hides the tokens, and leaves the padding",
+    Holds.PADDING: "hides the tokens, and leaves the padding",
+    Holds.EARLIER: "hides earlier tokens, and leaves later ones",
+    Holds.LATER: "hides earlier tokens, and leaves later ones",
+}
+"""What becomes of a mask in a layer that takes it the other way round, by what it is True for."""
+
+
+class WrongAttentionMask(Rule):
+    level = Level.ERROR
+    keywords = "mask|Transformer"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return source.contains(MASKS)
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for given in attention_masks.wrong_masks(pipeline.source):
+            if given.mask.is_bool:
+                text, remedy = HIDES[given.mask.holds], "invert it: `~mask`"
+            else:
+                text = "adds 0 and 1 to the scores, which hides nothing"
+                remedy = "make it of booleans, True for what is hidden"
+            yield self.finding(given.location, f"`{given.argument}` {text}", help=remedy)
+        for decoder in attention_masks.unmasked_decoders(pipeline.source):
+            yield self.finding(
+                decoder.location,
+                f"`{decoder.layer}` gets no `tgt_mask`, so each token sees those after it",
+                help="pass `tgt_mask=nn.Transformer.generate_square_subsequent_mask(length)`",
+            )
