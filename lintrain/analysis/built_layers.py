@@ -240,8 +240,8 @@ class Unreturned:
     method: str
 
 
-METHODS = {"Module": "forward", "Model": "call", "Layer": "call"}
-"""The method that runs a network, by the name of the class of torch or Keras that it derives from."""
+METHODS = {"Module": ("forward",), "Model": ("call", "train_step", "test_step"), "Layer": ("call",)}
+"""The methods with a result of a network, by the name of the class of torch or Keras that it derives from."""
 
 
 def unreturned(source: Source) -> Iterator[Unreturned]:
@@ -250,13 +250,14 @@ def unreturned(source: Source) -> Iterator[Unreturned]:
     is_keras = "keras" in source.text
     bases = {last_name(base) for cls in classes for base in cls.bases}
     for cls in classes:
-        method = METHODS.get(".".join(last_name(base) for base in cls.bases))
-        if method is None or cls.name in bases or (method == "call" and not is_keras):
+        methods = METHODS.get(".".join(last_name(base) for base in cls.bases), ())
+        if not methods or cls.name in bases or (methods != ("forward",) and not is_keras):
             continue
         for node in cls.body:
-            if isinstance(node, ast.FunctionDef) and node.name == method and _loses_its_result(node):
+            if isinstance(node, ast.FunctionDef) and node.name in methods and _loses_its_result(node):
                 last = node.body[-1]
-                yield Unreturned(cls.name, source.location(last), _assigned(last), method)
+                name = "" if node.name.endswith("_step") else _assigned(last)
+                yield Unreturned(cls.name, source.location(last), name, node.name)
 
 
 def _loses_its_result(forward: ast.FunctionDef) -> bool:

@@ -12,7 +12,8 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Layer, Network
 from lintrain.pipeline.values.python import Constant, Function, Instance, Library, Value
 from lintrain.pipeline.values.training import KerasRun
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
 WITHOUT_GRADIENT = frozenset(
@@ -179,3 +180,28 @@ def symbolic_gradients(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
 def last_name_of_call(node: ast.expr) -> str:
     """The last part of the name of what is called; empty for other code."""
     return last_name(node.func) if isinstance(node, ast.Call) else ""
+
+
+def unused_gradients(source: Source) -> Iterator[tuple[Location, str]]:
+    """The gradients of all weights that a tape gives to a name which is never read: where, and the name."""
+    if "GradientTape" not in source.text:
+        return
+    scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
+    for scope in scopes:
+        for node in own_nodes(scope):
+            match node:
+                case ast.Assign(
+                    targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(attr="gradient"), args=[_, weights])
+                ) if last_name(weights) in WEIGHTS:
+                    inside = walk(scope)
+                    if not any(isinstance(each, ast.Name) and each.id == name and _is_read(each) for each in inside):
+                        yield source.location(node), name
+                case _:
+                    pass
+
+
+WEIGHTS = frozenset({"trainable_variables", "trainable_weights"})
+
+
+def _is_read(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)

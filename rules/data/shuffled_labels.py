@@ -3,6 +3,9 @@
 Both are then read in their own order, so each row has the label of another one. Training runs without an error, and
 the network learns at best how frequent each label is.
 
+Keras shuffles the images of a directory by default, in each pass. `predict(images)` then gives its rows in another
+order than `images.classes`, and a report of both shows an accuracy near chance.
+
 ## Bad
 
     import numpy as np
@@ -67,15 +70,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import pair_order
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 
 class ShuffledLabels(Rule):
     level = Level.ERROR
-    keywords = "shuffle|permutation"
+    keywords = "shuffle|permutation|predict"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(pair_order.shuffled_predictions(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report(found) for found in pair_order.parted(pipeline.source))
+        found = pair_order.shuffled_predictions(pipeline.source)
+        yield from one_per_location(map(self._report_predictions, found))
+
+    def _report_predictions(self, found: pair_order.OutOfOrder) -> Finding:
+        images = f"`{found.images}`" if len(found.images) <= 20 else "the images"
+        if found.is_read_again:
+            text = f"each pass over {images} has another order than this one"
+            remedy = "pass `shuffle=False`, or predict in the same loop that collects the labels"
+        else:
+            text, remedy = (
+                f"these labels are in the order of the files, but {images} is shuffled",
+                "pass `shuffle=False`",
+            )
+        return self.finding(found.location, text, related=[Related(found.made, "made here", "origin")], help=remedy)
 
     def _report(self, found: pair_order.Parted) -> Finding:
         name, other = (each if len(each) <= 20 else "one part" for each in (found.name, found.other))

@@ -68,11 +68,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import gradients, iterations, training_loops
+from lintrain.analysis import gradients, iterations, keras_gradients, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import Unknown, Value
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    dataclass,
+    fixes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +97,20 @@ class Claim:
 
 class MissingStep(Rule[Claim]):
     level = Level.ERROR
-    keywords = "backward"
+    keywords = "backward|GradientTape"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(keras_gradients.unused_gradients(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for location, name in keras_gradients.unused_gradients(pipeline.source):
+            yield self.finding(
+                location,
+                f"`{name}` is never applied, so the weights do not change",
+                help=f"pass it on: `optimizer.apply_gradients(zip({name}, model.trainable_variables))`",
+            )
         if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.TRAIN):
             return
         if gradients.handled(pipeline):

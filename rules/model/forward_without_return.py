@@ -89,7 +89,7 @@ class Claim:
 
 class ForwardWithoutReturn(Rule[Claim]):
     level = Level.ERROR
-    keywords = "def forward|def call"
+    keywords = "def forward|def call|_step"
     needs_training = False
     judges_networks = True
 
@@ -99,10 +99,13 @@ class ForwardWithoutReturn(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for found in built_layers.unreturned(pipeline.source):
             name = found.cls if len(found.cls) <= 30 else "this class"
+            remedy = f"end it with `return {found.name}`" if found.name else "return the output of the network"
+            if found.method.endswith("_step"):
+                remedy = "return the metrics: `{each.name: each.result() for each in self.metrics}`"
             yield self.finding(
                 found.location,
                 f"`{found.method}` of `{name}` returns nothing",
-                help=f"end it with `return {found.name}`" if found.name else "return the output of the network",
+                help=remedy,
                 claim=Claim(found.name),
             )
 
