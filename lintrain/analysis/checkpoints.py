@@ -248,7 +248,21 @@ def wrong_states(source: Source) -> list[WrongState]:
 
 
 def _wrong_states(source: Source) -> list[WrongState]:
-    return [*_uncalled_states(source), *_paths_as_states(source), *_unsaved_keys(source)]
+    return [*_uncalled_states(source), *_paths_as_states(source), *_unsaved_keys(source), *_own_states(source)]
+
+
+def _own_states(source: Source) -> Iterator[WrongState]:
+    """`target.load_state_dict(target.state_dict())`, where another network's state was meant."""
+    for node in source.nodes_of(ast.Expr):
+        match node.value:
+            case ast.Call(
+                func=ast.Attribute(value=owner, attr="load_state_dict"),
+                args=[ast.Call(func=ast.Attribute(value=same, attr="state_dict"), args=[]) as state],
+            ) if unparse(owner) == unparse(same):
+                problem = "a network is given its own state, which changes nothing"
+                yield WrongState(source.location(state), problem, "load the state of the other network")
+            case _:
+                pass
 
 
 def _uncalled_states(source: Source) -> Iterator[WrongState]:

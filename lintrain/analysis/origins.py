@@ -153,6 +153,11 @@ def _calls(source: Source) -> dict[Location, ast.Call]:
     return {source.location(call): call for call in source.nodes_of(ast.Call)}
 
 
+def expressions_by_location(source: Source) -> dict[Location, ast.expr]:
+    """The expressions of a file by where they are; the outermost one where several begin and end together."""
+    return {source.location(node): node for node in reversed(source.nodes) if isinstance(node, ast.expr)}
+
+
 def owner_of(source: Source, expression: ast.expr) -> ast.stmt | None:
     """The innermost statement around an expression; None for an expression that is not of this file."""
     starts, statements = source.cached(_by_start)

@@ -92,7 +92,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import lightning_modules, training_loops
+from lintrain.analysis import lightning_modules, origins, shared_passes, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Value
@@ -132,7 +132,20 @@ class RetainedGraph(Rule[Claim]):
             backward = _backward_through(pipeline, kept) if id(kept.loops[-1]) in stepping else None
             if backward is not None:
                 found.setdefault(kept.location, self._report(pipeline, kept, backward))
+            elif id(kept.loops[-1]) in stepping and (forward := _snapshot_pass(pipeline, kept)) is not None:
+                found.setdefault(kept.location, self._report_snapshot(pipeline, kept, forward))
         yield from found.values()
+
+    def _report_snapshot(self, pipeline: Pipeline, kept: Event, forward: Event) -> Finding[Claim]:
+        added, target = pipeline.code(kept.location), training_loops.text_of_event(kept, "target")
+        shown = f"`{added}`" if len(added) <= 30 else "what it gets"
+        return self.finding(
+            kept.location,
+            f"`{target}` keeps a graph each time: {shown} is not detached",
+            related=[Related(forward.location, "computed here, with a graph that no `backward` frees", "forward")],
+            help=f"compute it under `torch.no_grad()`, or add `{_detached(added)}`",
+            claim=Claim(added),
+        )
 
     def _report_step(self, kept: lightning_modules.KeptLoss) -> Finding[Claim]:
         return self.finding(
@@ -198,6 +211,24 @@ def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
             return backward
         if not is_kept and _is_judged(pipeline, kept):
             return backward
+    return None
+
+
+def _snapshot_pass(pipeline: Pipeline, kept: Event) -> Event | None:
+    """The pass that a kept value is computed by, where both are done occasionally, to look at it: `if i % 100 == 0`."""
+    own = [each for each in kept.conditions if each.depth >= len(kept.loops)]
+    if kept.without_grad or not own or not any("%" in each.code for each in own):
+        return None
+    source = pipeline.source_of(kept.location)
+    nodes = source.cached(origins.expressions_by_location)
+    parts = (
+        origins.origins(source, nodes[kept.location], shared_passes.stays_on_graph) if kept.location in nodes else ()
+    )
+    locations = [source.location(each.expression) for each in parts]
+    for event in pipeline.events_in(kept.loops[-1]):
+        is_own = event.act is Act.FORWARD and event.conditions == kept.conditions and event.order < kept.order
+        if is_own and not event.without_grad and any(each.holds(event.location) for each in locations):
+            return event
     return None
 
 
