@@ -102,6 +102,12 @@ class TransformOrder(Rule):
         return any(transform_order.misplaced(source)) or any(transform_order.arrays_given(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for location in transform_order.without_tensors(pipeline.source):
+            yield self.finding(
+                location,
+                "no transform makes a tensor of the images, and a loader makes batches of tensors",
+                help="end the list with `ToTensor()`",
+            )
         for found in transform_order.misplaced(pipeline.source):
             yield self.finding(
                 found.location,
