@@ -151,14 +151,16 @@ def steps_in_two_places(pipeline: Pipeline) -> Iterator[tuple[Event, Event, bool
     steps = [step for step in pipeline.acts(Act.SCHEDULER_STEP) if step.loops and takes_no_argument(step)]
     for first, second in combinations(steps[:MOST_STEPS], 2):
         is_same = first.subject is second.subject and first.location != second.location
-        if not is_same or first.reading != second.reading or first.conditions or second.conditions:
+        if not is_same or first.reading != second.reading or first.conditions != second.conditions:
             continue
         updates = [each for each in pipeline.acts(Act.STEP) if each.loops[: len(second.loops)] == second.loops]
         between = [each for each in updates if first.order < each.order < second.order]
         if first.loops == second.loops and updates and not between:
             yield first, second, False
-        elif first.loops[:-1] == second.loops and any(each.loops == first.loops for each in updates):
-            yield first, second, True
+            continue
+        inner, outer = (first, second) if len(first.loops) > len(second.loops) else (second, first)
+        if inner.loops[:-1] == outer.loops and any(each.loops == inner.loops for each in pipeline.acts(Act.STEP)):
+            yield inner, outer, True
 
 
 def pace_of_updates(pipeline: Pipeline, scheduler: Scheduler) -> tuple[Pace, int] | None:
