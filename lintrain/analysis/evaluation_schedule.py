@@ -114,6 +114,8 @@ class KeptWorst:
     value: str
     best: str
     lower_is_better: bool
+    is_counted: bool = False
+    """Whether no model is kept, but epochs without a better value are counted, to stop early."""
 
 
 def kept_worst(source: Source) -> Iterator[KeptWorst]:
@@ -124,20 +126,33 @@ def kept_worst(source: Source) -> Iterator[KeptWorst]:
         code = "\n".join(unparse(each) for each in node.body)
         for test in _comparisons(node.test):
             value, best, is_less = test
-            is_set = any(
-                isinstance(each, ast.Assign) and best in map(unparse, each.targets) and unparse(each.value) == value
-                for each in node.body
-            )
-            if not is_set or "best" not in best.lower() or KEEPS.search(code.replace(f"{best} =", "")) is None:
+            is_set = any((best, value) in _pairs(each) for each in node.body if isinstance(each, ast.Assign))
+            if not is_set or "best" not in best.lower():
+                continue
+            is_counted = KEEPS.search(code.replace(f"{best} =", "")) is None
+            if is_counted and (not _counts(node) or MODES.search(source.text) is not None):
                 continue
             of_value, of_best = (
                 [kind.search(_word(name)) is not None for kind in (HIGHER, LOWER)] for name in (value, best)
             )
             is_lower = of_value == [False, True]
             # `best` alone says nothing of its kind; a name of the other kind would.
-            is_known = True in of_value and False in of_value and of_best in (of_value, [False, False])
+            is_open = PLAIN.match(_word(best)) is not None if is_counted else True not in of_best
+            is_known = True in of_value and False in of_value and (is_open or of_best == of_value)
             if is_known and is_less is not is_lower and not _is_turned(source, value, best, is_lower=is_lower):
-                yield KeptWorst(source.location(node.test), value, best, is_lower)
+                yield KeptWorst(source.location(node.test), value, best, is_lower, is_counted)
+
+
+MODES = lazy_pattern(r"[\"'](?:max|min)[\"']|\bmaximize\b|\(\s*-\s*\w*loss")
+"""Code that stops by values of which the largest may be the best, or by a loss that is turned around."""
+
+PLAIN = lazy_pattern(r"best(_(score|value|val|metric|result))?$")
+
+
+def _counts(test: ast.If) -> bool:
+    """Whether what is not better is counted, and stops the training after some epochs."""
+    code = "\n".join(unparse(each) for each in test.orelse)
+    return "+= 1" in code and "patience" in code
 
 
 def _comparisons(test: ast.expr) -> Iterator[tuple[str, str, bool]]:
@@ -183,9 +198,13 @@ LARGEST_SCORE = 100
 def _bindings(source: Source) -> Iterator[tuple[str, str]]:
     """The code of what is assigned, by that of its target."""
     for node in source.nodes_of(ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                pairs = list(zip(target.elts, node.value.elts, strict=False))
-            else:
-                pairs = [(target, node.value)]
-            yield from ((unparse(one), unparse(other)) for one, other in pairs)
+        yield from _pairs(node)
+
+
+def _pairs(node: ast.Assign) -> Iterator[tuple[str, str]]:
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=False))
+        else:
+            pairs = [(target, node.value)]
+        yield from ((unparse(one), unparse(other)) for one, other in pairs)

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import expressions
+from lintrain.analysis import expressions, origins
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Tensor
@@ -172,3 +172,64 @@ def _returns_row(nodes: Sequence[ast.AST], name: str) -> bool:
         and name in unparse(node.value)
         for node in nodes
     )
+
+
+@dataclass(frozen=True, slots=True)
+class NegativePixels:
+    """Images as the targets of a binary cross-entropy, which a transform moves below zero: its call, and their name."""
+
+    normalized: Location
+    name: str
+
+
+KEEPS = frozenset({"view", "reshape", "flatten", "to", "cuda", "float", "detach", "clone", "contiguous", "squeeze"})
+"""Methods that leave the numbers of an image what they are."""
+
+
+def negative_pixels(source: Source, target: Location) -> NegativePixels | None:
+    """Whether the target of a loss is the images of a batch, all of which go through `Normalize`."""
+    lists = [call for call in source.nodes_of(ast.Call) if unparse(call.func).rpartition(".")[2] == "Compose"]
+    normalized = [found for each in lists if (found := _normalize_in(each)) is not None]
+    node = source.cached(origins.expressions_by_location).get(target)
+    if node is None or not lists or len(normalized) != len(lists):
+        return None
+    name = _image_of(source, node)
+    return NegativePixels(source.location(normalized[0]), name) if name else None
+
+
+def _normalize_in(compose: ast.Call) -> ast.Call | None:
+    """The transform of a list that subtracts a mean above zero from pixels from 0 to 1."""
+    for call in walk(compose):
+        if isinstance(call, ast.Call) and unparse(call.func).rpartition(".")[2] == "Normalize" and call.args:
+            means = [each.value for each in walk(call.args[0]) if isinstance(each, ast.Constant)]
+            return call if any(isinstance(each, float) and each > 0 for each in means) else None
+    return None
+
+
+def _image_of(source: Source, node: ast.expr, steps: int = 6) -> str:
+    """The name of the images that a loop over a loader gives, of which an expression holds the numbers as they are."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in KEEPS:
+            return _image_of(source, inner, steps)
+        case ast.Call(func=ast.Name(id="Variable"), args=[inner]):
+            return _image_of(source, inner, steps)
+        case ast.Name(id=name):
+            found = [each for each in origins.origins(source, node) if each.expression is not node]
+            made = found[0].expression if found and found[0].is_certain else None
+            if steps and made is not None and (image := _image_of(source, made, steps - 1)):
+                return image
+            loops = [each for each in source.nodes_of(ast.For) if any(part is node for part in walk(each))]
+            return name if any(_first_of_pair(each.target) == name for each in loops) else ""
+        case _:
+            return ""
+
+
+def _first_of_pair(target: ast.expr) -> str:
+    """The name of the images in `for images, labels in loader`, also with a counter before them."""
+    match target:
+        case ast.Tuple(elts=[_, ast.Tuple() as pair]):
+            return _first_of_pair(pair)
+        case ast.Tuple(elts=[ast.Name(id=name), ast.Name()]):
+            return name
+        case _:
+            return ""

@@ -143,7 +143,9 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
         shown = f"`{kept.value}`" if len(kept.value) <= 24 else "value"
         return self.finding(
             kept.location,
-            f"the model with the {which} {shown} is kept, but {order} is better",
+            f"the {which} {shown} counts as the best, but {order} is better"
+            if kept.is_counted
+            else f"the model with the {which} {shown} is kept, but {order} is better",
             help=f"turn the comparison with `{kept.best}` around",
             subject=kept.best,
         )

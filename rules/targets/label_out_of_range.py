@@ -55,13 +55,29 @@ RAISED = ("is out of bounds", "t >= 0 && t < n_classes")
 
 class LabelOutOfRange(Rule):
     level = Level.ERROR
-    keywords = "cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss"
+    keywords = "cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|BCE"
     needs_training = False
     judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         losses = loop_verdicts.losses_called(pipeline, "cross_entropy", "nll_loss")
         yield from one_per_location(found for loss in losses if (found := self._judge(pipeline, loss)) is not None)
+        losses = loop_verdicts.losses_called(pipeline, "binary_cross_entropy", "binary_cross_entropy_with_logits")
+        yield from one_per_location(
+            found for loss in losses if (found := self._judge_pixels(pipeline, loss)) is not None
+        )
+
+    def _judge_pixels(self, pipeline: Pipeline, loss: LossCall) -> Finding | None:
+        source = pipeline.source_of(loss.location)
+        found = label_ranges.negative_pixels(source, loss.target.location) if loss.target else None
+        if found is None:
+            return None
+        return self.finding(
+            loss.location,
+            f"pixels of `{found.name}` go below 0, but these targets are from 0 to 1",
+            related=[Related(found.normalized, "moves the pixels below 0", "normalized")],
+            help="leave `Normalize` out, or compare with `(images + 1) / 2`",
+        )
 
     def _judge(self, pipeline: Pipeline, loss: LossCall) -> Finding | None:
         given = loop_verdicts.tensors_given(loss)
