@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from lintrain.analysis import origins
 from lintrain.model.location import Location
+from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -249,11 +250,7 @@ DECODERS = {"Transformer": (1, 3), "TransformerDecoder": (0, 2)}
 def unmasked_decoders(source: Source) -> Iterator[Unmasked]:
     """The calls of decoders in a `forward` on the embedding of a parameter, without a mask for later tokens."""
     layers = source.cached(_attention_layers)
-    embeddings = {
-        unparse(node.targets[0])
-        for node in source.nodes_of(ast.Assign)
-        if isinstance(node.value, ast.Call) and _last(node.value.func) == "Embedding"
-    }
+    embeddings = source.cached(_embedding_layers)
     for function in source.nodes_of(ast.FunctionDef) if embeddings else ():
         parameters = {each.arg for each in function.args.args} - {"self"}
         for call in walk(function) if function.name == "forward" else ():
@@ -291,3 +288,87 @@ def _embeds(source: Source, tokens: ast.expr, embeddings: set[str], parameters: 
                 case _:
                     pass
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A decoder that gets the tokens which it has to predict: where, their name, and the loss that compares them."""
+
+    location: Location
+    name: str
+    loss: Location
+
+
+def copied_targets(pipeline: Pipeline) -> Iterator[Copied]:
+    """The calls of networks with a decoder on the very tokens that are the targets of the loss, not shifted by one."""
+    source = pipeline.source
+    positions = source.cached(_decoder_inputs)
+    nodes = source.cached(origins.expressions_by_location) if positions else {}
+    for loss in pipeline.losses if positions else ():
+        given = (loss.prediction, loss.target)
+        if loss.name != "cross_entropy" or not all(each is not None and each.location in nodes for each in given):
+            continue
+        predicted, wanted = (nodes[each.location] for each in given if each is not None)
+        name = _plain_name(wanted)
+        for call in _calls_behind(source, predicted) if name else ():
+            given_as = [call.args[each] for each in sorted(positions) if each < len(call.args)]
+            same = [each for each in given_as if unparse(each) == name]
+            if same and not _is_rebound(source, name, call.lineno, loss.location.line):
+                yield Copied(source.location(same[0]), name, loss.location)
+
+
+def _decoder_inputs(source: Source) -> frozenset[int]:
+    """The positions of what a `forward` embeds for its decoder as it is, counted without `self`."""
+    layers = source.cached(_attention_layers)
+    embeddings = source.cached(_embedding_layers)
+    found: set[int] = set()
+    for function in source.nodes_of(ast.FunctionDef) if layers and embeddings else ():
+        parameters = [each.arg for each in function.args.args][1:]
+        for call in walk(function) if function.name == "forward" else ():
+            layer = layers.get(unparse(call.func), "") if isinstance(call, ast.Call) else ""
+            tokens = _tokens_of(call, layer) if isinstance(call, ast.Call) and layer in DECODERS else None
+            for position, name in enumerate(parameters if tokens is not None else ()):
+                if tokens is not None and _embeds(source, tokens, embeddings, {name}) and not _slices(function, name):
+                    found.add(position)
+    return frozenset(found)
+
+
+def _embedding_layers(source: Source) -> set[str]:
+    """The code of what holds an embedding, also where several are made at once."""
+    found: set[str] = set()
+    for node in source.nodes_of(ast.Assign):
+        for target in node.targets:
+            pairs = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts, strict=False))
+            found |= {unparse(one) for one, made in pairs if _makes_embedding(made)}
+    return found
+
+
+def _makes_embedding(made: ast.expr) -> bool:
+    return isinstance(made, ast.Call) and _last(made.func) == "Embedding"
+
+
+def _slices(function: ast.FunctionDef, name: str) -> bool:
+    subscripts = (each for each in walk(function) if isinstance(each, ast.Subscript))
+    return any(unparse(each.value) == name for each in subscripts)
+
+
+def _plain_name(node: ast.expr) -> str:
+    """The name of tokens that are only put into another shape; empty for others."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in RESHAPES | SAME:
+        node = node.func.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+RESHAPES = frozenset({"view", "reshape", "flatten", "long"})
+
+
+def _calls_behind(source: Source, predicted: ast.expr) -> Iterator[ast.Call]:
+    for each in origins.origins(source, predicted):
+        yield from (node for node in walk(each.expression) if isinstance(node, ast.Call) and len(node.args) > 1)
+
+
+def _is_rebound(source: Source, name: str, first: int, last: int) -> bool:
+    stores = (node for node in source.nodes_of(ast.Name) if node.id == name and isinstance(node.ctx, ast.Store))
+    return any(first < node.lineno <= last for node in stores)

@@ -2,7 +2,7 @@
 
 At each position the decoder must see only the previous tokens: `decoder_input_ids` are the labels, shifted right by
 one. With unshifted labels the model sees each answer and learns to copy it. The loss falls to almost zero, and the
-generated text is meaningless.
+generated text is meaningless. The same holds for a network of the script with a decoder of torch.
 
 ## Bad
 
@@ -101,7 +101,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import run_data
+from lintrain.analysis import attention_masks, run_data
 from lintrain.pipeline import shifts
 from lintrain.pipeline.values.data import Collator
 from lintrain.pipeline.values.model import Task
@@ -115,13 +115,22 @@ MOST = 0.95
 
 class DecoderInputsAreLabels(Rule):
     level = Level.ERROR
-    keywords = "decoder_input"
+    keywords = "decoder_input|Transformer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report_call(call) for call in pipeline.model_calls)
         for given in run_data.given_datasets(pipeline):
             if _copies_labels(given):
                 yield self._report_rows(given)
+        yield from one_per_location(map(self._report_copied, attention_masks.copied_targets(pipeline)))
+
+    def _report_copied(self, copied: attention_masks.Copied) -> Finding:
+        return self.finding(
+            copied.location,
+            f"the decoder gets `{copied.name}` as it is, which the loss wants it to predict",
+            related=[Related(copied.loss, "compared with the same tokens here", "labels")],
+            help=f"pass `{copied.name}[:, :-1]`, and compare with `{copied.name}[:, 1:]`",
+        )
 
     def _report_call(self, call: ModelCall) -> Finding | None:
         decoder, labels = call.arguments.get("decoder_input_ids"), call.arguments.get("labels")
