@@ -278,6 +278,10 @@ METRIC = lazy_pattern(r"(^|[_.])(loss(es)?|acc|accuracy|score|metric|f1|auc|mse|
 """Code of a value that is no number of an epoch: `val_loss`, `self.best_acc`, `loss.item()`."""
 
 
+CHOOSES = lazy_pattern(r"isinstance|plateau|type\(|sched", re.IGNORECASE)
+"""A test which schedule it is."""
+
+
 def metrics_as_epochs(pipeline: Pipeline) -> Iterator[tuple[Event, Scheduler, str]]:
     """The steps that give a loss to a schedule that watches none, each with the schedule and the code of the loss."""
     subjects: dict[Location, list[Value]] = {}
@@ -285,8 +289,9 @@ def metrics_as_epochs(pipeline: Pipeline) -> Iterator[tuple[Event, Scheduler, st
         subjects.setdefault(step.location, []).extend(options_of(step.subject))
     for step in pipeline.acts(Act.SCHEDULER_STEP):
         given, schedule = step.details.get("watched"), step.subject
-        # Where one call steps several schedules, one of them may watch the loss.
-        if isinstance(given, Constant) and isinstance(schedule, Scheduler):
+        # Where one call steps several schedules, or a test chooses this step, another schedule may watch the loss.
+        is_chosen = any(CHOOSES.search(each.code) for each in step.conditions)
+        if isinstance(given, Constant) and isinstance(schedule, Scheduler) and not is_chosen:
             metric, counts = str(given.value), all(map(_counts_epochs, subjects[step.location]))
             if counts and METRIC.search(_summed(metric)):
                 yield step, schedule, metric
