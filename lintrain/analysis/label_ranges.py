@@ -233,3 +233,45 @@ def _first_of_pair(target: ast.expr) -> str:
             return name
         case _:
             return ""
+
+
+@dataclass(frozen=True, slots=True)
+class NoBackground:
+    """A detector with as many outputs as a list has names, none of which is the background."""
+
+    location: Location
+    code: str
+    names: Location
+
+
+DETECTORS = re.compile(r"(?:FastRCNNPredictor|MaskRCNNPredictor|(?:faster|mask)rcnn_\w+)$")
+BACKGROUND = re.compile(r"background|^bg$|^_+|none|void", re.IGNORECASE)
+
+
+def without_background(source: Source) -> Iterator[NoBackground]:
+    """The heads of torchvision's detectors that count a list of names, whose class 0 is the background."""
+    for call in source.nodes_of(ast.Call):
+        if DETECTORS.search(unparse(call.func)) is None:
+            continue
+        given = [each.value for each in call.keywords if each.arg == "num_classes"] or call.args[1:]
+        for count in given[-1:]:
+            match count:
+                case ast.Name():
+                    made = [each for each in origins.origins(source, count) if each.expression is not count]
+                    node = made[0].expression if made and made[0].is_certain else None
+                case _:
+                    node = count
+            match node:
+                case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+                    names = [each.value for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == name]
+                case _:
+                    continue
+            if len(names) == 1 and isinstance(names[0], ast.List) and _are_classes(names[0]):
+                yield NoBackground(source.location(count), unparse(node), source.location(names[0]))
+
+
+def _are_classes(names: ast.List) -> bool:
+    """Whether a list has names of classes only, without one for the background."""
+    values = [each.value for each in names.elts if isinstance(each, ast.Constant)]
+    texts = [each for each in values if isinstance(each, str)]
+    return 0 < len(texts) == len(names.elts) and not any(BACKGROUND.search(each) for each in texts)

@@ -164,6 +164,19 @@ MESSAGES = {
 }
 
 
+def _whole_graphs(pipeline: Pipeline) -> Iterator[tuple[Location, str, str]]:
+    """The losses over the labels of all nodes of a graph, `data.y`, where the script evaluates `data.test_mask`."""
+    for loss in pipeline.losses:
+        text = loss.target.text if loss.target is not None else ""
+        owner, _, name = text.rpartition(".")
+        mask = f"{owner}.test_mask"
+        is_whole = (
+            name == "y" and owner.isidentifier() and loss.prediction is not None and "[" not in loss.prediction.text
+        )
+        if is_whole and not loss.without_grad and f"[{mask}]" in pipeline.source.text and pipeline.acts(Act.BACKWARD):
+            yield loss.location, text, mask
+
+
 class TrainDataInEval(Rule):
     level = Level.WARNING
     judges_configurations = True
@@ -181,8 +194,16 @@ class TrainDataInEval(Rule):
             yield from self._keras(pipeline, keras)
         yield from self._loaders(pipeline)
         yield from self._lightning(pipeline)
+        yield from one_per_location(self._report_nodes(*found) for found in _whole_graphs(pipeline))
         if training_loops.trains_by_hand(pipeline):
             yield from self._named_as_held_out(pipeline)
+
+    def _report_nodes(self, location: Location, labels: str, mask: str) -> Finding:
+        return self.finding(
+            location,
+            f"this loss uses all of `{labels}`, also the nodes of `{mask}`",
+            help="index both with the mask of the training nodes",
+        )
 
     def _report_name(self, other: split_names.OtherSplit) -> Finding:
         name = f"`{other.name}`" if len(other.name) <= 24 else "this name of held-out rows"

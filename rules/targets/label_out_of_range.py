@@ -55,7 +55,7 @@ RAISED = ("is out of bounds", "t >= 0 && t < n_classes")
 
 class LabelOutOfRange(Rule):
     level = Level.ERROR
-    keywords = "cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|BCE"
+    keywords = "cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|BCE|rcnn|RCNN"
     needs_training = False
     judges_networks = True
 
@@ -65,6 +65,16 @@ class LabelOutOfRange(Rule):
         losses = loop_verdicts.losses_called(pipeline, "binary_cross_entropy", "binary_cross_entropy_with_logits")
         yield from one_per_location(
             found for loss in losses if (found := self._judge_pixels(pipeline, loss)) is not None
+        )
+
+        yield from map(self._report_background, label_ranges.without_background(pipeline.source))
+
+    def _report_background(self, found: label_ranges.NoBackground) -> Finding:
+        return self.finding(
+            found.location,
+            f"`{found.code}` counts no background, which is class 0 of a detector",
+            related=[Related(found.names, "no name is that of the background", "names")],
+            help=f"pass `{found.code} + 1`, and count labels from 1",
         )
 
     def _judge_pixels(self, pipeline: Pipeline, loss: LossCall) -> Finding | None:
