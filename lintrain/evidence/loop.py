@@ -230,6 +230,8 @@ class OddCallKind(StrEnum):
     """An optimizer takes the place of one that was just like it and had stepped."""
     LEFT_IN_EVAL = "left in eval mode"
     """An evaluation before the training calls `eval()`, and the training goes on in this mode."""
+    LOG_OF_PROBABILITY = "log of a probability"
+    """A loss contains the logarithm of a sigmoid or softmax, computed in two steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,7 @@ class LoopEvidence:
     rounded. `same_inputs`: batches for which models and losses got the very tensors of the batch before.
     `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
     that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
+    `stable_logs`: logarithms of a sigmoid or softmax in the first loss that the script computes in one step.
     `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
     `mentions` are what files of the script speak of: a `seed` or generator, a division by steps of `accumulation`,
     and a call that steps a `schedule`.
@@ -286,6 +289,7 @@ class LoopEvidence:
     softmaxes_over_rows: int = 0
     terms_without_graph: int = 0
     rounded: int = 0
+    stable_logs: int = 0
     same_inputs: int = 0
     clipped_before_backward: int = 0
     clipped_while_scaled: int = 0

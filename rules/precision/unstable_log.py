@@ -68,13 +68,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text, tensor_forms
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, lazy_pattern, one_per_location
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    OddCallRule,
+    Pipeline,
+    Source,
+    Targets,
+    Verdict,
+    lazy_pattern,
+    one_per_location,
+)
 
 WRITTEN = lazy_pattern(r"\blog\(")
 
 
-class UnstableLog(Rule):
+class UnstableLog(OddCallRule):
     level = Level.WARNING
+    odd = "log of a probability"
+    odd_message = "this log is infinite where a probability underflows to 0"
+    odd_help = "compute it in one step: `F.logsigmoid(x)`, or `F.log_softmax(x, dim=…)`"
     keywords = "sigmoid|softmax & log"
     needs_training = False
     judges_networks = True
@@ -86,6 +100,14 @@ class UnstableLog(Rule):
         if script_text.mentions(pipeline, r"\ballclose\(|assert_close"):
             return  # compares two ways to compute the same number
         yield from one_per_location(map(self._report, tensor_forms.logs_of_probabilities(pipeline.source)))
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        verdict, loop = super().verify(finding, evidence), evidence.loop
+        # A log outside of the loss, of what is only printed, is in no graph.
+        if verdict.outcome != "refuted" or loop is None:
+            return verdict
+        text = f"the loss has 0 such logs, and {loop.stable_logs} that are computed in one step"
+        return (Verdict.refuted if loop.stable_logs else Verdict.inconclusive)(text, stable=loop.stable_logs)
 
     def _report(self, written: tensor_forms.WrittenLog) -> Finding:
         stable = tensor_forms.STABLE[written.function]

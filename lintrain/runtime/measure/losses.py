@@ -98,19 +98,24 @@ def _is_swapped(given: Any, target: Any) -> bool:
 
 def _made_by(tensor: Any) -> str:
     node = _last_operation(tensor)
-    return "" if node is None else _name_of(node)
+    return "" if node is None else name_of(node)
 
 
 def _last_operation(tensor: Any) -> Any:
     """The node of the operation that a tensor comes from, views of its result left out; None without a graph."""
-    node = getattr(tensor, "grad_fn", None)
+    return past_views(getattr(tensor, "grad_fn", None))
+
+
+def past_views(node: Any) -> Any:
+    """The first operation from a node of a graph on that is no view; None where the graph ends before."""
     # `softmax(x).view(-1, 10)` is still the result of a softmax.
-    while node is not None and _name_of(node) in VIEWS and node.next_functions:
+    while node is not None and name_of(node) in VIEWS and node.next_functions:
         node = node.next_functions[0][0]
     return node
 
 
-def _name_of(node: Any) -> str:
+def name_of(node: Any) -> str:
+    """The name of a node's operation: `Sigmoid`."""
     return str(node.name()).partition("Backward")[0]
 
 
@@ -127,10 +132,10 @@ def mark_activation(result: Any, location: Location | None) -> None:
 
 def _activated_at(given: Any) -> Location | None:
     node = _last_operation(given)
-    if node is None or _name_of(node) not in ACTIVATIONS:
+    if node is None or name_of(node) not in ACTIVATIONS:
         return None
     # Functions of `torch` itself leave no mark: TorchScript and subclasses of tensors know them by their identity.
-    return getattr(node, "metadata", {}).get(ACTIVATED_AT) or only_call(f"torch.{ACTIVATIONS[_name_of(node)]}")
+    return getattr(node, "metadata", {}).get(ACTIVATED_AT) or only_call(f"torch.{ACTIVATIONS[name_of(node)]}")
 
 
 ROUNDING = frozenset({"Ceil", "Floor", "Heaviside", "Round", "Sgn", "Sign", "Trunc"})

@@ -29,7 +29,7 @@ def marked(result: Any, caller: FrameType | None) -> Any:
 
 def hook_methods(module: Any) -> None:
     """Mark what the methods of tensors return; functions of `torch` itself are known to others by their identity."""
-    for name in ("log_softmax", "sigmoid", "softmax"):
+    for name in ("log", "log_softmax", "sigmoid", "softmax"):
         setattr(module.Tensor, name, _watched_method(getattr(module.Tensor, name)))
 
 

@@ -22,7 +22,9 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.surroundings import lines_now
 from lintrain.runtime.measure.held_values import heads_around
-from lintrain.runtime.measure.seen import Forward, tensors_in
+from lintrain.runtime.measure.losses import ACTIVATED_AT, name_of, past_views
+from lintrain.runtime.measure.objects.statements import only_call
+from lintrain.runtime.measure.seen import Forward, nodes_below, tensors_in
 
 MOST = 32
 """Calls of different places that are kept."""
@@ -63,7 +65,11 @@ class OddCalls:
         """A call of the user's own code, shown `at` another place; with `always` also one that the probe has caused."""
         is_seen = frame is not None and (always or self._is_on())
         location = (at or frame_location(frame)) if is_seen else None
-        if location is not None and (len(self._seen) < MOST or (kind, location) in self._seen):
+        if location is not None:
+            self._add(kind, location, text)
+
+    def _add(self, kind: OddCallKind, location: Location, text: str) -> None:
+        if len(self._seen) < MOST or (kind, location) in self._seen:
             before, times = self._seen.get((kind, location), (text, 0))
             self._seen[kind, location] = before, times + 1
 
@@ -108,6 +114,27 @@ class OddCalls:
         numbers = tensor.detach()
         return bool(((numbers < 0) | (numbers > 1)).any())
 
+    # losses
+
+    def on_loss_graph(self, loss: Any) -> int:
+        """A loss goes backward: it may contain the logarithm of a sigmoid or softmax, computed in two steps.
+
+        How many such logarithms it contains that are computed in one, by the script and not by a loss function.
+        """
+        nodes = nodes_below(loss.grad_fn) or []
+        logs = [node for node in nodes if name_of(node) == "Log"]
+        found = {node: probability for node in logs if (probability := _probability_below(node)) is not None}
+        marked = {node: node.metadata.get(ACTIVATED_AT) for node in logs}
+        # `torch.log` leaves no mark: if all that have none are such logarithms, the script's only call of it is meant.
+        is_sure = all(marked[node] is not None or node in found for node in logs)
+        unmarked = only_call("torch.log") if is_sure and any(marked[node] is None for node in found) else None
+        for node, probability in found.items():
+            text = f"the log of a {probability} from {_least_of(node):.3g} on is computed in two steps"
+            if (location := marked[node] or unmarked) is not None:
+                self._add(OddCallKind.LOG_OF_PROBABILITY, location, text)
+        of_losses = {below for node in nodes if name_of(node).startswith("NllLoss") for below, _ in node.next_functions}
+        return sum(name_of(node) in ("LogSigmoid", "LogSoftmax") and node not in of_losses for node in nodes)
+
     # optimizers
 
     def on_optimizer(self, optimizer: Any, frame: FrameType | None) -> None:
@@ -128,6 +155,24 @@ def _share(one: Any, other: Any) -> bool:
         one.layout == other.layout == library("torch").strided
         and one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr() != 0
     )
+
+
+PROBABILITIES = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
+
+
+def _probability_below(node: Any) -> str | None:
+    """The function whose result, or one minus that, an operation gets, views left out; None for any other."""
+    below = past_views(node.next_functions[0][0])
+    if below is not None and name_of(below) == "Rsub" and len(below.next_functions) == 1:  # `1 - p`
+        below = past_views(below.next_functions[0][0])
+    return PROBABILITIES.get(name_of(below)) if below is not None else None
+
+
+def _least_of(node: Any) -> float:
+    try:
+        return float(node._saved_self.detach().min())
+    except RuntimeError:  # the script has changed it in place, which its backward pass will say
+        return float("nan")
 
 
 def _is_alike(earlier: Any, later: Any) -> bool:
