@@ -232,6 +232,8 @@ class OddCallKind(StrEnum):
     """An evaluation before the training calls `eval()`, and the training goes on in this mode."""
     LOG_OF_PROBABILITY = "log of a probability"
     """A loss contains the logarithm of a sigmoid or softmax, computed in two steps."""
+    MEAN_OVER_CLASSES = "mean over classes"
+    """A divergence is divided by the number of all values, and the script has not chosen that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,11 +74,14 @@ from collections.abc import Iterator
 
 from lintrain.analysis import averages, loop_verdicts
 from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Finding, Level, Pipeline, Rule, one_per_location
+from lintrain.rule import Evidence, Finding, Level, OddCallRule, Pipeline, Verdict, one_per_location
 
 
-class KlDivReduction(Rule):
+class KlDivReduction(OddCallRule):
     level = Level.WARNING
+    odd = "mean over classes"
+    odd_message = "this divergence is averaged over the classes, not only over the rows"
+    odd_help = 'pass `reduction="batchmean"`, which divides by the number of rows'
     keywords = "kl_div|KLDivLoss"
     needs_training = False
     judges_networks = True
@@ -86,6 +89,12 @@ class KlDivReduction(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         losses = loop_verdicts.losses_called(pipeline, "kl_div", "KLDivLoss")
         yield from one_per_location(self._report(loss) for loss in losses if _is_over_classes(pipeline, loss))
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        verdict, calls = super().verify(finding, evidence), len(evidence.losses_of("kl_div"))
+        if verdict.outcome != "refuted" or calls:
+            return verdict
+        return Verdict.inconclusive("no divergence was computed in the first batch", calls=calls)
 
     def _report(self, loss: LossCall) -> Finding:
         return self.finding(

@@ -112,6 +112,14 @@ def users_frame(skip: object = None) -> FrameType | None:
     return None
 
 
+def library_frame() -> FrameType | None:
+    """The innermost frame that is not lintrain's own: of a library, or of the user's code."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
 MADE_AT = "lintrain_made_at"
 """The attribute of an object with the location where the script made it."""
 

@@ -49,7 +49,7 @@ class LossCall:
 
     `options` are those given by name, `rest` those given by position after the target. `ids` of [rows, tokens] are
     those that the model was last called with, `mask` those of them that are attended. `is_own`: the script's code makes
-    the call, itself or by a module of torch.
+    the call, itself or by a module of torch. `is_chosen`: the script says how a divergence is averaged.
     """
 
     name: str
@@ -62,6 +62,7 @@ class LossCall:
     mask: Any = None
     rest: tuple[Any, ...] = ()
     is_own: bool = True
+    is_chosen: bool = True
 
 
 @dataclass(eq=False)

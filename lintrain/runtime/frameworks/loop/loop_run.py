@@ -173,7 +173,7 @@ class LoopRun(LoaderRun):
             self._reached = self._reached_weights(iteration, loss)
             self._terms = terms_of(loss, iteration.losses)
             self._state.rows_in_pairs = rows_in_pairs(loss)
-            self._state.effects.counts.note("stable_logs", self._state.odd_calls.on_loss_graph(loss))
+            self._state.effects.counts.note("stable_logs", self._state.odd_calls.on_loss_graph(loss, iteration.losses))
             # Only then: the search needs a forward pass of its own.
             if self.losses and not math.isfinite(self.losses[0]):
                 self._non_finite = non_finite_module_of(self, iteration)

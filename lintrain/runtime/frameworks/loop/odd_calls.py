@@ -11,7 +11,7 @@ import functools
 import re
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -24,7 +24,7 @@ from lintrain.runtime.child.surroundings import lines_now
 from lintrain.runtime.measure.held_values import heads_around
 from lintrain.runtime.measure.losses import ACTIVATED_AT, name_of, past_views
 from lintrain.runtime.measure.objects.statements import only_call
-from lintrain.runtime.measure.seen import Forward, nodes_below, tensors_in
+from lintrain.runtime.measure.seen import Forward, LossCall, nodes_below, tensors_in
 
 MOST = 32
 """Calls of different places that are kept."""
@@ -116,12 +116,17 @@ class OddCalls:
 
     # losses
 
-    def on_loss_graph(self, loss: Any) -> int:
-        """A loss goes backward: it may contain the logarithm of a sigmoid or softmax, computed in two steps.
+    def on_loss_graph(self, loss: Any, calls: Sequence[LossCall]) -> int:
+        """A loss goes backward: it may contain the logarithm of a sigmoid or softmax, computed in two steps, and a
+        divergence that is averaged over the classes.
 
         How many such logarithms it contains that are computed in one, by the script and not by a loss function.
         """
         nodes = nodes_below(loss.grad_fn) or []
+        for call in calls:
+            divided = _divided(call, nodes) if call.name == "kl_div" and not call.is_chosen else ""
+            if divided and call.location is not None:
+                self._add(OddCallKind.MEAN_OVER_CLASSES, call.location, divided)
         logs = [node for node in nodes if name_of(node) == "Log"]
         found = {node: probability for node in logs if (probability := _probability_below(node)) is not None}
         marked = {node: node.metadata.get(ACTIVATED_AT) for node in logs}
@@ -157,6 +162,55 @@ def _share(one: Any, other: Any) -> bool:
     )
 
 
+CHOSEN = "lintrain_reduction_chosen"
+"""The attribute of a module of `KLDivLoss` that says whether the script chose its reduction."""
+OLD_REDUCTIONS = ("size_average", "reduce", "reduction")
+
+
+def chooses_reduction(frame: FrameType | None, rest: Sequence[Any], options: Mapping[str, Any]) -> bool:
+    """Whether the script says how a divergence is reduced, in a call that a frame makes or for the module there."""
+    owner: Any = frame.f_locals.get("self") if frame is not None and not is_users(frame.f_code.co_filename) else None
+    if owner is not None:
+        return bool(owner.__dict__.get(CHOSEN, True))
+    return len(rest) > OLD_REDUCTIONS.index("reduction") or any(name in options for name in OLD_REDUCTIONS)
+
+
+def _hook_divergence(module: Any) -> None:
+    build = module.KLDivLoss.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        self.__dict__[CHOSEN] = chooses_reduction(None, args, kwargs)
+
+    module.KLDivLoss.__init__ = init
+
+
+MOST_FACTORS = 4
+
+
+def _divided(call: LossCall, nodes: Sequence[Any]) -> str:
+    """By how many values a divergence is divided; "" if it has no axis of classes, or is multiplied by them again."""
+    shape, factor = tuple(call.input.shape), 1.0
+    node = getattr(call.result, "grad_fn", None)
+    if len(shape) < 2 or shape[1] < 2 or node is None or node not in nodes:
+        return ""
+    for _ in range(MOST_FACTORS):
+        node = next((above for above in nodes if _multiplies(above, node)), None)
+        factor *= float(node._saved_other) if node is not None else 1.0
+    classes, value = call.input.numel() // shape[0], float(call.result.detach())
+    if not factor % classes:
+        return ""
+    each = f"{value:.3g}, and not {value * classes:.3g}"
+    return f"the divergence is divided by {call.input.numel()} values, not by {shape[0]} rows: {each}"
+
+
+def _multiplies(node: Any, result: Any) -> bool:
+    """Whether an operation multiplies a result by a number."""
+    number = getattr(node, "_saved_other", None) if name_of(node) == "Mul" else None
+    return number is not None and number.numel() == 1 and any(below is result for below, _ in node.next_functions)
+
+
 PROBABILITIES = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
 
 
@@ -190,6 +244,7 @@ def hook_odd_calls(calls: OddCalls, hooks: AfterImport) -> None:
     hooks.add("torch._tensor", functools.partial(_hook_tensors, calls))
     hooks.add("torch", functools.partial(_hook_functions, calls))
     hooks.add("torch.nn.functional", functools.partial(_hook_dropout, calls))
+    hooks.add("torch.nn.modules.loss", _hook_divergence)
     hooks.add("torch.nn.modules.container", functools.partial(_hook_containers, calls))
 
 

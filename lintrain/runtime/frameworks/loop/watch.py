@@ -9,7 +9,7 @@ from typing import Any
 from lintrain.evidence.run import StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.following import is_about_names
-from lintrain.runtime.child.frames import frame_location, users_frame
+from lintrain.runtime.child.frames import frame_location, library_frame, users_frame
 from lintrain.runtime.child.library import gpu_answers
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
@@ -23,6 +23,7 @@ from lintrain.runtime.frameworks.loop.loop_state import (
     Passes,
 )
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
+from lintrain.runtime.frameworks.loop.odd_calls import chooses_reduction
 from lintrain.runtime.measure.held_values import made_by_statement, planned_rounds
 from lintrain.runtime.measure.losses import is_rounded
 from lintrain.runtime.measure.model import has_batch_norm
@@ -163,6 +164,7 @@ class Watch(LoopState):
         self._restart()
         location = frame_location(users_frame())
         call = LossCall(name, given, target, options, None, location, self.passes.ids, self.passes.mask, rest)
+        call.is_chosen = name != "kl_div" or chooses_reduction(library_frame(), rest, options)
         if is_rounded(given):
             self.effects.counts.note("rounded", 1, made_by_statement(given) or location)
         if name == "binary_cross_entropy_with_logits":
