@@ -234,6 +234,8 @@ class OddCallKind(StrEnum):
     """A loss contains the logarithm of a sigmoid or softmax, computed in two steps."""
     MEAN_OVER_CLASSES = "mean over classes"
     """A divergence is divided by the number of all values, and the script has not chosen that."""
+    IGNORED_WARMUP = "ignored warm-up"
+    """A schedule that is constant from the first step on gets warm-up steps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.pipeline.values.python import Value, literal
-from lintrain.rule import Finding, Level, Location, Pipeline, Rule, dataclass, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, OddCallRule, Pipeline, Verdict, dataclass, fixes
 
 WARMUPS = ("warmup_steps", "warmup_ratio")
 
@@ -72,8 +72,11 @@ class Claim:
     code: str
 
 
-class IgnoredWarmup(Rule[Claim]):
+class IgnoredWarmup(OddCallRule[Claim]):
     level = Level.WARNING
+    odd = "ignored warm-up"
+    odd_message = "the schedule `constant` ignores its warm-up steps"
+    odd_help = "choose `constant_with_warmup`, or remove the argument"
     judges_configurations = True
     keywords = "constant & warmup"
 
@@ -88,6 +91,27 @@ class IgnoredWarmup(Rule[Claim]):
             chosen, steps = schedule.given.get("name"), schedule.given.get("num_warmup_steps")
             if chosen and steps and literal(chosen.value) == "constant" and _is_positive(steps.value):
                 yield self._report(steps.keyword or steps.location, "num_warmup_steps", chosen.location, "")
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        yield from super().suspects(evidence)
+        if evidence.arguments.get("lr_scheduler_type") == "constant":
+            yield self.finding(evidence.location_of("arguments"), self.odd_message, help=self.odd_help)
+
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        schedule = evidence.schedule
+        if "lr_scheduler_type" not in evidence.arguments:  # no Trainer
+            return super().verify(finding, evidence)
+        if "optimizers" in evidence.overrides:
+            return Verdict.inconclusive("the trainer was given a schedule, whose settings are not its arguments")
+        if schedule is None:
+            return Verdict.inconclusive(evidence.not_reached("step"))
+        asked = max(float(evidence.arguments.get(name) or 0) for name in WARMUPS)
+        is_constant = all(rate == schedule.highest for _, rate in schedule.rates)
+        text = f"the rate is {schedule.rates[0][1]:g} at step 0 and {schedule.last:g} at step {schedule.steps - 1}"
+        numbers = {"asked": asked, "first": schedule.rates[0][1], "last": schedule.last}
+        if asked and is_constant and schedule.steps > 1:
+            return Verdict.confirmed(f"{text}, with a warm-up of {asked:g}", **numbers)
+        return Verdict.refuted(f"{text}, with a warm-up of {asked:g}", **numbers)
 
     def _report(self, location: Location, name: str, schedule: Location, prefix: str) -> Finding[Claim]:
         return self.finding(

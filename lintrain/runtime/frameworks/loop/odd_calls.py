@@ -8,6 +8,7 @@ an optimizer that takes the place of one that was just like it.
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 import weakref
 from collections import Counter
@@ -245,6 +246,7 @@ def hook_odd_calls(calls: OddCalls, hooks: AfterImport) -> None:
     hooks.add("torch", functools.partial(_hook_functions, calls))
     hooks.add("torch.nn.functional", functools.partial(_hook_dropout, calls))
     hooks.add("torch.nn.modules.loss", _hook_divergence)
+    hooks.add("transformers.optimization", functools.partial(_hook_schedules, calls))
     hooks.add("torch.nn.modules.container", functools.partial(_hook_containers, calls))
 
 
@@ -374,6 +376,22 @@ def _is_meant(module: Any, names: Mapping[str, Any]) -> bool:
     parts: Mapping[str, Any] = getattr(names.get("self"), "_modules", {})
     own = [name for held in (names, parts) for name, value in held.items() if value is module]
     return any(ON_PURPOSE.search(name) for name in (*own, type(module).__name__))
+
+
+def _hook_schedules(calls: OddCalls, module: Any) -> None:
+    make = module.get_scheduler
+    names = tuple(inspect.signature(make).parameters)
+
+    @functools.wraps(make)
+    def get_scheduler(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        steps = given.get("num_warmup_steps")
+        if isinstance(steps, int) and steps > 0 and getattr(given.get("name"), "value", given.get("name")) == "constant":
+            text = f"the schedule `constant` got {steps} warm-up steps, and its rate is the same from step 0 on"
+            calls.note(OddCallKind.IGNORED_WARMUP, text, _users(callers_frame(above=1)))
+        return make(*args, **kwargs)
+
+    module.get_scheduler = get_scheduler
 
 
 def is_own_gradient(loss: Any, gradient: Any) -> bool:
