@@ -179,7 +179,7 @@ class LoaderUse:
 
     `sampler` is the class that orders its rows, `epochs_told` its epoch at the start of each round, `shuffles` whether
     it says that it does. `has_lone_row`: its last batch has one row, and was given to the loop after the first ones.
-    `made_at` and `sampler_at` are where the script makes both.
+    `made_at` and `sampler_at` are where the script makes both. `rows` are those of an epoch that has each row once.
     """
 
     batches: int | None
@@ -191,6 +191,14 @@ class LoaderUse:
     has_lone_row: bool = False
     made_at: Location | None = None
     sampler_at: Location | None = None
+    rows: int | None = None
+
+    @property
+    def dropped(self) -> int | None:
+        """The rows of an epoch that fill no batch and are left out; None if they cannot be counted."""
+        if self.rows is None or not self.batch_size:
+            return None
+        return self.rows % self.batch_size if self.drops_last else 0
 
 
 @dataclass(frozen=True, slots=True)

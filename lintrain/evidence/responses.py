@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from lintrain.evidence.loop import LoaderUse
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -185,7 +186,8 @@ class EvaluationEvidence:
     of a Trainer then. Of such an evaluation, `batches` and `passes` of the model were counted,
     `passes_in_training_mode` with some dropout or batch norm in this mode (for Keras the calls of such layers),
     `recorded_passes` recorded by autograd; `losses` are those that were computed, and `metric_uses` are the calls of
-    metrics that libraries have. `predictions_shape` is that of the last logits or outputs there.
+    metrics that libraries have. `predictions_shape` is that of the last logits or outputs there, `loaders` the first
+    ones that it reads.
 
     Of a metric function: `wanted`: the run evaluates while it trains. `predictions` is the type that the metric
     function got and `returned` that of what it gave, at `returned_at`. `label_classes` counts the distinct labels that
@@ -227,6 +229,7 @@ class EvaluationEvidence:
     recorded_passes: int = 0
     losses: tuple[float, ...] = ()
     metric_uses: tuple[MetricUse, ...] = ()
+    loaders: tuple[LoaderUse, ...] = ()
 
     def used_at(self, path: str, first: int, last: int) -> tuple[MetricUse, ...]:
         """The calls of metrics on some lines of a file; those that raised come first."""

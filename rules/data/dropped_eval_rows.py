@@ -81,7 +81,10 @@ from lintrain.analysis import evaluations, loaders, training_loops
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import LibraryObject, is_missing, is_true, number_of, options_of
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
+
+
+MESSAGE = "this loader is evaluated on, and drops the rows that do not fill a batch"
 
 
 class DroppedEvalRows(Rule):
@@ -104,11 +107,28 @@ class DroppedEvalRows(Rule):
                     found.setdefault(loader.origin, self._report(loader, loader.origin, loop.location))
         yield from found.values()
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        for loader in evidence.evaluation.loaders if evidence.evaluation else ():
+            if loader.dropped and loader.made_at is not None:
+                yield self.finding(loader.made_at, MESSAGE, help="leave out `drop_last=True` here")
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        evaluation = evidence.evaluation
+        if evaluation is None or not evaluation.passes:
+            return Verdict.inconclusive(evidence.not_reached("evaluation"))
+        uses = [use for use in evaluation.loaders if use.made_at is not None and use.made_at.meets(finding.location)]
+        known = [use for use in uses if use.dropped is not None]
+        if not known:
+            return Verdict.inconclusive("the evaluation did not read this loader, or its rows cannot be counted")
+        dropped, rows = known[0].dropped or 0, known[0].rows or 0
+        text = f"{dropped} of its {rows} rows are in no batch of {known[0].batch_size}"
+        return (Verdict.confirmed if dropped else Verdict.refuted)(text, dropped=dropped, rows=rows)
+
     def _report(self, loader: Loader, made: Location, loop: Location) -> Finding:
         given = loader.locations.get("drop_last") or loader.locations.get("batch_sampler")
         return self.finding(
             made,
-            "this loader is evaluated on, and drops the rows that do not fill a batch",
+            MESSAGE,
             related=[
                 Related(
                     Location(loop.path, loop.line, loop.column, loop.line, loop.column + 3), "evaluated here", "loop"

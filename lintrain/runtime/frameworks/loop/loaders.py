@@ -70,6 +70,7 @@ class Loaders:
             has_lone_row=self._gave_lone_row,
             made_at=made_at(loader),
             sampler_at=made_at(sampler),
+            rows=_rows_in(loader),
         )
 
 

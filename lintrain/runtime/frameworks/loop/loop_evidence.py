@@ -41,6 +41,7 @@ from lintrain.runtime.measure.tokenizer import find_tokenizer
 from lintrain.runtime.measure.weights import Frozen, changed, changed_share, non_finite, updates
 
 MOST_LOSSES = 4
+MOST_LOADERS = 4
 MENTIONED: Mapping[Literal["seed", "accumulation", "schedule"], str] = {
     "seed": "seed|generator|determin",
     "accumulation": r"/=?[ \t]*\(?[ \t]*[\w.]*(accum|steps)",
@@ -178,6 +179,7 @@ class FollowedEvaluation:
         self._is_answered = True
         self._waiting: tuple[Any, Any] | None = None
         self._answer: Any = None
+        self._loaders: list[Any] = []
         self.values: dict[str, float] = {}
 
     @property
@@ -210,6 +212,8 @@ class FollowedEvaluation:
         (loader, batch), self._waiting = self._waiting, None
         self.batches += 1
         self.rows += rows_in(batch)
+        if len(self._loaders) < MOST_LOADERS and all(loader is not other for other in self._loaders):
+            self._loaders.append(loader)
         if not self._is_described:
             self._is_described = True
             self._describe(loader, batch)
@@ -277,6 +281,7 @@ class FollowedEvaluation:
             losses=tuple(passes.evaluated_losses),
             predictions_shape=passes.evaluated_shape,
             metric_uses=uses,
+            loaders=tuple(use for each in self._loaders if (use := self._state.loaders.use_of(each)) is not None),
             metrics=dict(values),
             of_constant=_merged(uses, "of_constant"),
             of_random=_merged(uses, "of_random"),
