@@ -242,6 +242,10 @@ class OddCallKind(StrEnum):
     """A loss contains the logarithm of a sigmoid or softmax, computed in two steps."""
     MEAN_OVER_CLASSES = "mean over classes"
     """A divergence is divided by the number of all values, and the script has not chosen that."""
+    SQUEEZED_ROWS = "squeezed rows"
+    """`squeeze()` of a batch: of one with a single row it removes that axis too."""
+    LOST_ROWS = "lost rows"
+    """The same, and a loss gets the result, which raises an error for a batch of one row."""
     IGNORED_WARMUP = "ignored warm-up"
     """A schedule that is constant from the first step on gets warm-up steps."""
 
@@ -284,6 +288,9 @@ class LoopEvidence:
     rounded. `same_inputs`: batches for which models and losses got the very tensors of the batch before.
     `backwards_behind_a_step`: those with no forward pass since the last step. `accumulates`: the batches for a step
     that accelerate was asked for. `seen_at`: by the names of these counts, where in the script it first came to that.
+    `unscaled_halves` and `scaled_halves`: backward passes after a forward pass in float16 of a GPU, as the script asks
+    for it, whose loss no gradient scaler multiplied, and one did; `other_casts`: those in another format.
+    `unscalings`: calls of `unscale_`, `unscaled_again`: those of them that follow one without an update between them.
     `stable_logs`: logarithms of a sigmoid or softmax in the first loss that the script computes in one step.
     `skipped` are lines of the loop, and of functions that it called, that never ran while it was followed.
     `mentions` are what files of the script speak of: a `seed` or generator, a division by steps of `accumulation`,
@@ -323,6 +330,11 @@ class LoopEvidence:
     scaled: int = 0
     scaler_steps: int = 0
     steps_without_update: int = 0
+    unscalings: int = 0
+    unscaled_again: int = 0
+    unscaled_halves: int = 0
+    scaled_halves: int = 0
+    other_casts: int = 0
     came_round: bool = False
     ended: bool = False
     rounds_planned: int | None = None

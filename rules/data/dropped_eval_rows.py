@@ -83,7 +83,6 @@ from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import LibraryObject, is_missing, is_true, number_of, options_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
 
-
 MESSAGE = "this loader is evaluated on, and drops the rows that do not fill a batch"
 
 

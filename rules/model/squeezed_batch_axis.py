@@ -114,11 +114,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import squeezes, swaps
-from lintrain.rule import Finding, Level, Location, Pipeline, Rule, Source, Targets
+from lintrain.rule import Evidence, Finding, Level, Location, OddCallRule, Pipeline, Source, Targets
 
 
-class SqueezedBatchAxis(Rule):
+class SqueezedBatchAxis(OddCallRule):
     level = Level.WARNING
+    odd = "squeezed rows"
+    odd_message = "of a batch with one row, this tensor loses the batch axis too"
+    odd_help = "name the axis of size 1, for example `squeeze(-1)`"
     keywords = "squeeze( & Module|backward"
     needs_training = False
     judges_networks = True
@@ -134,6 +137,14 @@ class SqueezedBatchAxis(Rule):
                 f"of a batch with one row, {shown} loses the batch axis too",
                 help="name the axis of size 1, for example `squeeze(-1)`",
             )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        loader = evidence.loop.loader if evidence.loop is not None else None
+        if loader is not None and loader.drops_last and loader.batch_size != 1:
+            return  # no batch has one row
+        # Of what else is done with a tensor, such as a view, the batch axis may come back.
+        lost = {call.location for call in evidence.odd_calls if call.kind == "lost rows"}
+        yield from (finding for finding in super().suspects(evidence) if finding.location in lost)
 
 
 def _squeezed(source: Source) -> dict[Location, str]:

@@ -87,11 +87,26 @@ from lintrain.analysis import iterations, script_text, training_loops
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Constant, Library, Value
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
 AUTOCASTS = OF_CUDA | {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
 HALVES = frozenset({"torch.float16", "torch.half"})
+
+MESSAGE = "gradients of a float16 forward pass are computed without a scaler"
+HELP = 'scale the loss with `torch.amp.GradScaler("cuda")`, or cast to `torch.bfloat16`'
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +136,37 @@ class AutocastWithoutScaler(Rule[Claim]):
                 found.setdefault(training.backward.location, self._report(pipeline, training.backward, cast))
         yield from found.values()
 
+    def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        location = evidence.first("unscaled_halves")
+        if location is not None:
+            yield self.finding(location, MESSAGE, help=HELP)
+
+    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        halves = loop.unscaled_halves + loop.scaled_halves
+        text = f"no scaler multiplied the loss of {loop.unscaled_halves} of {halves} passes in float16"
+        numbers = {"unscaled": loop.unscaled_halves, "halves": halves, "others": loop.other_casts}
+        if loop.unscaled_halves and not loop.scaled_halves:
+            return Verdict.confirmed(text, **numbers)
+        if halves:
+            return Verdict.refuted(text, **numbers)
+        if loop.other_casts:
+            return Verdict.refuted(f"{loop.other_casts} passes asked for another format than float16", **numbers)
+        return Verdict.inconclusive(f"{loop.backwards} backward passes ran, 0 of them after autocast on a GPU")
+
     def _report(self, pipeline: Pipeline, backward: Event, cast: LibraryCall) -> Finding[Claim]:
         written = cast.arguments.get("dtype")
         is_written = written is not None and cast.location.holds(written.location) and written.text in HALVES
         return self.finding(
             backward.location,
-            "gradients of a float16 forward pass are computed without a scaler",
+            MESSAGE,
             related=[
                 Related(cast.location, "computes in float16 here", "autocast"),
                 *([Related(written.location, "the format", "format", written.text)] if written and is_written else []),
             ],
-            help='scale the loss with `torch.amp.GradScaler("cuda")`, or cast to `torch.bfloat16`',
+            help=HELP,
             claim=Claim(written is None and "torch" in _modules(pipeline)),
         )
 

@@ -63,7 +63,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import iterations
 from lintrain.pipeline.events import Act
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
 
 class UnscaleDuringAccumulation(Rule):
@@ -83,3 +83,22 @@ class UnscaleDuringAccumulation(Rule):
             for event in training.inside
             if event.act is Act.UNSCALE and iterations.is_in_each_batch(event, training, step)
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        location = evidence.first("unscaled_again")
+        if location is not None:
+            yield self.finding(
+                location,
+                "gradients are unscaled again before the scaler is updated",
+                help="call `unscale_` directly before the step, under its condition",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        loop = evidence.loop
+        if loop is None:
+            return Verdict.inconclusive(evidence.without_loop)
+        text = f"{loop.unscaled_again} of {loop.unscalings} calls followed another one without an update between them"
+        numbers = {"again": loop.unscaled_again, "calls": loop.unscalings}
+        if loop.unscaled_again:
+            return Verdict.confirmed(f"{text}, which raises an error on a GPU", **numbers)
+        return (Verdict.refuted if loop.unscalings > 1 else Verdict.inconclusive)(text, **numbers)

@@ -315,9 +315,11 @@ def _step_location(step: TracebackType) -> Location:
 BETWEEN = frozenset(
     f"lintrain.runtime.{name}"
     for name in (
+        "frameworks.loop.activations",
         "frameworks.loop.batches",
         "frameworks.loop.metrics",
         "frameworks.loop.odd_calls",
+        "frameworks.loop.scalers",
         "frameworks.loop.torch_hooks",
         "sandbox.files.calls",
         "stand_ins.devices",

@@ -1,9 +1,12 @@
-"""Where the script calls a sigmoid or a softmax: a loss that expects logits is shown there if it gets probabilities."""
+"""Where the script calls a sigmoid or a softmax: a loss that expects logits is shown there if it gets probabilities.
+
+Operations in the graph of a loss: logarithms of such probabilities, and divergences that are averaged over classes.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -16,7 +19,8 @@ from lintrain.runtime.child.frames import (
     made_at,
     users_frame,
 )
-from lintrain.runtime.measure.losses import mark_activation
+from lintrain.runtime.measure.losses import mark_activation, name_of, past_views
+from lintrain.runtime.measure.seen import LossCall
 
 
 def marked(result: Any, caller: FrameType | None) -> Any:
@@ -68,3 +72,72 @@ def _watched_layer(forward: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return activation
+
+
+CHOSEN = "lintrain_reduction_chosen"
+"""The attribute of a module of `KLDivLoss` that says whether the script chose its reduction."""
+OLD_REDUCTIONS = ("size_average", "reduce", "reduction")
+
+
+def chooses_reduction(frame: FrameType | None, rest: Sequence[Any], options: Mapping[str, Any]) -> bool:
+    """Whether the script says how a divergence is reduced, in a call that a frame makes or for the module there."""
+    owner: Any = frame.f_locals.get("self") if frame is not None and not is_users(frame.f_code.co_filename) else None
+    if owner is not None:
+        return bool(owner.__dict__.get(CHOSEN, True))
+    return len(rest) > OLD_REDUCTIONS.index("reduction") or any(name in options for name in OLD_REDUCTIONS)
+
+
+def hook_divergence(module: Any) -> None:
+    """Keep in each `KLDivLoss` whether the script chose its reduction."""
+    build = module.KLDivLoss.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        self.__dict__[CHOSEN] = chooses_reduction(None, args, kwargs)
+
+    module.KLDivLoss.__init__ = init
+
+
+MOST_FACTORS = 4
+
+
+def divided(call: LossCall, nodes: Sequence[Any]) -> str:
+    """By how many values a divergence is divided; "" if it has no axis of classes, or is multiplied by them again."""
+    shape, factor = tuple(call.input.shape), 1.0
+    node = getattr(call.result, "grad_fn", None)
+    if len(shape) < 2 or shape[1] < 2 or node is None or node not in nodes:
+        return ""
+    for _ in range(MOST_FACTORS):
+        node = next((above for above in nodes if _multiplies(above, node)), None)
+        factor *= float(node._saved_other) if node is not None else 1.0
+    classes, value = call.input.numel() // shape[0], float(call.result.detach())
+    if not factor % classes:
+        return ""
+    each = f"{value:.3g}, and not {value * classes:.3g}"
+    return f"the divergence is divided by {call.input.numel()} values, not by {shape[0]} rows: {each}"
+
+
+def _multiplies(node: Any, result: Any) -> bool:
+    """Whether an operation multiplies a result by a number."""
+    number = getattr(node, "_saved_other", None) if name_of(node) == "Mul" else None
+    return number is not None and number.numel() == 1 and any(below is result for below, _ in node.next_functions)
+
+
+PROBABILITIES = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
+
+
+def probability_below(node: Any) -> str | None:
+    """The function whose result, or one minus that, an operation gets, views left out; None for any other."""
+    below = past_views(node.next_functions[0][0])
+    if below is not None and name_of(below) == "Rsub" and len(below.next_functions) == 1:  # `1 - p`
+        below = past_views(below.next_functions[0][0])
+    return PROBABILITIES.get(name_of(below)) if below is not None else None
+
+
+def least_of(node: Any) -> float:
+    """The least number whose logarithm an operation takes; NaN if it is gone."""
+    try:
+        return float(node._saved_self.detach().min())
+    except RuntimeError:  # the script has changed it in place, which its backward pass will say
+        return float("nan")

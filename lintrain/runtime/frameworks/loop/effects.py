@@ -67,6 +67,10 @@ class Effects:
         self._waiting: list[list[str]] = []  # the last operations of each loss since the last step
         self._went_at: Location | None = None  # where the first backward pass since the last step is
         self._not_updated = set[tuple[int, int]]()
+        self._unscaled = set[tuple[int, int]]()
+        self._casts: list[str] = []  # the formats of the casts that are open
+        self._cast = ""  # that of the last forward pass
+        self._is_multiplied = False
         self._taken = self._steps_before_pass = 0
         self._before_closure: int | None = None
         self._inputs: list[weakref.ref[Any]] = []  # the iteration before, and what models and losses got in it
@@ -104,6 +108,10 @@ class Effects:
         is_divided_twice = self._waiting[-1][:2] == ["DivBackward0", "DivBackward0"]
         self.counts.note("divided_twice", is_divided_twice)
         self.counts.note("divided_twice_alike", is_divided_twice and _has_equal_divisors(loss.grad_fn))
+        if self._cast:
+            halves = "scaled_halves" if self._is_multiplied else "unscaled_halves"
+            self.counts.note(halves if self._cast == "float16" else "other_casts", 1)
+        self._is_multiplied = False
         self.counts["searched_for_nan"] += bool(library("torch").is_anomaly_enabled())
         self.counts.note("past_the_launcher", not is_called_by_launcher())
 
@@ -142,9 +150,22 @@ class Effects:
     def on_training_pass(self) -> None:
         """A pass that autograd records begins: what the next clipping call finds is about it."""
         self._steps_before_pass = self.counts["steps"]
+        self._cast = self._casts[-1] if self._casts else ""
 
-    def on_scaling(self, by: float | None) -> None:
-        """A scaler multiplies a loss; by None, if it is disabled and only returns the loss."""
+    def on_cast(self, form: str) -> None:
+        """The script begins to compute in another format of a GPU, which may not be there."""
+        self._casts.append(form)
+
+    def on_cast_end(self) -> None:
+        """It computes as before."""
+        del self._casts[-1:]
+
+    def on_scaling(self, by: float | None, *, is_asked: bool = True) -> None:
+        """A scaler multiplies a loss; by None, if it is disabled and only returns the loss.
+
+        `is_asked`: the script enables it, on a machine with a GPU.
+        """
+        self._is_multiplied |= is_asked
         self.counts["scaled"] += by is not None
         self.scale = 1.0 if by is None else by
         self.is_scaled = self.scale != 1.0
@@ -161,10 +182,15 @@ class Effects:
     def on_scaler_update(self, scaler: Any) -> None:
         """A scaler is updated, and may step again."""
         self._not_updated = {key for key in self._not_updated if key[0] != id(scaler)}
+        self._unscaled = {key for key in self._unscaled if key[0] != id(scaler)}
 
-    def on_unscaling(self) -> None:
-        """A scaler divides gradients."""
+    def on_unscaling(self, scaler: Any, optimizer: Any, *, is_asked: bool = True) -> None:
+        """A scaler divides gradients, which it may do once until it is updated."""
         self.is_scaled = False
+        if is_asked:
+            self.counts["unscalings"] += 1
+            self.counts.note("unscaled_again", (id(scaler), id(optimizer)) in self._unscaled)
+            self._unscaled.add((id(scaler), id(optimizer)))
 
     def on_step_start(self, optimizer: Any, forwards: Sequence[Forward] = (), *, has_closure: bool) -> None:
         """An optimizer is about to step after some passes; one with a closure makes its gradients itself."""

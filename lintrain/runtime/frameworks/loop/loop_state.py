@@ -64,7 +64,7 @@ class LoopState(ABC):
         self.is_cut_short = False
         self.rows_in_pairs = 0
         self.ran_lines = RanLines()
-        self.odd_calls = OddCalls(lambda: self.is_on)
+        self.odd_calls = OddCalls(lambda: self.is_on, lambda: self.iteration.rows())
         self.passes = Passes(self.effects.counts, self.odd_calls)
         self.bounds = Bounds(self.effects.counts)
         self._is_paused = False

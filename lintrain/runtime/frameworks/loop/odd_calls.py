@@ -22,14 +22,17 @@ from lintrain.runtime.child.frames import callers_frame, frame_location, is_user
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.surroundings import lines_now
+from lintrain.runtime.frameworks.loop.activations import divided, hook_divergence, least_of, probability_below
 from lintrain.runtime.measure.held_values import heads_around
-from lintrain.runtime.measure.losses import ACTIVATED_AT, name_of, past_views
+from lintrain.runtime.measure.losses import ACTIVATED_AT, name_of
 from lintrain.runtime.measure.objects.statements import only_call
 from lintrain.runtime.measure.seen import Forward, LossCall, nodes_below, tensors_in
 
 MOST = 32
 """Calls of different places that are kept."""
 HALF = 0.5
+NEEDS_ROWS = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "nll_loss"})
+"""Losses that raise an error if the batch has an axis that the predictions have lost."""
 PICTURE, COLORS = 3, 4
 """The axes of a picture, and the most entries of that of its colors."""
 ON_PURPOSE = re.compile(r"shared|tied|same", re.IGNORECASE)
@@ -41,14 +44,15 @@ RESTARTS = re.compile(r"fed|client|meta|maml|inner|fold|trial|task|seed|stage|ph
 class OddCalls:
     """What was seen of them, and which tensors and modules give logits."""
 
-    def __init__(self, is_on: Callable[[], bool]) -> None:
-        self._is_on = is_on
+    def __init__(self, is_on: Callable[[], bool], rows_now: Callable[[], int]) -> None:
+        self._is_on, self._rows_now = is_on, rows_now
         self._seen: dict[tuple[OddCallKind, Location], tuple[str, int]] = {}
         self._logits: list[weakref.ref[Any]] = []
         self._gives_logits = set[int]()
         self._made: list[tuple[weakref.ref[Any], list[Any]]] = []
         self._views: dict[tuple[CodeType, int], set[tuple[int, ...]]] = {}
         self._splits = set[tuple[CodeType, int]]()
+        self._squeezed: list[tuple[weakref.ref[Any], Location]] = []
 
     def evidence(self) -> tuple[OddCall, ...]:
         """All of them, in the order in which they were first made."""
@@ -117,6 +121,26 @@ class OddCalls:
 
     # losses
 
+    def on_squeeze(self, given: Any, result: Any, frame: FrameType) -> None:
+        """All axes of one entry are taken from a tensor, which may be a batch."""
+        rows, location = given.shape[0], frame_location(frame)
+        if location is None or rows < 2 or rows != self._rows_now():
+            return
+        before, after = [list(each.shape[1:]) for each in (given, result)]
+        text = (
+            f"`squeeze()` makes {[rows, *after]} of {[rows, *before]}, and of one row {after} in place of {[1, *after]}"
+        )
+        self._add(OddCallKind.SQUEEZED_ROWS, location, text)
+        self._squeezed = [*self._squeezed, (weakref.ref(result), location)][-MOST:]
+
+    def on_loss(self, name: str, given: Any, target: Any) -> None:
+        """A loss is called: one that refuses predictions and targets with different axes may get a squeezed batch."""
+        known = {id(tensor): location for each, location in self._squeezed if (tensor := each()) is not None}
+        location = known.get(id(given))
+        if name in NEEDS_ROWS and location is not None and id(target) not in known:
+            text = self._seen.get((OddCallKind.SQUEEZED_ROWS, location), ("", 0))[0]
+            self._add(OddCallKind.LOST_ROWS, location, f"{text}, which `{name}` refuses")
+
     def on_loss_graph(self, loss: Any, calls: Sequence[LossCall]) -> int:
         """A loss goes backward: it may contain the logarithm of a sigmoid or softmax, computed in two steps, and a
         divergence that is averaged over the classes.
@@ -125,17 +149,17 @@ class OddCalls:
         """
         nodes = nodes_below(loss.grad_fn) or []
         for call in calls:
-            divided = _divided(call, nodes) if call.name == "kl_div" and not call.is_chosen else ""
-            if divided and call.location is not None:
-                self._add(OddCallKind.MEAN_OVER_CLASSES, call.location, divided)
+            text = divided(call, nodes) if call.name == "kl_div" and not call.is_chosen else ""
+            if text and call.location is not None:
+                self._add(OddCallKind.MEAN_OVER_CLASSES, call.location, text)
         logs = [node for node in nodes if name_of(node) == "Log"]
-        found = {node: probability for node in logs if (probability := _probability_below(node)) is not None}
+        found = {node: probability for node in logs if (probability := probability_below(node)) is not None}
         marked = {node: node.metadata.get(ACTIVATED_AT) for node in logs}
         # `torch.log` leaves no mark: if all that have none are such logarithms, the script's only call of it is meant.
         is_sure = all(marked[node] is not None or node in found for node in logs)
         unmarked = only_call("torch.log") if is_sure and any(marked[node] is None for node in found) else None
         for node, probability in found.items():
-            text = f"the log of a {probability} from {_least_of(node):.3g} on is computed in two steps"
+            text = f"the log of a {probability} from {least_of(node):.3g} on is computed in two steps"
             if (location := marked[node] or unmarked) is not None:
                 self._add(OddCallKind.LOG_OF_PROBABILITY, location, text)
         of_losses = {below for node in nodes if name_of(node).startswith("NllLoss") for below, _ in node.next_functions}
@@ -163,73 +187,6 @@ def _share(one: Any, other: Any) -> bool:
     )
 
 
-CHOSEN = "lintrain_reduction_chosen"
-"""The attribute of a module of `KLDivLoss` that says whether the script chose its reduction."""
-OLD_REDUCTIONS = ("size_average", "reduce", "reduction")
-
-
-def chooses_reduction(frame: FrameType | None, rest: Sequence[Any], options: Mapping[str, Any]) -> bool:
-    """Whether the script says how a divergence is reduced, in a call that a frame makes or for the module there."""
-    owner: Any = frame.f_locals.get("self") if frame is not None and not is_users(frame.f_code.co_filename) else None
-    if owner is not None:
-        return bool(owner.__dict__.get(CHOSEN, True))
-    return len(rest) > OLD_REDUCTIONS.index("reduction") or any(name in options for name in OLD_REDUCTIONS)
-
-
-def _hook_divergence(module: Any) -> None:
-    build = module.KLDivLoss.__init__
-
-    @functools.wraps(build)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        build(self, *args, **kwargs)
-        self.__dict__[CHOSEN] = chooses_reduction(None, args, kwargs)
-
-    module.KLDivLoss.__init__ = init
-
-
-MOST_FACTORS = 4
-
-
-def _divided(call: LossCall, nodes: Sequence[Any]) -> str:
-    """By how many values a divergence is divided; "" if it has no axis of classes, or is multiplied by them again."""
-    shape, factor = tuple(call.input.shape), 1.0
-    node = getattr(call.result, "grad_fn", None)
-    if len(shape) < 2 or shape[1] < 2 or node is None or node not in nodes:
-        return ""
-    for _ in range(MOST_FACTORS):
-        node = next((above for above in nodes if _multiplies(above, node)), None)
-        factor *= float(node._saved_other) if node is not None else 1.0
-    classes, value = call.input.numel() // shape[0], float(call.result.detach())
-    if not factor % classes:
-        return ""
-    each = f"{value:.3g}, and not {value * classes:.3g}"
-    return f"the divergence is divided by {call.input.numel()} values, not by {shape[0]} rows: {each}"
-
-
-def _multiplies(node: Any, result: Any) -> bool:
-    """Whether an operation multiplies a result by a number."""
-    number = getattr(node, "_saved_other", None) if name_of(node) == "Mul" else None
-    return number is not None and number.numel() == 1 and any(below is result for below, _ in node.next_functions)
-
-
-PROBABILITIES = {"Sigmoid": "sigmoid", "Softmax": "softmax"}
-
-
-def _probability_below(node: Any) -> str | None:
-    """The function whose result, or one minus that, an operation gets, views left out; None for any other."""
-    below = past_views(node.next_functions[0][0])
-    if below is not None and name_of(below) == "Rsub" and len(below.next_functions) == 1:  # `1 - p`
-        below = past_views(below.next_functions[0][0])
-    return PROBABILITIES.get(name_of(below)) if below is not None else None
-
-
-def _least_of(node: Any) -> float:
-    try:
-        return float(node._saved_self.detach().min())
-    except RuntimeError:  # the script has changed it in place, which its backward pass will say
-        return float("nan")
-
-
 def _is_alike(earlier: Any, later: Any) -> bool:
     """Whether an optimizer has stepped, keeps averages, and another one has its class, settings and parameters."""
     if type(earlier) is not type(later) or earlier.defaults != later.defaults:
@@ -245,7 +202,7 @@ def hook_odd_calls(calls: OddCalls, hooks: AfterImport) -> None:
     hooks.add("torch._tensor", functools.partial(_hook_tensors, calls))
     hooks.add("torch", functools.partial(_hook_functions, calls))
     hooks.add("torch.nn.functional", functools.partial(_hook_dropout, calls))
-    hooks.add("torch.nn.modules.loss", _hook_divergence)
+    hooks.add("torch.nn.modules.loss", hook_divergence)
     hooks.add("transformers.optimization", functools.partial(_hook_schedules, calls))
     hooks.add("torch.nn.modules.container", functools.partial(_hook_containers, calls))
 
@@ -256,11 +213,24 @@ def _hook_tensors(calls: OddCalls, module: Any) -> None:
         setattr(tensor, name, _watched_view(calls, getattr(tensor, name)))
     for name in ("__gt__", "__ge__", "__lt__", "__le__"):
         setattr(tensor, name, _watched_comparison(calls, getattr(tensor, name)))
+    tensor.squeeze = _watched_squeeze(calls, tensor.squeeze)
     tensor.round = _watched_rounding(calls, tensor.round)
 
 
 def _hook_functions(calls: OddCalls, torch: Any) -> None:
     torch.round = _watched_rounding(calls, torch.round)
+
+
+def _watched_squeeze(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def squeeze(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = function(self, *args, **kwargs)
+        # With an axis it takes no other one.
+        if not args and not kwargs and self.ndim > 1 and (frame := _users(callers_frame(above=1))) is not None:
+            calls.on_squeeze(self, result, frame)
+        return result
+
+    return squeeze
 
 
 def _watched_view(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -385,8 +355,8 @@ def _hook_schedules(calls: OddCalls, module: Any) -> None:
     @functools.wraps(make)
     def get_scheduler(*args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        steps = given.get("num_warmup_steps")
-        if isinstance(steps, int) and steps > 0 and getattr(given.get("name"), "value", given.get("name")) == "constant":
+        name, steps = given.get("name"), given.get("num_warmup_steps")
+        if isinstance(steps, int) and steps > 0 and getattr(name, "value", name) == "constant":
             text = f"the schedule `constant` got {steps} warm-up steps, and its rate is the same from step 0 on"
             calls.note(OddCallKind.IGNORED_WARMUP, text, _users(callers_frame(above=1)))
         return make(*args, **kwargs)

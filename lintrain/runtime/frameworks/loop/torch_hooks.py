@@ -26,12 +26,11 @@ from lintrain.runtime.frameworks.loop.batches import WatchedBatches
 from lintrain.runtime.frameworks.loop.later_loops import LoopAfterLoop
 from lintrain.runtime.frameworks.loop.metrics import hook_metrics
 from lintrain.runtime.frameworks.loop.odd_calls import hook_odd_calls, is_own_gradient
+from lintrain.runtime.frameworks.loop.scalers import hook_autocast, hook_scaler
 from lintrain.runtime.frameworks.loop.watch import Watch
 from lintrain.runtime.measure.calls import without_shells
 from lintrain.runtime.measure.held_values import made_by_statement
 
-ENABLED = "lintrain_enabled"
-"""The attribute of a gradient scaler that says whether the script enables it."""
 LOSSES = (
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -59,7 +58,8 @@ def hook_torch(watch: Watch, hooks: AfterImport) -> None:
     hooks.add("torch._tensor", hook_methods)
     hooks.add("torch.nn.modules.activation", hook_layers)
     hooks.add("torch.nn.utils.clip_grad", functools.partial(_hook_clipping, watch))
-    hooks.add("torch.amp.grad_scaler", functools.partial(_hook_scaler, watch))
+    hooks.add("torch.amp.grad_scaler", functools.partial(hook_scaler, watch))
+    hooks.add("torch.amp.autocast_mode", functools.partial(hook_autocast, watch))
     hooks.add("torch.optim.optimizer", functools.partial(_hook_optimizers, watch))
     hooks.add("torch.optim.lr_scheduler", functools.partial(_hook_schedules, watch))
 
@@ -261,49 +261,6 @@ def _hook_clipping(watch: Watch, module: Any) -> None:
     for owner in (module, loaded("torch.nn.utils")):
         if owner is not None:  # it hands both on, and may have been imported before
             owner.clip_grad_norm_, owner.clip_grad_value_ = clip_norm, clip_value
-
-
-def _hook_scaler(watch: Watch, module: Any) -> None:
-    scaler = module.GradScaler
-    scale, unscale = scaler.scale, scaler.unscale_
-
-    @functools.wraps(scale)
-    def watched_scale(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.effects.on_scaling(by=float(self.get_scale()) if self.is_enabled() else None)
-        return scale(self, *args, **kwargs)
-
-    @functools.wraps(unscale)
-    def watched_unscale(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.effects.on_unscaling()
-        return unscale(self, *args, **kwargs)
-
-    build, step, update = scaler.__init__, scaler.step, scaler.update
-
-    @functools.wraps(build)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        # One for a device that is not there disables itself; on the device it is what the script asks for.
-        self.__dict__[ENABLED] = bool(kwargs.get("enabled", True))
-        build(self, *args, **kwargs)
-
-    scaler.__init__ = init
-
-    @functools.wraps(step)
-    def watched_step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.__dict__.get(ENABLED, True):
-            watch.effects.on_scaler_step(self, optimizer)
-        return step(self, optimizer, *args, **kwargs)
-
-    @functools.wraps(update)
-    def watched_update(self: Any, *args: Any, **kwargs: Any) -> Any:
-        watch.effects.on_scaler_update(self)
-        return update(self, *args, **kwargs)
-
-    scaler.scale, scaler.unscale_, scaler.step, scaler.update = (
-        watched_scale,
-        watched_unscale,
-        watched_step,
-        watched_update,
-    )
 
 
 def _hook_optimizers(watch: Watch, module: Any) -> None:

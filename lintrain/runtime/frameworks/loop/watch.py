@@ -13,6 +13,7 @@ from lintrain.runtime.child.frames import frame_location, library_frame, users_f
 from lintrain.runtime.child.library import gpu_answers
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
+from lintrain.runtime.frameworks.loop.activations import chooses_reduction
 from lintrain.runtime.frameworks.loop.loop_run import LoopRun
 from lintrain.runtime.frameworks.loop.loop_state import (
     BATCHES,
@@ -23,7 +24,6 @@ from lintrain.runtime.frameworks.loop.loop_state import (
     Passes,
 )
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
-from lintrain.runtime.frameworks.loop.odd_calls import chooses_reduction
 from lintrain.runtime.measure.held_values import made_by_statement, planned_rounds
 from lintrain.runtime.measure.losses import is_rounded
 from lintrain.runtime.measure.model import has_batch_norm
@@ -48,7 +48,7 @@ class Watch(LoopState):
         """Forget the loop: the script begins again. The hooks in torch and in metrics keep their objects."""
         metrics, odd_calls = self.metrics, self.odd_calls
         self.ran_lines.stop()
-        odd_calls.__init__(lambda: self.is_on)  # type: ignore[misc] # of this very class
+        odd_calls.__init__(lambda: self.is_on, lambda: self.iteration.rows())  # type: ignore[misc] # of this very class
         self.__init__(self.session)  # type: ignore[misc] # as above
         metrics.__init__(self)  # type: ignore[misc] # as above
         self.metrics, self.odd_calls = metrics, odd_calls
@@ -169,6 +169,7 @@ class Watch(LoopState):
             self.effects.counts.note("rounded", 1, made_by_statement(given) or location)
         if name == "binary_cross_entropy_with_logits":
             self.odd_calls.on_logits(given, self.iteration.forwards)
+        self.odd_calls.on_loss(name, given, target)
         self.iteration.on_loss(call)
         self.passes.on_loss(call)
         return call
