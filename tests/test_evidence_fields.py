@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from importlib.util import find_spec
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import Evidence, StageName, StageText
 from lintrain.runtime.child.frames import BETWEEN
+from lintrain.runtime.frameworks import loop
 from lintrain.runtime.parent.events import Assembly, UnknownFieldError
 from lintrain.runtime.parent.pass_request import EXTRAS
 
@@ -46,3 +48,9 @@ def test_an_unknown_field_is_named_in_a_note_of_the_report(monkeypatch: pytest.M
 
 def test_modules_that_pass_the_scripts_errors_on_exist() -> None:
     assert [name for name in sorted(BETWEEN) if find_spec(name) is None] == []
+
+
+def test_modules_that_wrap_functions_of_torch_pass_the_scripts_errors_on() -> None:
+    folder = Path(loop.__file__).parent
+    wrapping = {path.stem for path in folder.glob("*.py") if "functools.wraps(" in path.read_text(encoding="utf-8")}
+    assert {f"lintrain.runtime.frameworks.loop.{name}" for name in wrapping} <= BETWEEN

@@ -197,7 +197,24 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
 """
+SQUEEZED = """loader = DataLoader(rows, batch_size=16, drop_last={drops})
+scorer = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(scorer.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    scores = scorer(x).squeeze()
+    loss = nn.functional.binary_cross_entropy_with_logits(scores, (y > 0).float())
+    loss.backward()
+    optimizer.step()
+"""
 PAIRS = {
+    "squeezed rows": ("squeezed-batch-axis", SQUEEZED.format(drops=False), SQUEEZED.format(drops=True), 15),
+    "dropped rows": (
+        "dropped-eval-rows",
+        EVALUATED.format(end="model.train()").replace("batch_size=16)", "batch_size=12, drop_last=True)"),
+        EVALUATED.format(end="model.train()").replace("batch_size=16)", "batch_size=16, drop_last=True)"),
+        10,
+    ),
     "rows as steps": (
         "batch-first-mismatch",
         STEPWISE.format(option="", swap="pass", taken="[:, -1]") + STEPS,

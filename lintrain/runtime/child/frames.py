@@ -112,14 +112,6 @@ def users_frame(skip: object = None) -> FrameType | None:
     return None
 
 
-def library_frame() -> FrameType | None:
-    """The innermost frame that is not lintrain's own: of a library, or of the user's code."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
-    return frame
-
-
 MADE_AT = "lintrain_made_at"
 """The attribute of an object with the location where the script made it."""
 
@@ -312,18 +304,10 @@ def _step_location(step: TracebackType) -> Location:
     return _location(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
 
 
+LOOP = ("activations", "batches", "metrics", "odd_calls", "scalers", "torch_hooks")
 BETWEEN = frozenset(
     f"lintrain.runtime.{name}"
-    for name in (
-        "frameworks.loop.activations",
-        "frameworks.loop.batches",
-        "frameworks.loop.metrics",
-        "frameworks.loop.odd_calls",
-        "frameworks.loop.scalers",
-        "frameworks.loop.torch_hooks",
-        "sandbox.files.calls",
-        "stand_ins.devices",
-    )
+    for name in (*(f"frameworks.loop.{part}" for part in LOOP), "sandbox.files.calls", "stand_ins.devices")
 )
 """Modules that pass the script's own calls on to the system, to torch and to metrics, and its errors back."""
 

@@ -6,11 +6,13 @@ Operations in the graph of a loss: logarithms of such probabilities, and diverge
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
 from lintrain.runtime.child.frames import (
+    PACKAGE,
     callers_frame,
     frame_location,
     is_called_by_user,
@@ -72,6 +74,14 @@ def _watched_layer(forward: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return activation
+
+
+def library_frame() -> FrameType | None:
+    """The innermost frame that is not lintrain's own: of a library, or of the user's code."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return frame
 
 
 CHOSEN = "lintrain_reduction_chosen"

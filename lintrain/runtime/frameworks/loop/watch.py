@@ -9,11 +9,11 @@ from typing import Any
 from lintrain.evidence.run import StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.following import is_about_names
-from lintrain.runtime.child.frames import frame_location, library_frame, users_frame
+from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.library import gpu_answers
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import Line, is_behind, lines_now
-from lintrain.runtime.frameworks.loop.activations import chooses_reduction
+from lintrain.runtime.frameworks.loop.activations import chooses_reduction, library_frame
 from lintrain.runtime.frameworks.loop.loop_run import LoopRun
 from lintrain.runtime.frameworks.loop.loop_state import (
     BATCHES,
