@@ -51,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import tf_datasets
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
 
 class FiniteGenerator(Rule):
@@ -68,3 +68,24 @@ class FiniteGenerator(Rule):
             )
             for location, loop in tf_datasets.ended_generators(pipeline.source)
         )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        if evidence.arguments.get("is_drawn_out"):
+            yield self.finding(
+                evidence.call or evidence.location,
+                "this generator has no batches left before the last epoch",
+                help="put `while True` around its loop, and pass `steps_per_epoch`",
+            )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        drawn, epochs = evidence.arguments.get("drawn_batches"), evidence.arguments.get("epochs")
+        if drawn is None or not isinstance(epochs, int):
+            return Verdict.inconclusive("the batches of a generator were not counted")
+        steps = evidence.arguments.get("steps_per_epoch")
+        # Without a number of batches an epoch takes all there are.
+        wanted = int(steps or drawn) * epochs
+        text = f"it gives {drawn} batches, and {epochs} epochs take {wanted}"
+        if evidence.arguments.get("is_drawn_out"):
+            return (Verdict.confirmed if int(drawn) < wanted else Verdict.refuted)(text, drawn=drawn, wanted=wanted)
+        text = f"it gave {drawn} batches and was not over, and {epochs} epochs take {wanted}"
+        return (Verdict.refuted if steps and int(drawn) >= wanted else Verdict.inconclusive)(text, drawn=drawn)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from types import GeneratorType
 from typing import Any
 
 from lintrain.model.location import Location
@@ -51,6 +54,29 @@ class Weights:
         return (weight for _, weight in self.named_parameters())
 
 
+class Drawn:
+    """The batches of a generator, counted as Keras takes them."""
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+        self.count = 0
+        self.is_over = False
+
+    def batches(self) -> Iterator[Any]:
+        """A generator of the same batches."""
+        for batch in self._generator:
+            self.count += 1
+            yield batch
+        self.is_over = True
+
+    def draw_on(self, rest: Iterator[Any], most: int) -> None:
+        """Take more of its batches, until there are so many, for a moment at most: the run will not read them."""
+        ends = time.perf_counter() + SECONDS
+        with suppress(Exception):  # an error that the run does not come to
+            while not self.is_over and self.count < most and time.perf_counter() < ends:
+                next(rest, None)
+
+
 class KerasRun(MeasuredRun):
     """`given` are the arguments of `fit`, those of `train_on_batch` as if one batch were all of the data; `iterator`
     gives batches as Keras takes them, and `waiting` is a loss whose backward pass waits. `logged` are the names that
@@ -65,6 +91,10 @@ class KerasRun(MeasuredRun):
         self.given: dict[str, Any] = (
             given if trainer == WHOLE else {**OF_FIT, "batch_size": rows_of(given["x"]), **given}
         )
+        x: Any = self.given["x"]
+        self.drawn = Drawn(x) if isinstance(x, GeneratorType) else None
+        if self.drawn is not None:
+            self.given["x"] = self.drawn.batches()
         self.logged: tuple[str, ...] = ()
         self.iterator: Any = None
         self.waiting: Any = None
@@ -122,6 +152,8 @@ class KerasRun(MeasuredRun):
 Value = str | int | float | bool | None
 KERAS = ("keras", "tf_keras")
 MOST_STEPS = 10_000
+MOST_DRAWN, SECONDS = 10_000, 0.3
+"""Batches of a generator that are drawn to see whether it ends, and seconds for it."""
 
 
 def loss_name(model: Any, package: str = "keras") -> str:
@@ -181,6 +213,7 @@ def arguments_of(run: KerasRun) -> dict[str, Value]:
         "epochs": given["epochs"],
         "shuffle": given["shuffle"] if isinstance(given["shuffle"], bool) else str(given["shuffle"]),
         "validation_split": float(given["validation_split"] or 0.0),
+        "steps_per_epoch": given["steps_per_epoch"],
     }
 
 

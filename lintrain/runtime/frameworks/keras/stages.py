@@ -20,7 +20,7 @@ from lintrain.runtime.frameworks.keras.data import (
     shared_rows,
     splits_of,
 )
-from lintrain.runtime.frameworks.keras.keras_run import WHOLE, KerasRun, arguments_of
+from lintrain.runtime.frameworks.keras.keras_run import MOST_DRAWN, WHOLE, KerasRun, arguments_of
 from lintrain.runtime.frameworks.lightning.facts import texts_of
 from lintrain.runtime.measure.tables import show_predictions, show_rows
 
@@ -84,8 +84,16 @@ class KerasFramework(Framework):
             self.run.measured(model=self._backend.measure_model(self.run))
 
     def conclude(self) -> None:
-        """Compare the names that callbacks watch with those that are logged, if every part of an epoch ran."""
+        """Compare the names that callbacks watch with those that are logged, if every part of an epoch ran.
+
+        Draw on from a generator, for an epoch after the first one.
+        """
         run = self.run
+        if run.drawn is not None and run.passed(StageName.STEP) and run.given["epochs"] > 1:
+            asked: int = (run.given["steps_per_epoch"] or MOST_DRAWN) * run.given["epochs"]
+            run.drawn.draw_on(run.given["x"], min(asked, MOST_DRAWN))
+            drawn = {"drawn_batches": run.drawn.count, "is_drawn_out": run.drawn.is_over}
+            run.measured(arguments={**arguments_of(run), **drawn})
         # With one part missing, `val_loss` is missing as well, and a callback that monitors it
         # would be reported for that.
         is_whole = run.passed(StageName.STEP) and (run.validation is None or run.passed(StageName.EVALUATION))
