@@ -197,6 +197,16 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
 """
+TURNED = """layer = nn.GRU(1, 3)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    count, steps = x.shape
+    states, _ = layer({turned}[..., None])
+    loss = criterion(states[-1], y)
+    loss.backward()
+    optimizer.step()
+"""
 SQUEEZED = """loader = DataLoader(rows, batch_size=16, drop_last={drops})
 scorer = nn.Linear(8, 1)
 optimizer = torch.optim.SGD(scorer.parameters(), lr=0.1)
@@ -209,6 +219,12 @@ for x, y in loader:
 """
 PAIRS = {
     "squeezed rows": ("squeezed-batch-axis", SQUEEZED.format(drops=False), SQUEEZED.format(drops=True), 15),
+    "turned": (
+        "view-for-permute",
+        TURNED.format(turned="x.view(steps, count)"),
+        TURNED.format(turned="x.t().contiguous().view(steps, count)"),
+        15,
+    ),
     "dropped rows": (
         "dropped-eval-rows",
         EVALUATED.format(end="model.train()").replace("batch_size=16)", "batch_size=12, drop_last=True)"),

@@ -288,11 +288,17 @@ class StepStop:
 
 @dataclass(frozen=True, slots=True)
 class DroppedResult:
-    """A call of a data set's method whose result, another data set, the script does not keep; `added` are columns."""
+    """A call of a data set's method whose result, another data set, the script does not keep.
+
+    `columns` are those that it is called on, `added` those of the result that are not among them. `is_cached`: the call
+    may be made for the file that it leaves in the cache.
+    """
 
     location: Location
     method: str
     added: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    is_cached: bool = False
 
 
 @dataclass(frozen=True, slots=True)

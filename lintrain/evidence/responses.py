@@ -210,6 +210,7 @@ class EvaluationEvidence:
     predictions_shape: tuple[int, ...] = ()
     returned: str = ""
     returned_at: Location | None = None
+    chosen_at: Location | None = None
     change_by_opposite: float | None = None
     labels: int = 0
     ignored_labels: int | None = None

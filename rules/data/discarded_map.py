@@ -9,10 +9,22 @@ is not assigned has no effect: a later step fails, or training silently uses the
     trainer = Trainer(model, args, train_dataset=raw["train"], processing_class=tokenizer)
     # raises ValueError: You should supply an encoding
 
+A method that adds no column:
+
+    train = raw["train"].map(tokenize, batched=True)
+    train.shuffle(seed=1)  # <- discarded-map
+    trainer = Trainer(model, args, train_dataset=train, processing_class=tokenizer)
+
 ## Good
 
     raw = raw.map(tokenize, batched=True)
     trainer = Trainer(model, args, train_dataset=raw["train"], processing_class=tokenizer)
+
+and
+
+    train = raw["train"].map(tokenize, batched=True)
+    train = train.shuffle(seed=1)
+    trainer = Trainer(model, args, train_dataset=train, processing_class=tokenizer)
 
 ## When it is fine
 
@@ -133,6 +145,15 @@ class DiscardedMap(Rule[Claim]):
         split = next((each for each in evidence.splits if each.columns), None)
         if split is None:
             return Verdict.inconclusive(evidence.not_reached("dataset"))
+        dropped = [each for each in evidence.objects.dropped if each.location.meets(finding.location)]
+        if not added and dropped and not dropped[0].is_cached:
+            kept = sorted(set(dropped[0].columns) & split.column_names)
+            text = f"nothing keeps what `{dropped[0].method}` returned"
+            count = f"{split.argument} has {len(kept)} of the {len(dropped[0].columns)} columns from before"
+            return Verdict.confirmed(f"{text}; {count}", kept=len(kept))
+        if not added and evidence.ran(finding.location) and not dropped:
+            line = finding.location.line
+            return Verdict.refuted(f"0 of the data sets that line {line} made were thrown away", line=line)
         if not added:
             return Verdict.inconclusive("this method does not change the columns, and only columns can be compared")
         present = sorted(set(added) & split.column_names)

@@ -154,7 +154,7 @@ class ArgmaxOnScores(Rule[Claim]):
         evaluation = evidence.evaluation
         if evaluation is not None and evaluation.change_by_opposite == 0:
             yield self.finding(
-                evaluation.returned_at or evidence.location,
+                evaluation.chosen_at or evaluation.returned_at or evidence.location,
                 "the metric is the same for opposite predictions of the one output",
                 help="compare the output with a threshold, or give the head one output per class",
                 subject="compute_metrics",

@@ -58,7 +58,7 @@ def measure_model(run: MeasuredRun) -> ModelEvidence:
         checkpoint=str(getattr(config, "_name_or_path", "") or ""),
         problem_type=getattr(config, "problem_type", None),
         idle_freeze=idle_freeze(run.model),
-        is_left_random=fresh is None and run.session.knows_origins and _is_left_random(model, config),
+        is_left_random=fresh is None and run.session.knows_origins and is_left_random(model, config),
         token_types=_token_types(model),
         rows_before=_whole(getattr(model, "__dict__", {}).get(ROWS_BEFORE)),
     )
@@ -101,10 +101,14 @@ OF_HEAD = (
     "_name_or_path",
     "architectures",
     "transformers_version",
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
 )
+"""Settings that a script, or a Trainer by its tokenizer, changes without another architecture."""
 
 
-def _is_left_random(model: Any, config: Any) -> bool:
+def is_left_random(model: Any, config: Any) -> bool:
     """Whether its configuration is that of a checkpoint, but for the head, and the script names no purpose."""
     name = str(getattr(config, "_name_or_path", "") or "")
     if not name or filled_by_script(model) or mentions(ON_PURPOSE):

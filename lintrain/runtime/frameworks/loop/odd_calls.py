@@ -25,7 +25,7 @@ from lintrain.runtime.child.surroundings import lines_now
 from lintrain.runtime.frameworks.loop.activations import divided, hook_divergence, least_of, probability_below
 from lintrain.runtime.measure.held_values import heads_around
 from lintrain.runtime.measure.losses import ACTIVATED_AT, name_of
-from lintrain.runtime.measure.objects.statements import only_call
+from lintrain.runtime.measure.objects.statements import names_sizes, only_call
 from lintrain.runtime.measure.seen import Forward, LossCall, nodes_below, tensors_in
 
 MOST = 32
@@ -93,8 +93,9 @@ class OddCalls:
         elif moves_an_axis(before, after) and before not in self._views.setdefault(call, set()):
             self._views[call].add(before)
             text = f"a tensor of shape {list(before)} becomes one of {list(after)}, without moving its elements"
-            # Colors are a sure sign and count twice: other permutations need a second size of batch to be believed.
-            for _ in range(1 + moves_colors(before, after)):
+            # Colors and names of sizes are sure signs and count twice: other permutations need a second size of batch
+            # to be believed.
+            for _ in range(1 + (moves_colors(before, after) or names_sizes(frame))):
                 self.note(OddCallKind.PERMUTING_VIEW, text, frame, always=True)
 
     # logits

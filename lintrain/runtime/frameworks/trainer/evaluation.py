@@ -22,6 +22,7 @@ from lintrain.runtime.frameworks.trainer.setfit import fit_and_evaluate, outer_t
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.baselines import NOTHING, of_metric_function
 from lintrain.runtime.measure.descents import answers_in_batch
+from lintrain.runtime.measure.objects.statements import only_call
 from lintrain.runtime.measure.predictions import (
     IGNORED,
     bytes_of,
@@ -246,6 +247,7 @@ def _evidence(run: TrainerRun, split: Given, seen: Seen, rows: int) -> Evaluatio
         predictions_shape=tuple(getattr(seen.predictions, "shape", ())),
         returned=type(seen.metrics).__name__ if seen.metrics is not None else "",
         returned_at=seen.returned_at,
+        chosen_at=only_call(".argmax") if seen.opposite == 0 else None,
         labels=_entries(seen.labels),
         ignored_labels=count_of(seen.labels, IGNORED),
         label_classes=classes_in(seen.labels),

@@ -46,6 +46,7 @@ PURE = (
     "with_transform",
 )
 """Methods of a data set that return another one and leave it as it was."""
+CACHED = frozenset({"filter", "map"})
 
 MONITORS = {
     "transformers.trainer_callback": "EarlyStopping",
@@ -77,6 +78,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     session.objects.add("dropped", lambda _: list(dropped))
     hooks.add("datasets.arrow_dataset", lambda module: _watch_results(dropped, module.Dataset))
     hooks.add("datasets.dataset_dict", lambda module: _watch_results(dropped, module.DatasetDict))
+    hooks.add("datasets.iterable_dataset", lambda module: _watch_results(dropped, module.IterableDataset))
 
 
 def _note_tokens(kind: Any) -> None:
@@ -191,7 +193,9 @@ def _watched(dropped: dict[DroppedResult, None], name: str, method: Any) -> Any:
         frame = _caller()
         location = frame_location(frame) if frame is not None and is_users(frame.f_code.co_filename) else None
         if frame is not None and location is not None and _drops_result(frame):
-            dropped[DroppedResult(location, name, _added(self, result))] = None
+            columns = tuple(sorted(_columns(self)))
+            is_cached = name in CACHED and not hasattr(self, "n_shards")  # which streams have
+            dropped[DroppedResult(location, name, _added(self, result), columns, is_cached)] = None
         cut_at = location if name in CUTTING and location is not None else getattr(self, "lintrain_cut", None)
         if cut_at is not None and hasattr(result, "__dict__"):
             result.__dict__["lintrain_cut"] = cut_at  # the results of further methods inherit it

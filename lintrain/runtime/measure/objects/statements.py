@@ -6,10 +6,11 @@ import ast
 import linecache
 import re
 from collections.abc import Iterator
+from types import FrameType
 from typing import TypeGuard
 
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import characters, own_files, shown
+from lintrain.runtime.child.frames import characters, code_at, frame_location, own_files, shown
 
 
 def assignment_to(owner: str, *attributes: str) -> Location | None:
@@ -47,15 +48,62 @@ def _freezes(node: ast.AST) -> TypeGuard[ast.stmt]:
 
 
 def only_call(function: str) -> Location | None:
-    """The only statement that calls a function by its whole name, or None if there are several, or none."""
+    """The only statement that calls a function by its whole name, or None if there are several, or none.
+
+    Of `.argmax` it is a function or method of this name, of whatever.
+    """
     found = {
         _location(path, node)
         for path in own_files()
         for node in ast.walk(_tree(path))
         if isinstance(node, ast.Expr | ast.Assign | ast.Return)
-        if any(isinstance(part, ast.Call) and ast.unparse(part.func) == function for part in ast.walk(node))
+        if any(isinstance(part, ast.Call) and _is_called(part.func, function) for part in ast.walk(node))
     }
     return found.pop() if len(found) == 1 else None
+
+
+def _is_called(callee: ast.expr, function: str) -> bool:
+    name = ast.unparse(callee)
+    return name.endswith(function) if function.startswith(".") else name == function
+
+
+def names_sizes(frame: FrameType) -> bool:
+    """Whether the call that a frame is at gets only sizes of tensors, by names that are unpacked from a shape."""
+    tree = _tree(frame.f_code.co_filename)
+    unpacked = {name for node in ast.walk(tree) if isinstance(node, ast.Assign) for name in _unpacked(node)}
+    try:
+        call = ast.parse(code_at(frame_location(frame)) or "None", mode="eval").body
+    except SyntaxError:  # before Python 3.11 the whole line
+        return False
+    match call:
+        case ast.Call(args=[_, _, *_] as given, keywords=[]):
+            return all(_is_size(each) or (isinstance(each, ast.Name) and each.id in unpacked) for each in given)
+        case _:
+            return False
+
+
+def _unpacked(node: ast.Assign) -> Iterator[str]:
+    """The names to which a statement assigns sizes: `rows, steps = x.shape`, `rows = x.size(0)`."""
+    for target in node.targets:
+        match target, node.value:
+            case ast.Tuple(elts=names), ast.Attribute(attr="shape") | ast.Call(
+                func=ast.Attribute(attr="size"), args=[]
+            ):
+                yield from (each.id for each in names if isinstance(each, ast.Name))
+            case ast.Tuple(elts=names), ast.Call(func=ast.Attribute(attr="size"), args=[]):
+                yield from (each.id for each in names if isinstance(each, ast.Name))
+            case ast.Name(id=name), value if _is_size(value):
+                yield name
+            case _:
+                pass
+
+
+def _is_size(node: ast.expr) -> bool:
+    match node:
+        case ast.Subscript(value=ast.Attribute(attr="shape")) | ast.Call(func=ast.Attribute(attr="size"), args=[_]):
+            return True
+        case _:
+            return False
 
 
 def mentions(pattern: str) -> bool:
