@@ -250,6 +250,13 @@ def other_sizes(raised: Raised) -> Answer:
     return not positions_added(raised) and not_in_keras(raised)
 
 
+def not_in_a_loss(raised: Raised) -> Answer:
+    """No loss function of torch raises it, as far as the frames are known."""
+    if not raised.failure.raised_in and not raised.failure.code:
+        return None
+    return "binary_cross_entropy" not in raised.failure.raised_in and written_values(raised)
+
+
 def not_in_a_library(raised: Raised) -> Answer:
     """The user's own code, not a model of transformers."""
     return "transformers." not in raised.failure.raised_in and written_values(raised)

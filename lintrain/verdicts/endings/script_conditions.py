@@ -123,6 +123,24 @@ def chat_as_ids(raised: Raised) -> Answer:
     return bool(chats) and is_about and f"`{chats[0].name}` is {chats[0].summary}"
 
 
+def pair_in_line(raised: Raised) -> Answer:
+    """The first argument of a call for training or evaluation is a pair; a text alone may show it."""
+    if any(value.type == "tuple" for value in raised.written) or re.search(r"\.\w+\(\s*\(", raised.failure.code):
+        return written_values(raised)
+    return False if raised.failure.code else None
+
+
+def made_of_list(raised: Raised) -> Answer:
+    """The user's line makes a tensor or an array of something."""
+    makes = re.search(r"\b(?:tensor|as_tensor|\w*Tensor|array|asarray)\(", raised.failure.code)
+    return (written_values(raised) if makes else False) if raised.failure.code else None
+
+
+def shape_in_line(raised: Raised) -> Answer:
+    """The user's line calls a shape."""
+    return bool(re.search(r"\bshape\s*\(", raised.failure.code)) if raised.failure.code else None
+
+
 def own_line(raised: Raised) -> Answer:
     """The error is raised by the user's line itself, not by a library that it calls."""
     return _is_own(raised) and written_values(raised)
