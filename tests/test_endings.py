@@ -36,6 +36,9 @@ NOT_HERE = {
     "bce-under-autocast": "needs a GPU: autocast on the CPU runs it in single precision",
     "gpu-in-a-forked-process": "needs a GPU",
     "optimizer-without-modes": "needs an accelerate before 0.34",
+    "spawned-without-guard": "needs processes that are spawned from the tests' own main module",
+    "processes-do-not-meet": "needs several GPUs",
+    "gpu-library-fails": "needs a GPU",
 }
 """Kinds that nothing raises on a CPU without a network, with the installed versions."""
 
