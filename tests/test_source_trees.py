@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lintrain.source.nodes import children, walk
+from lintrain.source.bounds import Nesting
+from lintrain.source.nodes import children, ordered_statements, statements, walk
 from lintrain.source.parsing import expression_of
 from lintrain.source.source import Source
 from tests.conftest import ROOT
@@ -102,3 +103,19 @@ def test_an_odd_escape_in_a_script_is_no_word_of_lintrains(recwarn: pytest.Warni
 @pytest.mark.parametrize("path", sorted((ROOT / "rules").rglob("*.py")), ids=lambda path: path.stem)
 def test_no_rule_has_the_parser_speak_over_the_report(path: Path) -> None:
     assert "ast.parse(" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", ["", "lintrain/check/one_file.py", "lintrain/source/newer_grammar.py"])
+def test_statements_are_in_the_order_of_the_code_each_with_the_one_around_it(path: str) -> None:
+    file = ROOT / path
+    blocks = "try:\n    a\nexcept A:\n    b\nelse:\n    c; d\nfinally:\n    if e: f\n    elif g: h\n    else: i\n"
+    source = Source("train.py", file.read_text() if file.is_file() else ODD_SYNTAX + blocks)
+    ordered = ordered_statements(source.tree)
+    around = Nesting((source.location(node), node) for node in statements(source.tree.body))
+    assert sorted((node.lineno, node.col_offset) for node, _ in ordered) == [
+        (node.lineno, node.col_offset) for node, _ in ordered
+    ]
+    assert {node for node, _ in ordered} == set(statements(source.tree.body))
+    for node, outer in ordered:
+        outside = list(around.around(source.location(node)))[1:]
+        assert outside[:1] == ([] if outer == -1 else [ordered[outer][0]])

@@ -192,6 +192,9 @@ def _cpu_tensor(node: ast.expr, made: Mapping[str, ast.expr]) -> ast.expr | None
 
 def _made_on_cpu(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
     """The names that a function binds once, to a tensor on the CPU that no code moves, with what makes it."""
+    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+    if not any(_may_be_made(node.value) for node in assigned):
+        return {}
     stores = Counter(each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
     handled = {
         part.id
@@ -201,14 +204,19 @@ def _made_on_cpu(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
         if isinstance(part, ast.Name)
     }
     made: dict[str, ast.expr] = {}
-    for node in nodes:
+    for node in assigned:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if stores[name] == 1 and name not in handled:
-                if not is_moved(value) and is_tensor(value, made):
+                if is_tensor(value, made) and not is_moved(value):
                     made[name] = value
             case _:
                 pass
     return made
+
+
+def _may_be_made(value: ast.expr) -> bool:
+    """Whether an expression makes a tensor, of other tensors too, before any name is known to be one."""
+    return is_tensor(value, ()) and not is_moved(value)
 
 
 def _meetings(nodes: Sequence[ast.AST], layers: frozenset[str]) -> Iterator[tuple[ast.expr, list[ast.expr]]]:

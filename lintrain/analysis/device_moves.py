@@ -233,12 +233,14 @@ def left_behind(source: Source) -> Iterator[LeftBehind]:
         nodes = [node for statement in loop.body for node in walk(statement)]
         names = _parts_of_batch(loop, nodes)
         lost = {node.value for node in nodes if isinstance(node, ast.Expr)}  # a move that nothing takes moves nothing
-        calls = [node for node in nodes if isinstance(node, ast.Call) and node not in lost]
+        calls = [node for node in nodes if isinstance(node, ast.Call) and node not in lost] if names else []
         moves: dict[str, ast.AST] = {name: call for call in calls if (name := _moved_part(source, call)) in names}
-        moves |= {name: node for name, node in _moved_items(source, nodes) if name in names}
+        moves |= {name: node for name, node in _moved_items(source, nodes) if name in names} if names else {}
+        if not moves:
+            continue
         stored = Counter(map(_name_bound, (*walk(loop.target), *nodes)))
         left = {name for name in names - moves.keys() if stored[name] == 1}
-        if not moves or not left:
+        if not left:
             continue
         first = min((node for node in moves.values() if isinstance(node, ast.Call)), key=lambda call: call.lineno)
         for node, name in _meetings(nodes, _on_gpu(nodes, {*moves}), left):

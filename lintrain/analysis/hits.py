@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis.averages import additions_in, counts_rows, has_single_rows
+from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import mentions
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
@@ -211,12 +212,12 @@ def loops_over_loaders(source: Source) -> list[tuple[ast.For, str]]:
 
 def _loaders_made(source: Source) -> set[str]:
     """What a file gives nothing but a `DataLoader(…)`, whatever its name says."""
-    made, others = set[str](), set[str]()
-    for node in source.nodes_of(ast.Assign):
-        called = node.value.func if isinstance(node.value, ast.Call) else None
-        is_loader = called is not None and unparse(called).rpartition(".")[2] == "DataLoader"
-        (made if is_loader else others).update(unparse(target) for target in node.targets)
-    return made - others
+    assigned = source.nodes_of(ast.Assign)
+    calls = [(node, node.value.func) for node in assigned if isinstance(node.value, ast.Call)]
+    loaders = [node for node, called in calls if last_name(called) == "DataLoader"]
+    made = {unparse(target) for node in loaders for target in node.targets}
+    others = [node for node in assigned if node not in loaders] if made else []
+    return made - {unparse(target) for node in others for target in node.targets}
 
 
 def _loader_in(over: ast.expr, made: set[str]) -> str:

@@ -41,7 +41,7 @@ METRICS = frozenset(
 def metrics_of_last_batch(pipeline: Pipeline) -> Iterator[LastBatch]:
     """The metrics after a loop over batches whose targets and predictions are those of its last iteration."""
     source = pipeline.source
-    if mentions(pipeline, hits.WHOLE):
+    if not source.cached(hits.loops_over_loaders) or mentions(pipeline, hits.WHOLE):
         return
     for call in source.nodes_of(ast.Call):
         metric = _metric(call)

@@ -105,6 +105,8 @@ def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     classes |= dict(_copiers(pipeline))
     if not LEARNERS & {*classes.values()} and not pipeline.source.contains(DIVIDES):
         return
+    if not splits and not any(map(_begins, pipeline.source.nodes_of(ast.Slice))):
+        return  # nothing is held out
     known = _Known(classes, splits, {})
     for function in pipeline.source.cached(plain_functions).values():
         _note_given_back(pipeline, function, known)
@@ -118,7 +120,7 @@ def _note_given_back(pipeline: Pipeline, function: PlainFunction, known: _Known)
     source, names = pipeline.source, _Names({}, {}, set())
     list(_in_block(pipeline, function.node.body, known, names))
     end = source.location(function.node.body[-1])
-    parameters = {each.arg for each in ast.walk(function.node.args) if isinstance(each, ast.arg)}
+    parameters = {each.arg for each in walk(function.node.args) if isinstance(each, ast.arg)}
     for node, bound in source.cached(given_back).items():
         learned = names.learned.get(node.id)
         if learned is None or not end.holds(source.location(node)):
@@ -167,7 +169,7 @@ WRAPS = frozenset(
 
 def _note_windows(loop: ast.For, names: _Names) -> None:
     """Record the lists that a loop fills with pieces of fitted rows: `x.append(rows[i - 30 : i])`."""
-    for node in ast.walk(loop):
+    for node in walk(loop) if names.learned else ():
         match node:
             case ast.Call(
                 func=ast.Attribute(value=filled, attr="append"), args=[ast.Subscript(value=ast.Name(id=rows))]
@@ -264,6 +266,12 @@ def _cuts(statement: ast.stmt) -> Iterator[tuple[str, ast.Subscript]]:
                 yield _code(name), node
 
 
+def _begins(bounds: ast.Slice) -> bool:
+    """Whether a slice takes the first part of something: `[:n]`, `[0:n]`."""
+    is_first = bounds.lower is None or (isinstance(bounds.lower, ast.Constant) and bounds.lower.value == 0)
+    return is_first and bounds.upper is not None
+
+
 def _leaks_by_slices(pipeline: Pipeline, target: str, cut: ast.Subscript, names: _Names) -> Iterator[Leak]:
     """The leak where a slice takes the test rows behind those of training: `rows[:n]` came before `rows[n:]`."""
     rows, bounds = _code(cut.value), cut.slice
@@ -271,7 +279,7 @@ def _leaks_by_slices(pipeline: Pipeline, target: str, cut: ast.Subscript, names:
     if learned is None or not isinstance(bounds, ast.Slice):
         return
     lower, upper = (unparse(each) if each is not None else "" for each in (bounds.lower, bounds.upper))
-    if lower in {"", "0"} and upper:
+    if _begins(bounds):
         names.heads[rows, upper] = cut
         return
     head = names.heads.get((rows, lower))

@@ -193,7 +193,6 @@ ACTIVATIONS = frozenset({"relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid",
 def unread_activations(source: Source) -> Iterator[UnreadResult]:
     """The activations of a `forward` that are bound to names that no code reads, while their input is read later."""
     for owner in source.nodes_of(ast.ClassDef):
-        layers = _activation_layers(owner)
         for forward in owner.body:
             if not isinstance(forward, ast.FunctionDef) or forward.name != "forward":
                 continue
@@ -201,7 +200,7 @@ def unread_activations(source: Source) -> Iterator[UnreadResult]:
                 match node:
                     case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[ast.Name(id=given), *_]) as call):
                         is_lost = name != given and name.strip("_") and not _is_loaded(forward, name)
-                        if is_lost and _activates(call, layers) and _is_read_after(forward, given, node.lineno):
+                        if is_lost and _activates(source, owner, call) and _is_read_after(forward, given, node.lineno):
                             yield UnreadResult(source.location(node), name, given, _called(call))
                     case _:
                         pass
@@ -221,10 +220,10 @@ def _activation_layers(owner: ast.ClassDef) -> frozenset[str]:
     )
 
 
-def _activates(call: ast.Call, layers: frozenset[str]) -> bool:
+def _activates(source: Source, network: ast.ClassDef, call: ast.Call) -> bool:
     match call.func:
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            return name in layers
+            return name in source.once(_activation_layers, network)
         case ast.Attribute(value=owner, attr=name):
             is_torch = unparse(owner) in {"F", "torch", "nn.functional", "torch.nn.functional"}
             return is_torch and name in ACTIVATIONS and "inplace" not in unparse(call)

@@ -54,9 +54,19 @@ def read_of_moved(source: Source) -> Iterator[Moved]:
     lines = sorted(node.lineno for node in source.nodes_of(ast.Call) if _is_called(node, "backward"))
     for scope in (source.tree, *(each for each in functions if is_within(lines, each))) if lines else ():
         own = [node for node in own_nodes(scope) if isinstance(node, ast.expr | ast.stmt)]
-        nodes = sorted(own, key=lambda node: (node.lineno, node.col_offset))
-        if any(_is_called(node, "backward") for node in nodes):
-            yield from _reads(source, nodes)
+        if any(_is_called(node, "backward") for node in own) and any(map(_may_need_leaf, own)):
+            yield from _reads(source, sorted(own, key=lambda node: (node.lineno, node.col_offset)))
+
+
+def _may_need_leaf(node: ast.AST) -> bool:
+    """Whether code reads a gradient of a name, or gives an optimizer a list."""
+    match node:
+        case ast.Attribute(value=ast.Name(), attr="grad"):
+            return True
+        case ast.Call(args=[ast.List(), *_]):
+            return last_name(node.func) in TORCH_OPTIMIZERS
+        case _:
+            return False
 
 
 def _reads(source: Source, nodes: list[ast.expr | ast.stmt]) -> Iterator[Moved]:

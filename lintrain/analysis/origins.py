@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 from lintrain.model.location import Location
+from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import BLOCKS, WITH_BLOCKS, unparse, walk
@@ -171,8 +172,7 @@ def owner_of(source: Source, expression: ast.expr) -> ast.stmt | None:
 
 def _by_start(source: Source) -> tuple[list[tuple[int, int]], list[ast.stmt]]:
     """The statements of a file in the order of the code, and where each starts."""
-    found = [node for node in source.nodes if isinstance(node, ast.stmt)]
-    found.sort(key=lambda node: (node.lineno, node.col_offset))
+    found = [node for node, _ in source.cached(blocks.in_order)]
     return [(node.lineno, node.col_offset) for node in found], found
 
 

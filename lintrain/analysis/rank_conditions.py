@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import script_text
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import children, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -136,7 +136,7 @@ def _calls_in(nodes: list[ast.stmt] | list[ast.expr] | list[ast.AST]) -> Iterato
             continue
         if isinstance(node, ast.Call):
             yield node
-        pending += ast.iter_child_nodes(node)
+        pending += children(node)
 
 
 def _is_collective_name(call: ast.Call) -> bool:

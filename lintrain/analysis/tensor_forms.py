@@ -13,7 +13,7 @@ from itertools import pairwise
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.swaps import whole_number
 from lintrain.model.location import Location
-from lintrain.source.nodes import own_nodes, unparse, walk
+from lintrain.source.nodes import is_within, own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -107,7 +107,9 @@ REORDERS = frozenset({"permute", "transpose", "swapaxes", "swapdims", "movedim",
 
 def views_of_permuted(source: Source) -> Iterator[PermutedView]:
     """The calls of `view` that join axes which do not follow each other in memory, so that torch refuses them."""
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    lines = sorted(node.lineno for node in source.nodes_of(ast.Attribute) if node.attr == "view")
+    functions = (each for each in source.nodes_of(ast.FunctionDef) if is_within(lines, each))
+    for scope in (source.tree, *functions) if lines else ():
         nodes = own_nodes(scope)
         views = [
             (node, node.func.value)

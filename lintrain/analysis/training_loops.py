@@ -271,7 +271,7 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     callee = code.partition("(")[0]
     if event.subject is followed:
         return True
-    if UNRELATED_METHODS.search(callee) or ADDS_ENTRIES.search(code):
+    if _is_unrelated(code):
         return False
     if SURELY_ABOUT_TRAINING.search(callee):
         return True
@@ -282,6 +282,12 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     if not PERHAPS_ABOUT_TRAINING.search(_last_name(callee)):
         return callee.rpartition(".")[0] in _holders(pipeline, followed)
     return (callee.startswith("self.") and _is_near(pipeline, event)) or not is_private(pipeline, followed)
+
+
+@lru_cache(maxsize=1024)
+def _is_unrelated(code: str) -> bool:
+    """Whether a call is one of a method or function that is not about training: asked of each pair of two events."""
+    return UNRELATED_METHODS.search(code.partition("(")[0]) is not None or ADDS_ENTRIES.search(code) is not None
 
 
 def _is_near(pipeline: Pipeline, event: Event) -> bool:

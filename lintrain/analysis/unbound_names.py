@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import children, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -54,14 +54,12 @@ MAY_BIND = ("globals(", "locals(", "exec(", "vars(", "import *")
 
 def _in_scope(source: Source, scope: ast.Module | ast.FunctionDef, shared: frozenset[str]) -> Iterator[UnboundName]:
     """The unset names of a function that is in no other, or of the statements in none, outside of loops."""
-    known: frozenset[str] | None = None
     for block in _blocks(scope.body):
         for index, statement in enumerate(block):
             if isinstance(statement, ast.If):
                 group, after = _alternatives(block, index)
                 if len(group) > 1 and not any(_is_certain(each.test, scope) for each in _tests(group)):
-                    known = shared | _parameters(scope) if known is None else known
-                    yield from _unset_by(source, scope, group, block[after:], known)
+                    yield from _unset_by(source, scope, group, block[after:], shared)
 
 
 def _parameters(scope: ast.Module | ast.FunctionDef) -> frozenset[str]:
@@ -82,8 +80,8 @@ def _blocks(body: Sequence[ast.stmt]) -> Iterator[Sequence[ast.stmt]]:
                 pass
 
 
-Alternative = tuple[str, ast.stmt, Sequence[ast.stmt]]
-"""The code of its test, the statement that it begins with, and its statements."""
+Alternative = tuple[ast.expr | None, ast.stmt, Sequence[ast.stmt]]
+"""Its test, the statement that it begins with, and its statements."""
 
 
 def _alternatives(block: Sequence[ast.stmt], index: int) -> tuple[list[Alternative], int]:
@@ -114,12 +112,12 @@ def _compared(statement: ast.stmt) -> str:
 
 
 def _branches(statement: ast.If) -> Iterator[Alternative]:
-    yield unparse(statement.test), statement, statement.body
+    yield statement.test, statement, statement.body
     match statement.orelse:
         case [ast.If() as following]:
             yield from _branches(following)
         case [first, *_] as rest:
-            yield "", first, rest
+            yield None, first, rest
         case _:
             pass
 
@@ -139,7 +137,7 @@ def _is_certain(test: ast.expr, scope: ast.Module | ast.FunctionDef) -> bool:
 
 
 def _tests(group: Sequence[Alternative]) -> list[ast.If]:
-    return [first for test, first, _ in group if test and isinstance(first, ast.If)]
+    return [first for test, first, _ in group if test is not None and isinstance(first, ast.If)]
 
 
 def _unset_by(
@@ -147,12 +145,13 @@ def _unset_by(
     scope: ast.Module | ast.FunctionDef,
     group: Sequence[Alternative],
     after: Sequence[ast.stmt],
-    known: frozenset[str],
+    shared: frozenset[str],
 ) -> Iterator[UnboundName]:
     """The first use of a name for each alternative that leaves names unset which the others set."""
     reported: set[int] = set()
     bound = [_stored_in(body) for _, _, body in group]
-    candidates = frozenset[str]().union(*bound) - known - BUILTINS
+    candidates = frozenset[str]().union(*bound) - frozenset(bound[0]).intersection(*bound[1:]) - shared - BUILTINS
+    candidates -= source.once(_parameters, scope) if candidates else frozenset()
     start = group[0][1].lineno
     for name in sorted(candidates):
         setting = [index for index, names in enumerate(bound) if name in names]
@@ -168,9 +167,9 @@ def _unset_by(
             continue
         test, first, _ = parallel[0]
         reported.add(first.lineno)
-        yield UnboundName(
-            source.location(use), name, test, source.location(first), source.location(bound[setting[0]][name])
-        )
+        code = unparse(test) if test is not None else ""
+        bound_at = source.location(bound[setting[0]][name])
+        yield UnboundName(source.location(use), name, code, source.location(first), bound_at)
 
 
 BUILTINS = frozenset(dir(builtins))
@@ -184,9 +183,11 @@ def _stored_in(body: Sequence[ast.stmt]) -> dict[str, Binding]:
     found: dict[str, Binding] = {}
     for statement in body:
         for node in walk(statement):
+            if isinstance(node, ast.Name):  # most of them
+                if isinstance(node.ctx, ast.Store):
+                    found.setdefault(node.id, node)
+                continue
             match node:
-                case ast.Name(id=name, ctx=ast.Store()):
-                    found.setdefault(name, node)
                 case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                     found.setdefault(name, node)
                 case ast.Import(names=names) | ast.ImportFrom(names=names):
@@ -254,7 +255,7 @@ def _evaluated(statement: ast.stmt) -> Iterator[ast.AST]:
             case ast.IfExp(test=test):
                 pending.insert(0, test)
             case _:
-                pending[:0] = list(ast.iter_child_nodes(node))
+                pending[:0] = children(node)
 
 
 def _is_set_before(scope: ast.Module | ast.FunctionDef, name: str, line: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from lintrain.analysis.script_text import imports_of
 from lintrain.model.location import Location
@@ -33,6 +33,9 @@ SHAPES = frozenset({"view", "reshape", "expand"})
 FLOATS = frozenset({"ceil", "floor", "sqrt", "log2", "log", "log10", "exp", "mean", "rint", "round"})
 """Functions of NumPy that return floats, `ceil` and `floor` too."""
 
+TAKES_SIZES = LAYERS.keys() | MAKES | SHAPES | {"DataLoader", "OneCycleLR"}
+"""Names of layers, functions and methods that take whole numbers."""
+
 OF_MATH = frozenset({"sqrt", "log2", "log", "log10", "exp"})
 
 
@@ -53,19 +56,19 @@ class FloatSize:
     is_passed_on: bool
 
 
-def float_sizes(source: Source, others: Iterable[Source] = ()) -> list[FloatSize]:
+def float_sizes(source: Source, others: Sequence[Source] = ()) -> list[FloatSize]:
     """The floats that a file passes as sizes of layers and tensors, as counts and as bounds of slices.
 
     Functions and classes of the file and of `others` pass on what they get to such a layer.
     """
     modules = _modules(source)
     may_be_float = _Looks(source, modules)
-    nodes = [
-        node
-        for node in (*source.nodes_of(ast.Call), *source.nodes_of(ast.Subscript))
-        if any(map(may_be_float, _given_to(node)))
-    ]
-    own = _passing_on([source, *others]) if nodes else {}
+    defined = frozenset(name for each in (source, *others) for name in each.cached(_defined))
+    calls = (node for node in source.nodes_of(ast.Call) if _may_take_sizes(node, modules, defined))
+    slices = (node for node in source.nodes_of(ast.Subscript) if isinstance(node.slice, ast.Slice))
+    nodes = [node for node in (*calls, *slices) if any(map(may_be_float, _given_to(node)))]
+    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    own = _passing_on([source, *others]) if not called.isdisjoint(defined) else {}
     scopes: dict[int, _Floats] = {}
     found: dict[tuple[int, str, Location | None], FloatSize] = {}
     for node in nodes:
@@ -83,6 +86,23 @@ def float_sizes(source: Source, others: Iterable[Source] = ()) -> list[FloatSize
             computed = source.location(value) if value is not None else None
             found[key] = FloatSize(first, key[1], taken_by, whole, package, computed, taken_by.strip("`") in own)
     return list(found.values())
+
+
+def _defined(source: Source) -> frozenset[str]:
+    """The names of the functions and classes of a file."""
+    made: Sequence[ast.FunctionDef | ast.ClassDef] = source.nodes_of(ast.FunctionDef, ast.ClassDef)
+    return frozenset(each.name for each in made)
+
+
+def _may_take_sizes(call: ast.Call, modules: dict[str, str], defined: frozenset[str]) -> bool:
+    """Whether a call is one by its name of what takes whole numbers: most calls of a file are not."""
+    match call.func:
+        case ast.Attribute(attr=name):
+            return name in TAKES_SIZES
+        case ast.Name(id=name):
+            return name == "range" or name in modules or name in defined
+        case _:
+            return False
 
 
 def _targets(node: ast.Assign) -> Iterator[str]:
@@ -215,9 +235,7 @@ def _modules(source: Source) -> dict[str, str]:
             found[name] = each.module if each.alias else name
         else:
             found[each.alias or each.name] = f"{each.module}.{each.name}"
-    defined = {made.name for made in source.nodes_of(ast.ClassDef)} | {
-        made.name for made in source.nodes_of(ast.FunctionDef)
-    }
+    defined = source.cached(_defined)
     return {name: path for name, path in found.items() if name not in defined}
 
 

@@ -14,7 +14,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.blocks import given_back, given_names
 from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.python import Constant, Instance, Value
-from lintrain.source.nodes import children, unparse
+from lintrain.source.nodes import children, unparse, walk
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 TAKES_OFF = frozenset(
@@ -105,7 +105,7 @@ def _is_cut(reader: Reader, added: ast.expr) -> bool:
 
 
 def _takes_off(added: ast.expr) -> bool:
-    calls = [node.func for node in ast.walk(added) if isinstance(node, ast.Call)]
+    calls = [node.func for node in walk(added) if isinstance(node, ast.Call)]
     names = {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls}
     return bool(names & TAKES_OFF)
 

@@ -13,7 +13,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.bounds import Nesting
-from lintrain.source.nodes import BLOCKS, statements, unparse
+from lintrain.source.nodes import BLOCKS, children, ordered_statements, unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -26,7 +26,13 @@ def statement_at(pipeline: Pipeline, location: Location) -> ast.stmt | None:
 
 
 def _statements(source: Source) -> Nesting[ast.stmt]:
-    return Nesting((source.location(node), node) for node in statements(source.tree.body))
+    ordered = source.cached(in_order)
+    return Nesting([(source.location(node), node) for node, _ in ordered], [around for _, around in ordered])
+
+
+def in_order(source: Source) -> list[tuple[ast.stmt, int]]:
+    """The statements of a file in the order of the code, each with the number of the one around it; -1 for none."""
+    return ordered_statements(source.tree)
 
 
 def scope_of(pipeline: Pipeline, location: Location) -> ast.AST:
@@ -222,7 +228,7 @@ def returned_in(body: list[ast.stmt]) -> list[ast.expr]:
         if isinstance(node, ast.Return) and node.value is not None:
             found.append(node.value)
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            pending.extend(ast.iter_child_nodes(node))
+            pending.extend(children(node))
     return found
 
 

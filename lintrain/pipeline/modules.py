@@ -6,6 +6,7 @@ import ast
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from lintrain.knowledge.trainers import TRAINER, TRAINING_ARGUMENTS, is_training_arguments, trainer_parameters
 from lintrain.pipeline.values.model import Model, ModelPart, Module
@@ -216,6 +217,19 @@ DIFFERS = lazy_pattern(r"drop_?(out|path|block)|batch_?norm|(^|_)(sync_?)?bn(_?\
 """Names that a class uses if it has dropout or batch normalization, or asks for its own mode."""
 
 
+@lru_cache(maxsize=4096)
+def _differs(name: str) -> bool:
+    return DIFFERS.search(name) is not None
+
+
+def _names_in(node: ast.ClassDef) -> Iterator[str]:
+    for part in walk(node):
+        if isinstance(part, ast.Attribute):
+            yield part.attr
+        elif isinstance(part, ast.Name):
+            yield part.id
+
+
 def differs_by_mode(value: Value) -> bool:
     """Whether a part of a module certainly differs between train and eval mode; what is unknown is no such part."""
     return any(_part_differs(part) for part in modules_in(value))
@@ -224,7 +238,8 @@ def differs_by_mode(value: Value) -> bool:
 def _part_differs(part: Value) -> bool:
     match part:
         case Instance():
-            return any(DIFFERS.search(name) for owner in part.cls.lineage() for name in _own_names(owner.node, part))
+            owners = [owner.node for owner in part.cls.lineage() if any(map(_differs, _names_in(owner.node)))]
+            return any(_differs(name) for owner in owners for name in _own_names(owner, part))
         case Module():
             is_known = part.path.startswith(("torch.nn.", "torchvision.models."))
             return is_known and not _module_ignores_mode(part)

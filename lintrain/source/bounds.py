@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from lintrain.model.location import Location
@@ -81,12 +81,13 @@ Node = TypeVar("Node")
 class Nesting(Generic[Node]):
     """Nodes of one file by location, sorted once."""
 
-    def __init__(self, nodes: Iterable[tuple[Location, Node]]) -> None:
-        ordered = sorted(nodes, key=lambda each: _start_and_size(each[0]))
+    def __init__(self, nodes: Iterable[tuple[Location, Node]], around: Sequence[int] | None = None) -> None:
+        """`around` are the numbers of the nodes right around each, -1 for none, of nodes that are in order already."""
+        ordered = sorted(nodes, key=lambda each: _start_and_size(each[0])) if around is None else list(nodes)
         self._locations = [location for location, _ in ordered]
         self._nodes = [node for _, node in ordered]
         self._starts = [(location.line, location.column) for location in self._locations]
-        self._around = _outer_ones(self._locations)
+        self._around = _outer_ones(self._locations) if around is None else around
 
     def innermost(self, location: Location) -> Node | None:
         """The innermost of the nodes around a location; None if there is none."""

@@ -166,6 +166,25 @@ def statements(body: Iterable[ast.AST]) -> Iterator[ast.stmt]:
                 pending.extend(cast("list[ast.AST]", inner))
 
 
+IN_ORDER = ("body", "handlers", "orelse", "finalbody", "cases")
+"""The same fields in the order in which code has them."""
+
+
+def ordered_statements(tree: ast.Module) -> list[tuple[ast.stmt, int]]:
+    """The statements of a file in the order of the code, each with the number of the one around it; -1 for none."""
+    found: list[tuple[ast.stmt, int]] = []
+    pending: list[tuple[ast.AST, int]] = [(each, -1) for each in reversed(tree.body)]
+    while pending:
+        node, around = pending.pop()
+        if isinstance(node, ast.stmt):
+            found.append((node, around))
+            around = len(found) - 1
+        if node.__class__ in KEPT:
+            for block in reversed(IN_ORDER):
+                pending.extend([(each, around) for each in reversed(getattr(node, block, ()))])
+    return found
+
+
 def callee_in(finding: Finding) -> tuple[Location, str] | None:
     """Location and code of the callee of that call; None if the text is not known, or contains no such call."""
     call = _call_of(finding)
