@@ -158,14 +158,34 @@ def test_a_network_is_judged_in_a_file_that_trains_nothing(code: str, found: str
     [
         ("batch-first-mismatch", "class Stack(nn.Module):\n    layer = TransformerBlock"),
         ("batch-first-mismatch", "from models import TransformerModel, DeformableTransformer"),
+        (
+            "batch-first-mismatch",
+            "from mine import layers\nlstm = nn.LSTM(8, 16, batch_first=True)\nlayers.own.LSTM(8)",
+        ),
         ("ignored-missing-keys", "missing = model.load_state_dict(torch.load(path), strict=False)"),
+        (
+            "in-place-on-leaf",
+            "class A(B):\n    def __init__(self):\n        super().__init__()\n        C.__init__(self, bias=1)",
+        ),
+        ("in-place-on-leaf", "def count(net, rows):\n    rows['size'] = sum(p.numel() for p in net.parameters())"),
+        ("in-place-on-leaf", "def forward(x, y):\n    x += y\n    y.masked_fill_(x, 0)\n    return nn.Parameter(x)"),
         ("keras-late-freeze", "model.trainable = False\nmodel.compile('adam')\nmodel.fit(images)"),
+        ("mismatched-weight", "class A(nn.Module):\n    def __init__(self):\n        self.weight = nn.Parameter(x)"),
+        ("missing-activation", "a = ColumnParallelLinear(8, 8)\nb = ColumnParallelLinear(8, 8)(a(x))"),
+        ("missing-activation", "class A(nn.Module):\n    def __init__(self):\n        self.head = nn.Linear(8, 8)"),
+        (
+            "missing-activation",
+            "class A(nn.Module):\n    def __init__(self):\n        self.a = nn.Linear(8, 8, bias=False)",
+        ),
+        ("missing-column", "def prepare(dataset):\n    return dataset.map(encode, remove_columns=['text'])"),
         ("non-contiguous-view", "y = x.permute(0, 2, 1).contiguous().view(4, -1)"),
         ("perplexity-base", "perplexity = math.exp(loss)"),
         ("row-function-on-batches", "rows = rows.map(lambda batch: tokenizer(batch['text']), batched=True)"),
         ("shuffled-batches", "import tensorflow\nrows = rows.shuffle(1000).batch(32)"),
         ("softmax-over-batch", "def attend(scores):\n    return torch.softmax(scores, dim=-1)"),
+        ("swapped-loss-arguments", "entropy = dist.entropy()\nvalue = categorical_crossentropy(labels, outputs)"),
         ("tensor-for-parameter", "layer.weight = nn.Parameter(torch.zeros(4, 4))"),
+        ("unknown-choice", "def f(reduction='mean'):\n    return nn.MSELoss(reduction='none')"),
         ("unstable-log", "scores = torch.log_softmax(x, 1)\nshares = torch.softmax(x, 1)\nsize = math.log(n)"),
     ],
 )
@@ -174,3 +194,48 @@ def test_a_file_without_training_is_not_read_for_the_keywords_of_a_rule_alone(na
     rule = next(each for each in ANY_FILE if each.name == name)
     assert Words([source]).hold(rule)
     assert not rule.rule.prescreen(source, TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("batch-first-mismatch", "from torch.nn import LSTM\nlstm = LSTM(8, 16)"),
+        ("batch-first-mismatch", "lstm = torch.nn.LSTM(8, 16, batch_first=False)"),
+        ("batch-first-mismatch", "lstm = getattr(nn, 'LSTM')(8, 16)"),
+        ("in-place-on-leaf", "a = nn.Parameter(torch.zeros(3))\nb = a\nb[0] = 1"),
+        ("in-place-on-leaf", "def make():\n    return torch.ones(3, requires_grad=True)\nx = make()\nx += 1"),
+        ("in-place-on-leaf", "def reset(t):\n    t.fill_(0)\nreset(nn.Parameter(torch.zeros(3)))"),
+        (
+            "in-place-on-leaf",
+            "class A(nn.Module):\n    def __init__(self):\n        self.a = nn.Parameter(x)\n\nA().a.mul_(2)",
+        ),
+        (
+            "in-place-on-leaf",
+            "for g in optimizer.param_groups:\n    for p in g['params']:\n        p.add_(p.bias)\nnet.parameters()",
+        ),
+        ("in-place-on-leaf", "weights = list(net.parameters())\nweights[0] *= 2"),
+        ("in-place-on-leaf", "w = layer.weight\nw -= 1\nlayer.requires_grad"),
+        ("mismatched-weight", "layer.weight = nn.Parameter(torch.zeros(3))"),
+        ("mismatched-weight", "self.head.bias.data = torch.zeros(3)"),
+        (
+            "missing-activation",
+            "def layer(size):\n    return nn.Linear(size, size)\nnet = nn.Sequential(layer(8), layer(8))",
+        ),
+        ("missing-activation", "net = nn.Sequential(*[nn.Linear(8, 8) for _ in range(3)])"),
+        ("missing-activation", "net = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 8))"),
+        ("missing-activation", "from torch.nn import Linear as L\nnet = L(8, 8)(L(8, 8)(x))  # Linear("),
+        ("missing-activation", "layer = nn.Linear\nnet = nn.Sequential(layer(8, 8), layer(8, 8))  # Linear("),
+        (
+            "missing-column",
+            "from datasets import load_dataset as load\ndataset = load('imdb').map(f, remove_columns=['a'])",
+        ),
+        ("swapped-loss-arguments", "from torch.nn.functional import cross_entropy as ce\nce(labels, logits)"),
+        ("swapped-loss-arguments", "nn.BCELoss()(labels, outputs)"),
+        ("unknown-choice", "nn.MSELoss(reduction='none_')"),
+    ],
+)
+def test_a_file_without_training_is_read_where_the_mistake_may_be(name: str, code: str) -> None:
+    source = Source("a.py", f"import torch\nfrom torch import nn\n{code}\n")
+    rule = next(each for each in ANY_FILE if each.name == name)
+    assert Words([source]).hold(rule)
+    assert rule.rule.prescreen(source, TARGETS)

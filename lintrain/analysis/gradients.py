@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from lintrain.analysis.built_layers import last_name
+from lintrain.interpreter.grad_modes import CHANGES
 from lintrain.knowledge.target import Targets, Version
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
@@ -249,39 +251,35 @@ WEIGHTS = frozenset({"weight", "bias"})
 MAKES_LEAF = lazy_pattern(r"Parameter\(|parameters\(|requires_grad")
 """What makes tensors that require gradients, or gives them."""
 
-NO_TENSORS = (ast.Constant, ast.JoinedStr, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
-"""What a counter or a container is bound to."""
-
 
 def may_change_leaf(source: Source) -> bool:
     """Whether a file may change in place what requires gradients: a weight of a layer, or what it makes itself."""
     makes = MAKES_LEAF.search(source.text) is not None
-    others = source.cached(_plain_names) if makes else frozenset[str]()
     for base in _changed_in(source):
         match base:
             case ast.Attribute(attr="data" | "grad" | "init"):
                 pass
             case ast.Attribute(attr=attr) if attr in WEIGHTS:
                 return True
-            case ast.Name(id=name) if not makes:
-                if name in source.cached(_names_of_weights):
-                    return True
             case ast.Name() | ast.Attribute():
-                if makes and unparse(base) not in others:
+                known = source.cached(_names_of_leaves if makes else _names_of_weights)
+                if not known.isdisjoint(_names_in(base)) or "register_parameter" in source.text:
                     return True
             case _:
-                if makes:
+                if makes and MAKES_LEAF.search(unparse(base)):
                     return True
     return False
 
 
 def _changed_in(source: Source) -> Iterator[ast.expr]:
     """What the statements and calls of a file change in place, without its indices."""
-    changed: list[ast.expr] = [node.target for node in source.nodes_of(ast.AugAssign)]
+    added = (node for node in source.nodes_of(ast.AugAssign) if not isinstance(node.value, NO_NUMBERS))
+    changed: list[ast.expr] = [node.target for node in added]
     targets = (target for node in source.nodes_of(ast.Assign) for target in node.targets)
-    changed += [part for target in targets for part in walk(target) if isinstance(part, ast.Subscript)]
+    items = (part for target in targets for part in walk(target) if isinstance(part, ast.Subscript))
+    changed += [item for item in items if not _is_text(item.slice)]
     for call in source.nodes_of(ast.Call):
-        if isinstance(call.func, ast.Attribute) and call.func.attr[-1:] == "_":
+        if isinstance(call.func, ast.Attribute) and call.func.attr in CHANGES:
             changed.append(call.func.value)
         changed += [each.value for each in call.keywords if each.arg == "out"]
     for each in changed:
@@ -291,20 +289,59 @@ def _changed_in(source: Source) -> Iterator[ast.expr]:
         yield base
 
 
-def _plain_names(source: Source) -> frozenset[str]:
-    """The code of what a file binds to counters and containers alone."""
-    plain, others = set[str](), {node.arg for node in source.nodes_of(ast.arg)}
-    pairs = [(target, node.value) for node in source.nodes_of(ast.Assign) for target in node.targets]
-    pairs += [(node.target, node.value) for node in source.nodes_of(ast.AnnAssign) if node.value is not None]
-    for target, value in pairs:
-        is_plain = isinstance(value, NO_TENSORS) and not isinstance(target, ast.Tuple | ast.List)
-        (plain if is_plain else others).update(unparse(part) for part in walk(target))
-    bound: list[ast.expr] = [loop.target for loop in source.nodes_of(ast.For)]
-    bound += [each.target for each in source.nodes_of(ast.comprehension)]
-    bound += [each.optional_vars for each in source.nodes_of(ast.withitem) if each.optional_vars is not None]
-    bound += [node.target for node in source.nodes_of(ast.NamedExpr)]
-    others.update(unparse(part) for each in bound for part in walk(each))
-    return frozenset(plain - others)
+NO_NUMBERS = (ast.JoinedStr, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.Tuple)
+"""What is added to texts and lists alone."""
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Whether an index is text, which no tensor takes."""
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _names_of_leaves(source: Source) -> frozenset[str]:
+    """The names and attributes that a file may bind to tensors that require gradients, or to what holds such tensors.
+
+    Those are what is made so, weights of layers, parameters of functions that the file calls, and other names of these
+    and of their parts. A `forward` gets what the layers before it give.
+    """
+    functions = source.nodes_of(ast.FunctionDef)
+    makers = {each.name for each in functions if LEAVES.search(source.code(source.location(each)))}
+    bound = [(target, node.value) for node in source.nodes_of(ast.Assign) for target in node.targets]
+    bound += [(node.target, node.value) for node in source.nodes_of(ast.AnnAssign) if node.value is not None]
+    bound += [(node.target, node.value) for node in source.nodes_of(ast.NamedExpr)]
+    bound += [(loop.target, loop.iter) for loop in source.nodes_of(ast.For)]
+    bound += [(each.target, each.iter) for each in source.nodes_of(ast.comprehension)]
+    pairs = [(_names_in(target), value) for target, value in bound]
+    found = set(source.cached(_names_of_weights))
+    for names, value in pairs:
+        is_made = isinstance(value, ast.Call) and last_name(value.func) in makers
+        found.update(names if is_made or LEAVES.search(unparse(value)) else ())
+    called = {last_name(call.func) for call in source.nodes_of(ast.Call)} | {"__init__"}
+    arguments = (walk(each.args) for each in functions if each.name in called)
+    found.update(part.arg for parts in arguments for part in parts if isinstance(part, ast.arg) and part.arg != "self")
+    parts = [(names, _names_in(value)) for names, value in pairs if _gives_parts(value)]
+    more = found
+    while more:
+        more = {name for names, used in parts if not found.isdisjoint(used) for name in names} - found
+        found |= more
+    return frozenset(found)
+
+
+LEAVES = lazy_pattern(r"Parameter\(|parameters\(|requires_grad|param_groups|params\b")
+"""What makes such tensors, or holds them."""
+
+
+def _names_in(node: ast.expr) -> frozenset[str]:
+    """The names in an expression, and its attributes with a dot before them."""
+    names = {part.id for part in walk(node) if isinstance(part, ast.Name)} - {"self"}
+    return frozenset(names | {f".{part.attr}" for part in walk(node) if isinstance(part, ast.Attribute)})
+
+
+def _gives_parts(value: ast.expr) -> bool:
+    """Whether an expression gives one of its names or what that holds: `params`, `params[0]`, `zip(params, grads)`."""
+    if isinstance(value, ast.Call):
+        return last_name(value.func) in {"enumerate", "items", "iter", "list", "reversed", "tuple", "values", "zip"}
+    return isinstance(value, ast.Name | ast.Attribute | ast.Subscript | ast.Tuple | ast.List | ast.IfExp)
 
 
 def _names_of_weights(source: Source) -> frozenset[str]:

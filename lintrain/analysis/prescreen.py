@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 
+from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.removed_methods import may_use_removed_method
 from lintrain.knowledge import tables
 from lintrain.knowledge.api import State, has_gone, keyword_state
 from lintrain.knowledge.target import Targets
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imports
 
@@ -60,6 +62,90 @@ def _possible_keywords(source: Source) -> frozenset[str]:
     texts = {node.value for node in source.nodes_of(ast.Constant) if isinstance(node.value, str)}
     texts.update(node.arg for node in source.nodes_of(ast.keyword) if node.arg is not None)
     return frozenset(text for text in texts if text.isidentifier())
+
+
+LOSSES = frozenset(
+    {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "soft_margin_loss"}
+    | {"multilabel_soft_margin_loss", "hinge_embedding_loss", "poisson_nll_loss"}
+    | {"CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss"}
+)
+"""Losses of torch whose two arguments mean different things."""
+
+
+def may_compute_loss(source: Source) -> bool:
+    """Whether the file names such a loss in its code: a text about entropy is none."""
+    return source.cached(_names_loss)
+
+
+def _names_loss(source: Source) -> bool:
+    return (
+        any(node.attr in LOSSES for node in source.nodes_of(ast.Attribute))
+        or any(node.id in LOSSES for node in source.nodes_of(ast.Name))
+        or any(node.name in LOSSES for node in source.nodes_of(ast.alias))
+    )
+
+
+TIME_FIRST = frozenset({"LSTM", "GRU", "RNN", "TransformerEncoderLayer", "MultiheadAttention"})
+"""Layers of torch that have time on their first axis by default."""
+
+
+def may_read_rows_as_time(source: Source) -> bool:
+    """Whether the file makes such a layer, and does not write that batches come first."""
+    if source.contains(CHOSEN_BY_NAME):
+        return True
+    imported = {alias.asname or alias.name for node in imports(source) for alias in node.names}
+    calls = (node for node in source.nodes_of(ast.Call) if last_name(node.func) in TIME_FIRST)
+    return any(_may_be_of_torch(node.func, imported) and not _has_batch_first(node) for node in calls) or any(
+        node.name in TIME_FIRST and node.asname for node in source.nodes_of(ast.alias)
+    )
+
+
+CHOSEN_BY_NAME = r"getattr\(\s*(?:torch\.)?nn\b"
+
+
+def _may_be_of_torch(callee: ast.expr, imported: Collection[str]) -> bool:
+    match callee:
+        case ast.Attribute(value=ast.Name(id=owner)):
+            return owner in imported
+        case ast.Attribute(value=ast.Attribute(attr=owner)):
+            return owner == "nn"
+        case _:
+            return True
+
+
+def _has_batch_first(call: ast.Call) -> bool:
+    given = (each.value for each in call.keywords if each.arg == "batch_first")
+    return any(isinstance(each, ast.Constant) and each.value is True for each in given)
+
+
+def may_stack_linear(source: Source) -> bool:
+    """Whether one linear layer that the file makes, with its bias, may get the output of another one."""
+    calls = [node for node in source.nodes_of(ast.Call) if last_name(node.func) == "Linear"]
+    if _gives_linear_away(source, calls):
+        return True
+    plain = [node for node in calls if all(each.arg != "bias" for each in node.keywords)]
+    functions = sum(last_name(node.func) == "linear" for node in source.nodes_of(ast.Call))
+    return bool(plain) and (len(calls) + functions > 1 or _is_made_often(source, plain[0]))
+
+
+def _gives_linear_away(source: Source, calls: Sequence[ast.Call]) -> bool:
+    """Whether the file uses the class for anything but making layers and telling them apart: under another name."""
+    tests = (node for node in source.nodes_of(ast.Call) if last_name(node.func) in {"isinstance", "issubclass", "type"})
+    plain = {id(node.func) for node in calls} | {id(part) for test in tests for part in walk(test)}
+    named: Sequence[ast.Name | ast.Attribute] = source.nodes_of(ast.Name, ast.Attribute)
+    is_renamed = any(node.name == "Linear" and node.asname for node in source.nodes_of(ast.alias))
+    return is_renamed or any(last_name(node) == "Linear" and id(node) not in plain for node in named)
+
+
+def _is_made_often(source: Source, call: ast.Call) -> bool:
+    """Whether the only such layer may be several: made in a loop or in a function, or by a class that is used twice."""
+    kinds = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.FunctionDef, ast.Lambda)
+    around: Sequence[ast.stmt | ast.expr] = source.nodes_of(*kinds)
+    plain = (each for each in around if not (isinstance(each, ast.FunctionDef) and each.name == "__init__"))
+    if any(part is call for each in plain for part in walk(each)):
+        return True
+    owners = {each.name for each in source.nodes_of(ast.ClassDef) if any(part is call for part in walk(each))}
+    return sum(node.id in owners for node in source.nodes_of(ast.Name)) > 1
 
 
 class _Names:

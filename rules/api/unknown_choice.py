@@ -56,7 +56,9 @@ from lintrain.rule import (
 )
 
 LOSSES = lazy_pattern(r"(Loss|_loss|cross_entropy|cross_entropy_with_logits|kl_div)$")
-REDUCES_TO_NOTHING = lazy_pattern(r"\breduction\s*=\s*(None\b|[\"'])")
+REDUCES_TO_NOTHING = lazy_pattern(
+    r"\breduction\s*=\s*(?:None\b|[\"'](?!(?:none|mean|sum|batchmean|elementwise_mean)[\"']))"
+)
 REDUCTIONS = frozenset({"none", "mean", "sum", "batchmean", "elementwise_mean"})
 
 AXOLOTL = "axolotl.config"

@@ -49,7 +49,24 @@ from collections.abc import Iterator
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Dataset
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    lazy_pattern,
+    one_per_location,
+)
+
+MAKES = lazy_pattern(
+    r"load_dataset|load_from_disk|from_(?:dict|list|generator|pandas|text|csv|json|parquet|sql|polars|file)\b|TextDataset"
+)
+"""What makes a data set, whose columns may be known."""
 
 MOST_SHOWN = 6
 """Columns that a message lists."""
@@ -59,6 +76,9 @@ class MissingColumn(Rule):
     level = Level.ERROR
     keywords = "dataset & map|columns|rename|filter"
     needs_training = False
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return source.contains(MAKES)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         misuses = (each for each in pipeline.misuses if each.use == "missing column")

@@ -76,6 +76,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lintrain.analysis import prescreen
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Tensor
 from lintrain.rule import (
@@ -113,7 +114,7 @@ class BatchFirstMismatch(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(HAS_TIME_FIRST)
+        return source.contains(HAS_TIME_FIRST) and prescreen.may_read_rows_as_time(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}

@@ -82,6 +82,9 @@ from lintrain.rule import (
 )
 
 REPLACES = lazy_pattern(r"\.(?:weight|bias)(?:\.data)?[ \t]*=[^=]")
+REPLACES_OF_LAYER = lazy_pattern(r"(?<!\bself)\.(?:weight|bias)[ \t]*=[^=]|\.(?:weight|bias)\.data[ \t]*=[^=]")
+"""A class of the script that sets `self.weight` is no layer of torch."""
+
 RAISED = ("mat1 and mat2", "dtype", "expected scalar type", "shape", "size")
 """Parts of the error messages of PyTorch for a weight that does not fit."""
 
@@ -93,7 +96,7 @@ class MismatchedWeight(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(REPLACES)
+        return source.contains(REPLACES_OF_LAYER)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report(each) for each in unseen_weights.misfits(pipeline))

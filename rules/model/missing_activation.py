@@ -102,11 +102,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, script_text
+from lintrain.analysis import expressions, prescreen, script_text
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Tensor
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, lazy_pattern
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, lazy_pattern
 
 ON_PURPOSE = lazy_pattern(r"(?i)lora|low_?rank|factor|svd|adapter|linear_?(regress|model|net|probe)|embed")
 """Names of networks that are linear on purpose."""
@@ -117,6 +117,9 @@ class MissingActivation(Rule):
     keywords = "Linear("
     needs_training = False
     judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return prescreen.may_stack_linear(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}

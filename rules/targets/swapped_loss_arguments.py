@@ -72,7 +72,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import loop_verdicts
+from lintrain.analysis import loop_verdicts, prescreen
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
@@ -85,6 +85,8 @@ from lintrain.rule import (
     Location,
     Pipeline,
     Rule,
+    Source,
+    Targets,
     Verdict,
     dataclass,
     fixes,
@@ -140,6 +142,9 @@ class SwappedLossArguments(Rule[Claim]):
     keywords = "ntropy|nll_loss|BCE|NLL|MarginLoss|margin_loss|EmbeddingLoss|embedding_loss"
     needs_training = False
     judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return prescreen.may_compute_loss(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from one_per_location(
