@@ -85,9 +85,12 @@ def _has_size(source: Source, scope: ast.AST, node: ast.expr) -> bool:
 
 def has_single_rows(pipeline: Pipeline, location: Location) -> bool:
     """Whether a batch of the loop at a location is one row, whose mean is its sum."""
-    around = [loop.over for loop in pipeline.loops if loop.location == location]
-    sizes = [over.value("batch_size") for over in around if isinstance(over, Loader)]
-    return any(isinstance(size, Absent) or literal(size) == 1 for size in sizes)
+    return location in pipeline.cached(_loops_over_single_rows, pipeline)
+
+
+def _loops_over_single_rows(pipeline: Pipeline, _: Pipeline) -> frozenset[Location]:
+    sizes = [(loop.location, loop.over.value("batch_size")) for loop in pipeline.loops if isinstance(loop.over, Loader)]
+    return frozenset(at for at, size in sizes if isinstance(size, Absent) or literal(size) == 1)
 
 
 def _loops(source: Source) -> Nesting[ast.For]:

@@ -230,12 +230,14 @@ def left_behind(source: Source) -> Iterator[LeftBehind]:
     if not loops or source.contains(MOVES_OTHERWISE) or source.contains(MOVED_AT_ONCE):
         return
     for loop, _ in loops:
+        names = source.once(_parts_of_batch, loop)
+        if not names:
+            continue
         nodes = [node for statement in loop.body for node in walk(statement)]
-        names = _parts_of_batch(loop, nodes)
         lost = {node.value for node in nodes if isinstance(node, ast.Expr)}  # a move that nothing takes moves nothing
-        calls = [node for node in nodes if isinstance(node, ast.Call) and node not in lost] if names else []
+        calls = [node for node in nodes if isinstance(node, ast.Call) and node not in lost]
         moves: dict[str, ast.AST] = {name: call for call in calls if (name := _moved_part(source, call)) in names}
-        moves |= {name: node for name, node in _moved_items(source, nodes) if name in names} if names else {}
+        moves |= {name: node for name, node in _moved_items(source, nodes) if name in names}
         if not moves:
             continue
         stored = Counter(map(_name_bound, (*walk(loop.target), *nodes)))
@@ -249,7 +251,7 @@ def left_behind(source: Source) -> Iterator[LeftBehind]:
                 break
 
 
-def _parts_of_batch(loop: ast.For, nodes: list[ast.AST]) -> set[str]:
+def _parts_of_batch(loop: ast.For) -> set[str]:
     """The names of the parts of a batch: `x` and `y` of `for i, (x, y) in …`, or of `x, y = batch`."""
     target = loop.target
     while isinstance(target, ast.Tuple) and any(isinstance(each, ast.Tuple) for each in target.elts):
@@ -258,7 +260,7 @@ def _parts_of_batch(loop: ast.For, nodes: list[ast.AST]) -> set[str]:
         return {each.id for each in target.elts if isinstance(each, ast.Name)}
     whole = {each.id for each in walk(target) if isinstance(each, ast.Name)}
     parts = set[str]()
-    for node in nodes:
+    for node in (node for statement in loop.body for node in walk(statement)):
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=elts)], value=ast.Name(id=name)) if name in whole:
                 parts |= {each.id for each in elts if isinstance(each, ast.Name)}

@@ -72,9 +72,9 @@ def _in_methods(source: Source) -> Iterator[Dropout]:
     own, meant = _own_functions(source), _imported(source)
     for owner, method in _methods(source):
         is_meant = ON_PURPOSE.search(owner) or ON_PURPOSE.search(method.name) or ABOUT_MODE.search(method.name)
-        if is_meant or _ends_early(method):  # a `training_step` only trains
+        if is_meant or source.once(_ends_early, method):  # a `training_step` only trains
             continue
-        for call in _free_calls(method.body):
+        for call in source.once(_free_calls, method):
             code = unparse(call.func)
             if isinstance(call.func, ast.Call) and _is_built_layer(source, call, call.func):
                 # A layer that is built in the pass is in train mode, whatever the mode of the network is.
@@ -131,9 +131,10 @@ def _has_forward(node: ast.ClassDef) -> bool:
     return any(isinstance(each, Function) and each.name == "forward" for each in node.body)
 
 
-def _free_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
-    """The calls below statements that no condition about the mode guards."""
-    pending: list[ast.AST] = list(body)
+def _free_calls(method: Function) -> list[ast.Call]:
+    """The calls in a method that no condition about the mode guards."""
+    found: list[ast.Call] = []
+    pending: list[ast.AST] = list(method.body)
     while pending:
         node = pending.pop()
         if isinstance(node, ast.If | ast.IfExp | ast.While) and ABOUT_MODE.search(unparse(node.test)):
@@ -141,8 +142,9 @@ def _free_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
         if isinstance(node, ast.BoolOp) and ABOUT_MODE.search(unparse(node)):
             continue
         if isinstance(node, ast.Call):
-            yield node
+            found.append(node)
         pending.extend(children(node))
+    return found
 
 
 def _is_built_layer(source: Source, call: ast.Call, made: ast.Call) -> bool:

@@ -47,16 +47,18 @@ def over_batches(pipeline: Pipeline) -> Iterator[Hits]:
     if mentions(pipeline, r"batch_size\s*=\s*1\b"):
         return
     for loop, loader in source.cached(loops_over_loaders):
-        scope, added = blocks.scope_of(pipeline, source.location(loop)), dict[str, ast.stmt]()
-        for statement, total in source.once(additions_in, loop):
-            if _is_hits(_added(statement), loop):
-                added[total] = statement
+        added = source.once(_hits_added, loop)
         if not added or has_single_rows(pipeline, source.location(loop)):
             continue
-        counts = _counts_of_batches(loop, loader)
+        scope, counts = blocks.scope_of(pipeline, source.location(loop)), _counts_of_batches(loop, loader)
         for division, total, divisor in source.once(_plain_divisions, scope):
             if total in added and divisor in counts and not _holds(added[total], division):
                 yield Hits(source.location(division), total, source.location(added[total]), divisor)
+
+
+def _hits_added(loop: ast.For) -> dict[str, ast.stmt]:
+    """The sums of hits in a loop, each with the statement that adds to it."""
+    return {total: statement for statement, total in additions_in(loop) if _is_hits(_added(statement), loop)}
 
 
 def of_last_batch(pipeline: Pipeline) -> Iterator[Hits]:
@@ -65,13 +67,8 @@ def of_last_batch(pipeline: Pipeline) -> Iterator[Hits]:
     if mentions(pipeline, WHOLE):
         return
     for loop, _ in source.cached(loops_over_loaders):
-        scope = blocks.scope_of(pipeline, source.location(loop))
-        for statement in walk(loop):
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_hits(value, loop):
-                    pass
-                case _:
-                    continue
+        for statement, name in source.once(_hits_set, loop):
+            scope = blocks.scope_of(pipeline, source.location(loop))
             reads = [each for each in walk(loop) if isinstance(each, ast.Name) and each.id == name]
             if len(reads) > 1 or leaves(loop):
                 continue
@@ -80,6 +77,18 @@ def of_last_batch(pipeline: Pipeline) -> Iterator[Hits]:
                 rows = ast.parse(divisor, mode="eval").body
                 if total == name and is_after and counts_rows(source, scope, loop, rows):
                     yield Hits(source.location(division), name, source.location(statement), divisor)
+
+
+def _hits_set(loop: ast.For) -> list[tuple[ast.Assign, str]]:
+    """The statements of a loop that give a name the hits of a batch."""
+    found: list[tuple[ast.Assign, str]] = []
+    for statement in walk(loop):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_hits(value, loop):
+                found.append((statement, name))
+            case _:
+                pass
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +119,17 @@ def overwritten(pipeline: Pipeline) -> Iterator[Overwritten]:
     if mentions(pipeline, WHOLE):
         return
     for loop, _ in source.cached(loops_over_loaders):
-        if any(trains(node) for node in walk(loop)):
+        if source.once(_trains, loop):
             continue
         yield from _returned_early(source, loop)
-        if not leaves(loop):
+        if not source.once(leaves, loop) and (scores := source.once(_scores_set, loop)):
             # Hits and rows that start from 0 with each batch make one wrong share.
-            repeated = _set_again(source, blocks.scope_of(pipeline, source.location(loop)), loop)
+            repeated = _set_again(source, blocks.scope_of(pipeline, source.location(loop)), loop, scores)
             yield from {each.location.line: each for each in reversed(list(repeated))}.values()
+
+
+def _trains(loop: ast.For) -> bool:
+    return any(map(trains, walk(loop)))
 
 
 def trains(node: ast.AST) -> bool:
@@ -134,15 +147,25 @@ def _returned_early(source: Source, loop: ast.For) -> Iterator[Overwritten]:
             yield Overwritten(source.location(last), read[0], source.location(sums[read[0]]), is_left=True)
 
 
-def _set_again(source: Source, scope: ast.AST, loop: ast.For) -> Iterator[Overwritten]:
+def _scores_set(loop: ast.For) -> list[tuple[ast.Assign, str, bool]]:
+    """The statements that give a name a score of one batch, or a number; the last value says which."""
+    found: list[tuple[ast.Assign, str, bool]] = []
     for statement in _plain_statements(loop):
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float())):
-                is_count = any(total == name for _, total in source.once(additions_in, loop))
+                found.append((statement, name, True))
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_score(value, loop):
-                is_count = False
+                found.append((statement, name, False))
             case _:
-                continue
+                pass
+    return found
+
+
+def _set_again(
+    source: Source, scope: ast.AST, loop: ast.For, scores: list[tuple[ast.Assign, str, bool]]
+) -> Iterator[Overwritten]:
+    for statement, name, is_number in scores:
+        is_count = is_number and any(total == name for _, total in source.once(additions_in, loop))
         reads = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == name]
         inside = {id(each) for each in walk(loop)}
         stores = [each for each in reads if isinstance(each.ctx, ast.Store)]

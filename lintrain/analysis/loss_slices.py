@@ -81,13 +81,13 @@ class Cut:
 def cuts(pipeline: Pipeline) -> Iterator[Cut]:
     """The places where a loss of the script loses its graph, or a part of the network does."""
     source = pipeline.source
-    calls = {source.location(node): node for node in source.nodes_of(ast.Call)}
+    calls = [node for node in source.nodes_of(ast.Call) if isinstance(node.func, ast.Attribute)]
+    backward = {source.location(node): node.func for node in calls if last_name(node.func) == "backward"}
     events = {event.location: event for event in pipeline.acts(Act.BACKWARD)}
     for event in list(events.values())[:MOST_LOSSES]:
-        call = calls.get(event.location)
-        if call is None or not isinstance(call.func, ast.Attribute) or call.func.attr != "backward":
-            continue
-        yield from _cuts_of(source, call.func.value, event.location)
+        called = backward.get(event.location)
+        if isinstance(called, ast.Attribute):
+            yield from _cuts_of(source, called.value, event.location)
     if source.is_partial:
         yield from _cuts_of_returned(source, has_backward=bool(pipeline.acts(Act.BACKWARD)))
 

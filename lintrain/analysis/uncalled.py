@@ -48,16 +48,20 @@ class Uncalled:
 
 def uncalled(source: Source) -> Iterator[Uncalled]:
     """The methods of tensors, networks, optimizers and trainers that a file names where a call was meant."""
-    for statement in source.nodes_of(ast.Expr):
-        if isinstance(statement.value, ast.Attribute) and _is_meant(statement.value):
-            yield Uncalled(source.location(statement.value), unparse(statement.value), does_nothing=True)
+    for node in _idle(source):
+        yield Uncalled(source.location(node), unparse(node), does_nothing=True)
     for node in _failing(source):
         yield Uncalled(source.location(node), unparse(node), does_nothing=False)
 
 
 def idle_methods(source: Source) -> frozenset[str]:
     """The names of the methods in statements that were meant as calls: `zero_grad` of `optimizer.zero_grad`."""
-    return frozenset(each.code.rpartition(".")[2] for each in uncalled(source) if each.does_nothing)
+    return frozenset(node.attr for node in _idle(source))
+
+
+def _idle(source: Source) -> Iterator[ast.Attribute]:
+    values = (statement.value for statement in source.nodes_of(ast.Expr))
+    return (value for value in values if isinstance(value, ast.Attribute) and _is_meant(value))
 
 
 def _is_meant(node: ast.Attribute) -> bool:
@@ -78,14 +82,18 @@ def _failing(source: Source) -> Iterator[ast.Attribute]:
             first = _first_name(inner)
             if first not in imported and last_name(inner.value) not in {"self", "args", "opt", "config"}:
                 yield inner
-    own = {node.attr for node in source.nodes_of(ast.Attribute) if isinstance(node.ctx, ast.Store)}
-    own |= {node.name for node in source.nodes_of(ast.FunctionDef) if node.decorator_list}
-    for call in source.nodes_of(ast.Call):
-        # An attribute or property of the script's own classes may have the name: a list of weights.
-        yield from (each for each in _given(call) if each.attr not in own)
+    given = [each for call in source.nodes_of(ast.Call) if last_name(call.func) in READS for each in _given(call)]
+    # An attribute or property of the script's own classes may have the name: a list of weights.
+    own = _own_attributes(source) if given else set[str]()
+    yield from (each for each in given if each.attr not in own)
     for added in source.nodes_of(ast.AugAssign):
         if isinstance(added.value, ast.Attribute) and _is_number(added.value):
             yield added.value
+
+
+def _own_attributes(source: Source) -> set[str]:
+    stored = {node.attr for node in source.nodes_of(ast.Attribute) if isinstance(node.ctx, ast.Store)}
+    return stored | {node.name for node in source.nodes_of(ast.FunctionDef) if node.decorator_list}
 
 
 def _given(call: ast.Call) -> Iterator[ast.Attribute]:
@@ -105,6 +113,8 @@ def _given(call: ast.Call) -> Iterator[ast.Attribute]:
 
 READ_WEIGHTS = TORCH_OPTIMIZERS | {"clip_grad_norm_", "clip_grad_value_"}
 """What reads weights from its first argument."""
+
+READS = READ_WEIGHTS | {"append", "print"}
 
 
 def _is_number(node: ast.Attribute) -> bool:
