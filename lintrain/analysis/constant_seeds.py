@@ -52,7 +52,7 @@ def repeated_seeds(source: Source) -> list[RepeatedSeed]:
 
 
 def _repeated_seeds(source: Source) -> list[RepeatedSeed]:
-    if not SETS_SEED.search(source.text):
+    if not source.contains(SETS_SEED):
         return []
     found = [*_in_loops(source), *_in_functions(source), *_for_rows(source)]
     return list({each.location: each for each in found}.values())

@@ -63,7 +63,7 @@ def dropouts_in_every_mode(source: Source) -> list[Dropout]:
 
 
 def _dropouts(source: Source) -> list[Dropout]:
-    if not OWN.search(source.text):
+    if not source.contains(OWN):
         return []
     return [*_in_methods(source), *_of_own_classes(source)]
 

@@ -254,7 +254,7 @@ MAKES_LEAF = lazy_pattern(r"Parameter\(|parameters\(|requires_grad")
 
 def may_change_leaf(source: Source) -> bool:
     """Whether a file may change in place what requires gradients: a weight of a layer, or what it makes itself."""
-    makes = MAKES_LEAF.search(source.text) is not None
+    makes = source.contains(MAKES_LEAF)
     for base in _changed_in(source):
         match base:
             case ast.Attribute(attr="data" | "grad" | "init"):

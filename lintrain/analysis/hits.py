@@ -107,7 +107,7 @@ class Overwritten:
 
 def may_evaluate(source: Source) -> bool:
     """Whether a file that trains nothing may evaluate: it goes through batches, and names eval mode or `no_grad`."""
-    return MODES.search(source.text) is not None and bool(source.cached(loops_over_loaders))
+    return source.contains(MODES) and bool(source.cached(loops_over_loaders))
 
 
 MODES = lazy_pattern(r"\.eval\(\)|no_grad|inference_mode")

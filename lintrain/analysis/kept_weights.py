@@ -68,7 +68,7 @@ KEEPS = re.compile(r"=\s*[\w.]+\.state_dict\(\)|best_\w*\s*=\s*(model|net)\b")
 
 def may_keep(source: Source) -> bool:
     """Whether a file that trains nothing itself may keep the best weights of a model."""
-    return KEEPS.search(source.text) is not None
+    return source.contains(KEEPS)
 
 
 def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:

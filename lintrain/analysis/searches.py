@@ -51,7 +51,7 @@ def searches(source: Source) -> tuple[Search, ...]:
 
 def knows_baseline(source: Source) -> bool:
     """Whether the text names a score to compare with."""
-    return BASELINES.search(source.text) is not None
+    return source.contains(BASELINES)
 
 
 def scores_before(source: Source, search: Search) -> bool:

@@ -56,7 +56,7 @@ class _Sizes:
 
 def swapping_views(source: Source) -> Iterator[Swap]:
     """Each such view; sizes and tensor are used in the block that reads the sizes, and not assigned in between."""
-    if not source.contains(VIEW_PATTERN) or not READS_SIZES.search(source.text):
+    if not source.contains(VIEW_PATTERN) or not source.contains(READS_SIZES):
         return
     views = {call.lineno for call in source.nodes_of(ast.Call) if _is_view(call)}
     blocks: Sequence[ast.FunctionDef | ast.For | ast.While | ast.With] = source.nodes_of(

@@ -44,12 +44,12 @@ def packages_meant(source: Source) -> frozenset[str]:
     if not source.is_partial:
         return frozenset()
     found = {path.partition(".")[0] for path in meanings(source).values()}
-    return frozenset(found | ({"torch"} if TORCH.search(source.text) else set()))
+    return frozenset(found | ({"torch"} if source.contains(TORCH) else set()))
 
 
 def packages_lacking(source: Source) -> frozenset[str]:
     """The libraries of training that a whole script uses without the import of any: one cell was not copied."""
-    if source.is_partial or not (KERAS.search(source.text) or TORCH.search(source.text)):
+    if source.is_partial or not (source.contains(KERAS) or source.contains(TORCH)):
         return frozenset()
     return frozenset((meaning_of(name, source.text) or "").partition(".")[0] for name in source.cached(_lacking)) - {""}
 
@@ -327,7 +327,7 @@ def may_make_names(source: Source) -> bool:
     Only `vars()` without an argument is that dictionary: `vars(args)` are the options. In a function it holds copies of
     the function's own variables, as `locals()` does.
     """
-    if MAKES_NAMES.search(source.text) is None:
+    if not source.contains(MAKES_NAMES):
         return False
     calls = source.nodes_of(ast.Call)
     of_objects = {call.func for call in calls if call.args and not BUILTINS & _names_in(call.args[0])}

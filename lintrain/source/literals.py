@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -33,8 +33,14 @@ def may_match(pattern: str | re.Pattern[str], text: str) -> bool:
         return any(word in text for word in words)
     if not text.isascii():  # a long s matches `s`, of which it is no capital
         return True
-    lower = text.lower()
+    lower = _lowered(text)
     return any(word in lower for word in words)
+
+
+@lru_cache(maxsize=1)
+def _lowered(text: str) -> str:
+    """A text in lower case, kept for the next expression: it takes as long as to look for a word."""
+    return text.lower()
 
 
 @cache

@@ -123,7 +123,7 @@ class ArgmaxWithoutAxis(Rule[Claim]):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return MEASURES.search(source.text) is not None or bool(chosen_rows.chosen_rows(source))
+        return source.contains(MEASURES) or bool(chosen_rows.chosen_rows(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[Location]()

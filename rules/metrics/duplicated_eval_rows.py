@@ -106,7 +106,7 @@ class DuplicatedEvalRows(Rule[Claim]):
     keywords = "gather"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not training_loops.trains_by_hand(pipeline) or CUT_OFF.search(pipeline.source.text):
+        if not training_loops.trains_by_hand(pipeline) or pipeline.source.contains(CUT_OFF):
             return
         found: dict[Location, Finding[Claim]] = {}
         for gathered in pipeline.acts(Act.GATHER):

@@ -130,7 +130,7 @@ class ShortGenerations(Rule[Claim]):
     keywords = "Seq2SeqTrainer & predict_with_generate"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if any(MAY_SET_LENGTH.search(source.text) for source in pipeline.sources.values()):
+        if any(source.contains(MAY_SET_LENGTH) for source in pipeline.sources.values()):
             return
         for run in pipeline.runs:
             settings, longest = run.settings, _longest_label(pipeline, run)

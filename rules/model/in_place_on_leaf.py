@@ -105,9 +105,7 @@ class InPlaceOnLeaf(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return CHANGES.search(source.text) is not None and (
-            gradients.may_change_leaf(source) or any(gradients.rebound(source))
-        )
+        return source.contains(CHANGES) and (gradients.may_change_leaf(source) or any(gradients.rebound(source)))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         changed = [misuse for misuse in pipeline.misuses if misuse.use == CHANGED_IN_PLACE]

@@ -191,7 +191,7 @@ SCALES = lazy_pattern("scal|set_autocast", re.IGNORECASE)
 
 def _mentions_scaling(pipeline: Pipeline) -> bool:
     """Whether a name in the script or its modules may refer to a scaler, or set the format elsewhere."""
-    nodes = (node for source in pipeline.sources.values() if SCALES.search(source.text) for node in source.nodes)
+    nodes = (node for source in pipeline.sources.values() if source.contains(SCALES) for node in source.nodes)
     # A function may get the scaler as a parameter, whose name a call may spell out.
     names = (getattr(node, field, "") for node in nodes for field in ("attr", "id", "name", "arg"))
     return any(isinstance(name, str) and SCALES.search(name) for name in names)

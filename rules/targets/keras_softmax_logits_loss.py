@@ -104,7 +104,7 @@ class KerasSoftmaxLogitsLoss(Rule[Claim]):
     def _report(
         self, pipeline: Pipeline, run: KerasRun, output: Layer, activation: str, made: Location | None
     ) -> Finding[Claim]:
-        silent = OTHER_BACKENDS.search(pipeline.source.text) is not None
+        silent = pipeline.source.contains(OTHER_BACKENDS)
         return self.finding(
             run.compile_arguments["loss"].location,
             f"this loss expects logits, but the last layer applies {activation}",

@@ -102,7 +102,7 @@ class SingleClassCrossEntropy(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return LOSSES.search(source.text) is not None
+        return source.contains(LOSSES)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
