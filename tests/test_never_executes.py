@@ -54,7 +54,7 @@ APART = {"watch"}
 
 
 def command_lines(folder: Path, out: Path) -> list[list[str]]:
-    """A check with every option there is, in every form."""
+    """A check with every option there is, in every form; in one process, where the hook sees everything."""
     lines: list[list[str]] = [[]]
     for option in command.params:
         if not isinstance(option, click.Option) or option.name in APART or not option.name:
@@ -70,7 +70,8 @@ def command_lines(folder: Path, out: Path) -> list[list[str]]:
     reading = ["--no-baseline"]
     named = [["-q", *reading, name] for name in ("pipe.py", "endless.py", "self.py", "outside.py", "loop", "/dev/zero")]
     lines = [line if {"--baseline", "--no-baseline"} & {*line} else [*reading, *line] for line in lines] + named
-    return [["check", *line] for line in lines]
+    by_itself = [line if "--jobs" in line else ["--jobs", "1", *line] for line in lines]
+    return [["check", *line] for line in (reading, *by_itself)]
 
 
 def carried_out(commands: Iterable[Sequence[str]], folder: Path, **variables: str) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import stat
+from io import BufferedReader
 
 from lintrain.source.source import LARGEST_CODE, MIXED, Source, Writing
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -116,23 +117,36 @@ AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os
 
 def read_plain(path: str | os.PathLike[str], most: int) -> bytes:
     """The bytes of a file; raises OSError also if it is not regular, or has more bytes than that."""
-    raw = read_start(path, most + 1)
-    if len(raw) > most:
+    with _opened(path) as file:
+        # What a file says of its own size saves reading it; files of `/proc` say 0, and another may grow meanwhile.
+        is_larger = os.fstat(file.fileno()).st_size > most
+        raw = b"" if is_larger else _first_bytes(file, most + 1)
+    if is_larger or len(raw) > most:
         raise OSError(errno.EFBIG, f"larger than {most / (1 << 20):g} MiB")
     return raw
 
 
 def read_start(path: str | os.PathLike[str], most: int) -> bytes:
     """The first bytes of a file; raises OSError also for anything but a regular file."""
+    with _opened(path) as file:
+        return _first_bytes(file, most)
+
+
+def _opened(path: str | os.PathLike[str]) -> BufferedReader:
     if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - before it is opened: that may already act on a device
         raise _not_plain(path)
-    with open(path, "rb", opener=_open_at_once) as file:
-        state = os.fstat(file.fileno())
-        if not stat.S_ISREG(state.st_mode):
-            raise _not_plain(path)
-        # Requesting `most` at once would allocate all of it: three times as long for a script.
-        start = file.read(min(most, state.st_size + 1))
-        return start if len(start) <= state.st_size else start + file.read(most - len(start))
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - whoever asked for it closes it
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise _not_plain(path)
+    return file
+
+
+def _first_bytes(file: BufferedReader, most: int) -> bytes:
+    # Requesting `most` at once would allocate all of it: three times as long for a script.
+    size = os.fstat(file.fileno()).st_size
+    start = file.read(min(most, size + 1))
+    return start if len(start) <= size else start + file.read(most - len(start))
 
 
 def read_plain_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -> str:
