@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 import lintrain.cli._check
+from lintrain.check.executor import WORTH_A_PROCESS
 from lintrain.cli import run
 from lintrain.report.machine.document import check_report_schema
 from lintrain.rulebook import RuleFile
@@ -235,6 +238,16 @@ def test_timings_have_a_line_for_each_rule(project: Path, capsys: pytest.Capture
         seconds = [float(each) for each, _ in rows]
         assert seconds == sorted(seconds, reverse=True)
         assert sum(seconds) > 0
+
+
+def test_timings_add_up_what_several_processes_measured(project: Path) -> None:
+    for number in range(2):
+        (project / f"t{number}.py").write_text(f"import torch\n# {'x' * WORTH_A_PROCESS}\n")
+    words = [sys.executable, "-P", "-m", "lintrain", "check", "--jobs", "2", "--timings", "--verbose"]
+    told = subprocess.run(
+        words, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )
+    assert re.search(r"(?m)^ +[\d.]+ s +\d+% +[\d.]+ s  choice of rules  t\d\.py$", told.stderr)
 
 
 def test_exit_zero_and_statistics(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

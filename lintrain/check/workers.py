@@ -199,7 +199,13 @@ def _ending(code: int | None) -> str:
 def for_workers(request: CheckRequest) -> CheckRequest:
     """The part of a request that a process needs: all but what is done with the results."""
     plain = CheckRequest(request.files, request.rules, request.selection, request.find_targets)
-    return replace(plain, given=request.given, packages=request.packages, by_folder=request.by_folder)
+    return replace(
+        plain,
+        given=request.given,
+        packages=request.packages,
+        by_folder=request.by_folder,
+        is_timed=request.is_timed,
+    )
 
 
 def work(request: CheckRequest, pipe: Connection, inherited: Sequence[Connection], is_recorded: bool = False) -> None:
