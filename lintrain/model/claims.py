@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lintrain.model.location import Location
+from lintrain.startup.validators import validator_of
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Plain = Any
 """What JSON holds: text, numbers, truth values, None, lists, and objects by name."""
@@ -55,13 +59,14 @@ def restored_claim(claim_type: type | None, plain: object) -> Any:
     if claim_type is None:
         raise ClaimError(f"`{next(iter(values))}`: this rule makes no claims with values")
     # pydantic alone checks nested types; only judging a probe, which has loaded it for the evidence, comes here.
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     unknown = values.keys() - {each.name for each in fields(claim_type)}
     if unknown:
         raise ClaimError(f"`{min(unknown)}`: no field of this claim")
     try:
-        return TypeAdapter(claim_type).validate_python(dict(values))
+        validator: TypeAdapter[Any] = validator_of(claim_type)
+        return validator.validate_python(dict(values))
     except ValidationError as error:
         first = error.errors()[0]
         raise ClaimError(f"`{'.'.join(map(str, first['loc']))}`: {first['msg'].lower()}") from error

@@ -12,7 +12,7 @@ from typing import Any
 from lintrain.runtime.child import boot, frames
 from lintrain.runtime.sandbox.files import keeper
 
-__all__ = ["boot", "get_ready_to_fork", "load_libraries", "load_package", "pass_for_started_in"]
+__all__ = ["boot", "get_ready_to_fork", "load_libraries", "load_package", "pass_for_started_in", "write_dataclasses"]
 
 LIBRARIES = (
     "torch.utils.data",
@@ -45,6 +45,7 @@ def load_libraries() -> None:
         import_module(name)
     # A thousand regular expressions, compiled when the first model is loaded.
     sys.modules["transformers.conversion_mapping"].get_checkpoint_conversion_mapping("bert")
+    write_dataclasses()
 
 
 def load_package(name: str) -> None:
@@ -71,6 +72,14 @@ def get_ready_to_fork() -> None:
 
 def _not_searched() -> list[tuple[str, Any]]:
     return [(name, module) for name, module in list(sys.modules.items()) if _searched.get(name) is not module]
+
+
+def write_dataclasses() -> None:
+    """Have the dataclasses of lintrain write the methods that they otherwise write when they are first used."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("lintrain.")]
+    for cls in {each for module in modules for each in vars(module).values() if isinstance(each, type)}:
+        for name in ("__init__", "__eq__", "__repr__"):
+            getattr(cls, name)
 
 
 def pass_for_started_in(folder: str) -> None:

@@ -33,7 +33,7 @@ DOWNLOADED = ("/evaluate_modules/", "/datasets_modules/", "/transformers_modules
 PACKAGES = frozenset({"site-packages", "dist-packages"})
 """Names of folders of installed packages."""
 _cells: dict[str, list[tuple[int, int, int]]] = {}
-_ran: set[str | None] = set()
+ran_files: set[str] = set()
 """Files of the user that a frame or module was in."""
 
 
@@ -73,17 +73,8 @@ def is_users(path: str) -> bool:
     if PACKAGES & set(path.split(os.sep)) or os.path.realpath(path).startswith(library_folders()):
         return False
     if os.path.isfile(path):
-        _ran.add(os.path.abspath(path))
+        ran_files.add(os.path.abspath(path))
     return True
-
-
-def own_files() -> list[str]:
-    """The user's own files: of modules that are loaded, and those that code was seen to run in."""
-    files = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
-    files |= _ran  # Python takes the script's `__file__` away when it has run
-    # Most of thousands are recognized by their path alone: `is_users` asks the disk about each folder of it.
-    rest = {file for file in files if isinstance(file, str) and not file.startswith(library_folders())}
-    return sorted(os.path.abspath(file) for file in rest if is_users(file))
 
 
 def shown(path: str) -> str:

@@ -15,9 +15,10 @@ from lintrain.evidence.stages import EndingKind, StageStatus
 from lintrain.model.location import Location
 from lintrain.runtime.child.channel import Channel
 from lintrain.runtime.child.following import Following, is_about_names, is_main_thread
-from lintrain.runtime.child.frames import failure_of, is_probes_own, own_files
+from lintrain.runtime.child.frames import failure_of, is_probes_own
 from lintrain.runtime.child.going_on import Questions, run_from_the_top
 from lintrain.runtime.child.library import gpu_answers, versions, wait_for_the_others
+from lintrain.runtime.child.own_files import own_files
 from lintrain.runtime.child.saved_batch import GivenBatch
 from lintrain.runtime.child.surroundings import Thresholds
 from lintrain.runtime.measure.objects.objects import Objects, Origins, can_be_judged_alone

@@ -24,6 +24,7 @@ from lintrain.evidence.run import Evidence, Repair
 from lintrain.evidence.stages import ALWAYS_MEASURED, STAND_IN, EndingKind, StageStatus
 from lintrain.runtime.child.channel import EVENTS, KEY_BYTES, derived_key, leave_key, signature
 from lintrain.runtime.parent.pass_request import EXTRAS
+from lintrain.startup.validators import validator_of
 
 Event = dict[str, Any]  # Any: events hold whatever JSON holds
 
@@ -284,7 +285,7 @@ class Assembly:
         )
 
     def _evidence(self, run: _Run, stopped: str) -> Evidence:
-        from pydantic import TypeAdapter, ValidationError
+        from pydantic import ValidationError
 
         known = {field.name for field in fields(Evidence)} - {"repairs"}  # which the parent knows
         values: dict[str, Any] = {"trainer": "", "call": None, "construction": None}
@@ -292,7 +293,7 @@ class Assembly:
         expected = [*ALWAYS_MEASURED, *(name for name in EXTRAS if name in run.stages)]
         values["stages"] = [run.stages.get(name) or _missing(name, stopped) for name in expected]
         try:
-            evidence = TypeAdapter(Evidence).validate_python(values)
+            evidence = validator_of(Evidence).validate_python(values)
         except (ValidationError, RecursionError) as error:
             raise UntrustworthyError(f"the values are not valid evidence ({_first_problem(error)})") from error
         stand_ins = tuple(Repair(STAND_IN, text, evidence.location) for text in run.stand_ins)

@@ -12,6 +12,7 @@ from lintrain.evidence.stages import Ending
 from lintrain.model.finding import Finding
 from lintrain.source.reading import read_plain
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.validators import validator_of
 from lintrain.text import plain as plain
 
 LARGEST_EVIDENCE = 256 * 2**20
@@ -74,10 +75,10 @@ def _wrong_schema(path: Path, schema: object) -> str:
 
 
 def _validated(path: Path, text: str) -> Record:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        return TypeAdapter(Record).validate_json(text)
+        return validator_of(Record).validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

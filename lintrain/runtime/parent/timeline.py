@@ -10,6 +10,7 @@ from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.model.location import Location
 from lintrain.runtime.parent.events import Event, UntrustworthyError
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.validators import validator_of
 
 if TYPE_CHECKING:
     from lintrain.runtime.timeline.facts import TimelineFacts
@@ -92,18 +93,14 @@ class Timeline:
     def _add(self, event: Event) -> None:
         match event["event"]:
             case "timeline-step":
-                from pydantic import TypeAdapter
-
-                self.steps.append(TypeAdapter(TimelineStep).validate_python(event["step"]))
+                self.steps.append(validator_of(TimelineStep).validate_python(event["step"]))
             case "timeline":
                 self.facts.update(event["facts"])
             case "rank-write":
                 location = event["location"]
                 self.writes.append((event["path"], Location(**location) if location else None))
             case "rank-gather":
-                from pydantic import TypeAdapter
-
-                gathered = TypeAdapter(Gathered).validate_python(event["gather"])
+                gathered = validator_of(Gathered).validate_python(event["gather"])
                 self.gathers[gathered.round, gathered.location] = gathered  # each event has the whole round so far
             case "rank-collective":
                 self.collectives[str(event["function"]), Location(**event["location"])] = event["calls"]

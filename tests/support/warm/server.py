@@ -28,8 +28,20 @@ from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any, NoReturn
 
+from lintrain.evidence.run import Evidence
+from lintrain.read import load as load_reader
+from lintrain.report.machine.document import CheckReport
 from lintrain.rulebook import load_rules
-from tests.support.forking import get_ready_to_fork, load_libraries, load_package, pass_for_started_in
+from lintrain.runtime.parent.record import Record
+from lintrain.runtime.parent.timeline import Gathered, TimelineStep
+from lintrain.startup.validators import validator_of
+from tests.support.forking import (
+    get_ready_to_fork,
+    load_libraries,
+    load_package,
+    pass_for_started_in,
+    write_dataclasses,
+)
 
 SLOW = (
     "accelerate",
@@ -85,12 +97,16 @@ def runs_commands() -> bool:
 
 
 def load_commands() -> None:
-    """Import what a command may need, rules included; no import looks at folder or environment."""
+    """Import and make what a command may need, rules included; nothing of it looks at folder or environment."""
     for module in walk_packages([str(PACKAGE)], "lintrain."):
         if module.name.startswith(OF_COMMANDS):
             import_module(module.name)
     for rule in load_rules():
         rule.rule  # noqa: B018 - its file is imported now
+    load_reader()
+    for kind in (Evidence, Record, CheckReport, TimelineStep, Gathered):
+        validator_of(kind)
+    write_dataclasses()
     gc.collect()
 
 

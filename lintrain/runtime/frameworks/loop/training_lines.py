@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from types import CodeType
 
-from lintrain.runtime.child.frames import own_files
 from lintrain.runtime.child.given import parsed
+from lintrain.runtime.child.own_files import own_files
 from lintrain.runtime.child.surroundings import Line, lines_now
 
 Lines = tuple[Line, ...]

@@ -10,7 +10,8 @@ from types import FrameType
 from typing import TypeGuard
 
 from lintrain.model.location import Location
-from lintrain.runtime.child.frames import characters, code_at, frame_location, own_files, shown
+from lintrain.runtime.child.frames import characters, code_at, frame_location, shown
+from lintrain.runtime.child.own_files import own_files
 
 
 def assignment_to(owner: str, *attributes: str) -> Location | None:

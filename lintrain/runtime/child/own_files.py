@@ -1,0 +1,36 @@
+"""The user's own files, listed anew only when a module was imported since: a loop asks for them at each step."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from lintrain.runtime.child.frames import is_users, library_folders, ran_files
+
+State = tuple[int, str, int]
+"""How many modules are loaded, the name of the last one, and how many files of the user code was seen to run in."""
+
+_listed: dict[State, list[str]] = {}
+
+
+def own_files() -> list[str]:
+    """The user's own files: of modules that are loaded, and those that code was seen to run in."""
+    known = _listed.get(_state())
+    if known is None:
+        known = _list_files()
+        _listed.clear()
+        _listed[_state()] = known  # listing them may have added files
+    return [*known]
+
+
+def _state() -> State:
+    names = [*sys.modules]
+    return len(names), names[-1], len(ran_files)
+
+
+def _list_files() -> list[str]:
+    files = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
+    files |= ran_files  # Python takes the script's `__file__` away when it has run
+    # Most of thousands are recognized by their path alone: `is_users` asks the disk about each folder of it.
+    rest = {file for file in files if isinstance(file, str) and not file.startswith(library_folders())}
+    return sorted(os.path.abspath(file) for file in rest if is_users(file))
