@@ -28,13 +28,8 @@ SCRIPTS = (
     "course/as_published.py",
     "course/loop.py",
     "course/notebook.ipynb",
-    "course/stage_1_undefined_name.py",
-    "course/stage_2_raw_dataset.py",
-    "course/stage_3_unpadded_batch.py",
-    "course/stage_4_missing_num_labels.py",
-    "course/stage_5_logits_in_metric.py",
 )
-"""The scripts of `fixtures/` with mistakes; the tenth needs TensorFlow, so its conversation ends with a check."""
+"""Scripts of `fixtures/` with mistakes: those of the stages are the published one with its first mistakes mended."""
 
 
 @pytest.mark.libraries

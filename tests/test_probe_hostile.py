@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.hostile.scripts import AFTER, BEFORE, CALLS, INSIDE, make_scripts
 
-SLICE = 20
+SLICE = 8
 
 
 def test_every_part_is_in_some_script() -> None:

@@ -79,9 +79,9 @@ def test_no_row_fits_a_device_smaller_than_the_weights() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["bert", "convnet", "llama checkpointed"])
-def test_a_projection_is_as_near_to_the_measured_peak_as_it_says(family: str) -> None:
-    assert abs(compare(family, 0.5, "cpu").error) <= PROJECTION_ERROR
+def test_a_projection_is_as_near_to_the_measured_peak_as_it_says() -> None:
+    # `python tools/dev.py test --more` compares all families.
+    assert abs(compare("convnet", 0.5, "cpu").error) <= PROJECTION_ERROR
 
 
 def evidence_of(peak: int, device: int | None) -> Evidence:

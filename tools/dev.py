@@ -3,7 +3,7 @@
     python tools/dev.py try           show the main job on the shipped example
     python tools/dev.py test          everything that a change must pass
     python tools/dev.py test --quick  lint, layout, imports and the tests that need no library of training
-    python tools/dev.py test --more   the slices of fuzzing, attacks and growth that `test` leaves out; takes hours
+    python tools/dev.py test --more   what `test` leaves out of fuzzing, attacks, growth and memory; takes hours
     python tools/dev.py lowest        tests with the oldest dependencies that `pyproject.toml` allows
     python tools/dev.py docs          build the documentation site in `build/site`
     python tools/dev.py build         build what is published in `build/dist`: source archive, wheel, zipapp, the
@@ -68,6 +68,7 @@ MORE = (
     ("hostile scripts", "tests.hostile", ("200",)),
     ("equivalent programs", "tests.metamorphic", ()),
     ("fuzzing", "tests.fuzz", ("--inputs", "20000")),
+    ("memory of a step", "benchmarks.memory", ()),
 )
 """What `test --more` runs: a name, a module and its arguments."""
 BIN = "Scripts" if os.name == "nt" else "bin"

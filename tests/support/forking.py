@@ -27,8 +27,12 @@ LIBRARIES = (
     "transformers.models.bert.tokenization_bert",
     "transformers.models.distilbert.modeling_distilbert",
     "transformers.models.distilbert.tokenization_distilbert",
+    *(
+        f"lintrain.runtime.frameworks.{name}"
+        for name in ("driver", *(f"trainer.{each}" for each in ("continuing", "evaluation", "stages", "step")))
+    ),
 )
-"""What nearly every script imports by itself or by what it calls; the probe is imported with this module."""
+"""What nearly every script imports by itself or by what it calls, and what the probe imports with the training."""
 
 LOADED_LATE = {
     "trl": ("trl.trainer.dpo_trainer", "trl.trainer.reward_trainer", "trl.trainer.sft_trainer"),
