@@ -118,7 +118,7 @@ AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os
 def read_plain(path: str | os.PathLike[str], most: int) -> bytes:
     """The bytes of a file; raises OSError also if it is not regular, or has more bytes than that."""
     with _opened(path) as file:
-        # What a file says of its own size saves reading it; files of `/proc` say 0, and another may grow meanwhile.
+        # The size that a file states saves reading it; files of `/proc` state 0, and another may grow meanwhile.
         is_larger = os.fstat(file.fileno()).st_size > most
         raw = b"" if is_larger else _first_bytes(file, most + 1)
     if is_larger or len(raw) > most:

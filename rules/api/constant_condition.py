@@ -113,7 +113,6 @@ class Claim:
 
 class ConstantCondition(Rule[Claim]):
     level = Level.WARNING
-    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from one_per_location(map(self._report, constant_conditions.always_true(pipeline.source)))

@@ -1,4 +1,4 @@
-"""The user's own files, listed anew only when a module was imported since: a loop asks for them at each step."""
+"""The files of the user, listed again only when a module was imported since: a loop asks for them at each step."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ Value = str | int | float | bool | None
 KERAS = ("keras", "tf_keras")
 MOST_STEPS = 10_000
 MOST_DRAWN, SECONDS = 10_000, 0.3
-"""Batches of a generator that are drawn to see whether it ends, and seconds for it."""
+"""Batches that are taken from a generator to see whether it ends, and seconds for it."""
 
 
 def loss_name(model: Any, package: str = "keras") -> str:
