@@ -7,6 +7,7 @@ from textwrap import dedent
 import pytest
 
 from lintrain.knowledge.versions import TargetVersions
+from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.training import Metric, MetricCall
@@ -194,3 +195,20 @@ def test_a_mean_over_all_hits_is_one_over_labels_that_are_left_out_too(body: str
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     misuses = read(f"def judge(p):\n{lines}\nTrainer(plain, compute_metrics=judge)\n").misuses
     assert [misuse.use for misuse in misuses] == ["mean of hits"] * count
+
+
+def test_the_own_loss_of_a_trainer_is_evaluated_with_autograd_off() -> None:
+    pipeline = read("""
+        class Focal(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                outputs = model(**inputs)
+                return (outputs.loss, outputs) if return_outputs else outputs.loss
+
+
+        def judge(p):
+            return accuracy.compute(predictions=p.predictions.argmax(-1), references=p.label_ids)
+
+
+        Focal(plain, compute_metrics=judge).evaluate()
+    """)
+    assert [each.without_grad for each in pipeline.acts(Act.FORWARD)] == [True]

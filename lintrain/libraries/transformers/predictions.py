@@ -110,7 +110,10 @@ def _passes_outputs_on(reader: Reader, run: TrainerRun, location: Location) -> b
         return False
     method = Bound(run.instance, "compute_loss", found[1], found[0])
     given: dict[str, Value] = {"return_outputs": Constant(True)}
+    # The Trainer evaluates with autograd off.
+    reader.without_grad += 1
     result = dispatch.call(reader, method, [run.value("model"), Unknown(name="inputs")], given, location=location)
+    reader.without_grad -= 1
     # Only `return loss, outputs` in this form passes on the model's own output; `outputs.logits` would
     # have no further parts.
     return isinstance(result, Sequence) and len(result.items) == 2 and isinstance(result.items[1], ModelOutput)
