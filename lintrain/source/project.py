@@ -283,6 +283,12 @@ def scripts_read(path: str, key: str) -> bool:
     return _any_script(path, rf"[\"']{name}\\?[\"']|(?m:^|\")[ \t]+{name}[ \t]*:")
 
 
+def scripts_take(path: str, key: str) -> bool:
+    """Whether a script around a settings file takes an entry by its key: `settings["base_model"]`."""
+    quoted = rf"\\?[\"']{re.escape(key)}\\?[\"']"
+    return _any_script(path, rf"\w\[{quoted}\]|\.get\({quoted}", if_unread=False)
+
+
 def scripts_make_on_device(path: str) -> bool:
     """Whether a script that imports a file makes tensors on a device by itself: `with torch.device(device):`."""
     stem = re.escape(os.path.basename(path).removesuffix(".py"))
