@@ -211,7 +211,7 @@ def unconfigured(pipeline: Pipeline) -> Iterator[Unconfigured]:
         yield from (each for option in options_of(returned.value) for each in _misnamed(option, source, method.node))
     for fit in pipeline.lightning_fits:
         module = fit.module
-        if isinstance(module, Instance) and _has_none(module.cls):
+        if isinstance(module, Instance) and _has_none(module.cls) and not fit.may_be_given_optimizer:
             yield Unconfigured(
                 fit.location,
                 f"`{module.cls.node.name}` has no `{CONFIGURES}`, which raises an error",

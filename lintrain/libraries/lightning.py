@@ -65,9 +65,14 @@ def _command_line(call: Call) -> Value:
     # Whatever the command line gives the Trainer is not known.
     trainer = LightningTrainer("lightning.Trainer", {"**": UNKNOWN}, origin=call.location)
     run = call.value("run")
-    if not (isinstance(run, Constant) and run.value is False):
-        _train(call, {"model": model, "datamodule": data}, trainer)
+    if not _is_off(run):
+        adds_optimizer = not _is_off(call.value("auto_configure_optimizers"))
+        _train(call, {"model": model, "datamodule": data}, trainer, adds_optimizer=adds_optimizer)
     return Settings({"model": model, "datamodule": data, "trainer": trainer}, is_complete=False)
+
+
+def _is_off(value: Value) -> bool:
+    return isinstance(value, Constant) and value.value is False
 
 
 def _made_for_command_line(call: Call, cls: Value) -> Value:
@@ -85,9 +90,10 @@ def _made_for_command_line(call: Call, cls: Value) -> Value:
     return dispatch.call(call.reader, cls, [], arguments, location=call.location)
 
 
-def _train(call: Call, given: dict[str, Value], trainer: Value) -> None:
+def _train(call: Call, given: dict[str, Value], trainer: Value, *, adds_optimizer: bool = False) -> None:
     module = given.get("model", UNKNOWN)
-    call.reader.record.lightning_fits.append(LightningFit(call.location, module, trainer=trainer))
+    fit = LightningFit(call.location, module, trainer=trainer, may_be_given_optimizer=adds_optimizer)
+    call.reader.record.lightning_fits.append(fit)
     if isinstance(module, Instance) and MODULE in lineage_of(module.cls.library_bases) and not call.is_open:
         # Lightning calls the steps for each batch, whatever is around `fit`: a condition there is none
         # of the step's.

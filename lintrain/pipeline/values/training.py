@@ -260,6 +260,8 @@ class LightningFit:
     held_out: Value = UNKNOWN
     """What its `validation_step` gets batches of."""
     trainer: Value = UNKNOWN
+    may_be_given_optimizer: bool = False
+    """Whether its optimizer may be set from outside, as by `--optimizer` of Lightning's command line."""
 
 
 @dataclass(frozen=True, slots=True)
