@@ -157,8 +157,8 @@ class Reader:
                 for pattern in patterns:
                     for found in pattern.finditer(line):
                         yield Statement(package_named(found[1]), found[2].strip(), f"pyproject.toml:{number}")
-                if found := addressed.match(line):  # from a repository, in any version
-                    yield Statement(package_named(found[1]), "", f"pyproject.toml:{number}")
+                if source := addressed.match(line):  # from a repository, in any version
+                    yield Statement(package_named(source[1]), "", f"pyproject.toml:{number}")
 
     def own_packages(self) -> Iterator[str]:
         """The packages whose source code is in this folder, next to their build configuration: their own repository."""
