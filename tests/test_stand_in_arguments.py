@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import runpy
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from lintrain.runtime.stand_ins.arguments import (
     _answer_functions,  # pyright: ignore[reportPrivateUsage]
     _answer_parameters,  # pyright: ignore[reportPrivateUsage]
+    _answer_variables,  # pyright: ignore[reportPrivateUsage]
     _answering,  # pyright: ignore[reportPrivateUsage]
 )
 from lintrain.runtime.stand_ins.ledger import Ledger
@@ -88,6 +92,27 @@ def test_parameters_of_a_function_for_fire_are_given_as_options(
     assert module.Fire(main) == ["train.py", "--base-model=gpt2", "--learning_rate", "0.1"]
     monkeypatch.setattr(sys, "argv", ["train.py", "gpt2"])
     assert module.Fire(main) == ["train.py", "gpt2", "--learning_rate=1e-4"]
+
+
+def test_a_variable_that_a_script_ends_without_has_a_value(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    owner = type(os.environ)
+    for name in ("__getitem__", "__setitem__", "get"):
+        monkeypatch.setattr(owner, name, getattr(owner, name), raising=False)
+    _answer_variables(ledger)
+    script = tmp_path / "asks.py"
+    script.write_text(
+        "import os\n"
+        "given = {name: os.getenv(name) for name in ('MY_HUB_TOKEN', 'MY_MODEL_ID')}\n"
+        "missing = [name for name, value in given.items() if not value]\n"
+        "if missing:\n    raise ValueError(missing)\n"
+        "optional = os.environ.get('MY_PROJECT_DIR')\n"
+    )
+    found = runpy.run_path(str(script))
+    assert found["given"] == {"MY_HUB_TOKEN": "stand-in", "MY_MODEL_ID": "stand-in/model"}
+    assert found["optional"] is None
+    assert sorted(replaced(ledger)) == ["$MY_HUB_TOKEN", "$MY_MODEL_ID"]
 
 
 def test_a_question_without_an_answer_is_agreed_to(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

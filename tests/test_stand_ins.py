@@ -183,6 +183,12 @@ def test_a_gpu_is_claimed_only_where_the_script_would_end(tmp_path: object, text
         ("if not os.path.exists(folder):\n    raise ValueError\n", True),
         ("if os.path.exists(folder):\n    x = 1\n", False),
         ("if torch.cuda.is_available():\n    dist.init_process_group('nccl')\n", False),
+        ("missing = [each for each in files if not each.exists()]\nif missing:\n    raise OSError\n", True),
+        ("token = os.getenv('HF_TOKEN')\nif not token:\n    raise OSError\n", True),
+        ("given = {'a': os.getenv('A')}\nmissing = [a for a in given if not a]\nif missing:\n    exit(1)\n", True),
+        ("is_there = os.path.exists(folder)\nif is_there:\n    raise FileExistsError\n", False),
+        ("token = os.getenv('HF_TOKEN')\nif token:\n    login(token)\n", False),
+        ("token = os.getenv('HF_TOKEN')\nif not other:\n    raise OSError\n", False),
     ],
 )
 def test_an_answer_is_needed_where_false_ends_the_script(tmp_path: object, text: str, *, ends: bool) -> None:

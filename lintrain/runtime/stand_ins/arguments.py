@@ -18,6 +18,7 @@ from typing import Any
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.frames import is_called_by_user, users_frame
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.stand_ins.devices import ends_if_false
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.packages import Nothing
 
@@ -263,6 +264,25 @@ def _answer_variables(ledger: Ledger) -> None:
         write(self, name, "stand-in" if isinstance(value, Nothing) else value)
 
     environment.__getitem__, environment.__setitem__ = getitem, setitem
+    get = environment.get
+
+    @functools.wraps(get)
+    def getting(self: Any, name: Any, default: Any = None) -> Any:
+        found = get(self, name, default)
+        if (
+            found is not None
+            or not isinstance(name, str)
+            or OF_MACHINES.match(name)
+            or not is_called_by_user("os.py", "<frozen os>")
+        ):
+            return found
+        if not ends_if_false(users_frame()):
+            return found
+        value = _text(name.lower(), ledger.script)
+        ledger.replace(StandInKind.ARGUMENT, f"${name}", f"{value}, as the script requires a value")
+        return value
+
+    environment.get = getting
 
 
 def _is_tried(frame: FrameType | None) -> bool:

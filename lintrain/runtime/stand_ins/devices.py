@@ -188,8 +188,43 @@ def ends_without_gpu(frame: FrameType | None) -> bool:
 
 
 def ends_if_false(frame: FrameType | None) -> bool:
-    """Whether a frame is at a question whose answer False ends the script: an `assert`, or an `if` that raises."""
-    return _ends(_branches(frame)[0])
+    """Whether a frame is at a question whose answer False ends the script: an `assert`, or an `if` that raises.
+
+    The `if` may come later: `missing = [each for each in files if not each.exists()]`, then `if missing: raise`.
+    """
+    return _ends(_branches(frame)[0]) or _ends_later(frame)
+
+
+def _ends_later(frame: FrameType | None) -> bool:
+    """Whether the answer goes into a variable, by which a later `if` of the same function ends the script."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename))) if frame is not None else None
+    except SyntaxError:
+        tree = None
+    if frame is None or tree is None:
+        return False
+    line, body = frame.f_lineno, tree.body
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or line):
+            body = node.body  # the innermost comes last
+    is_negated = dict[str, bool]()
+    for node in body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            has_not = any(isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) for each in ast.walk(node))
+            known = next((is_negated[name] for name in _names_in(node.value) if name in is_negated), None)
+            if node.lineno <= line <= (node.end_lineno or line):
+                is_negated[node.targets[0].id] = has_not
+            elif known is not None:
+                is_negated[node.targets[0].id] = known != has_not
+        elif isinstance(node, ast.If) and _ends(node.body):
+            has_not = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+            if any(is_negated.get(name, has_not) != has_not for name in _names_in(node.test)):
+                return True
+    return False
+
+
+def _names_in(node: ast.expr) -> list[str]:
+    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
 
 
 def _branches(frame: FrameType | None) -> tuple[list[ast.stmt], list[ast.stmt]]:
