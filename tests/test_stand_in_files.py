@@ -174,3 +174,19 @@ def test_a_new_column_takes_the_place_of_one_that_was_made() -> None:
     made.clear()
     with pytest.raises(ValueError, match="already in the dataset"):
         change("rename_column", "genre", "label")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("said", "between"), [("delimiter = '\\t'", "\t"), ("sep=';'", ";"), ("", ",")])
+def test_columns_of_a_table_are_apart_as_the_script_says(
+    said: str, between: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    monkeypatch.setattr(Ledger, "script", f"row['sentence'], row['sentiment']\nreader(opened, {said})")
+    read_of.cache_clear()
+    session = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: str(tmp_path), stand_in_data=None)
+    path = written(Ledger(session), "train.csv")  # type: ignore[arg-type]
+    read_of.cache_clear()
+    assert path is not None
+    assert Path(path).read_text(encoding="utf-8").splitlines()[0] == f"sentence{between}sentiment"

@@ -172,7 +172,7 @@ def written(ledger: Ledger, name: str) -> str | None:
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     path = os.path.join(ledger.session.folder("hub"), f"{zlib.crc32(name.encode())}.{ending}")
     with builtins.open(path, "w", encoding="utf-8", newline="") as opened:
-        opened.write(_as_text(ending, columns, rows))
+        opened.write(_as_text(ending, columns, rows, ledger.script))
     _note_rows(ledger, name, columns)
     return path
 
@@ -226,7 +226,11 @@ def _class_names(ledger: Ledger, name: str) -> str:
     return path
 
 
-def _as_text(ending: str, columns: dict[str, list[Any]], rows: list[dict[str, Any]]) -> str:
+BETWEEN = re.compile(r"""\b(?:delimiter|sep)\s*=\s*["'](\\t|;|\|)["']""")
+"""What a script's text says that its tables have between columns, in place of a comma."""
+
+
+def _as_text(ending: str, columns: dict[str, list[Any]], rows: list[dict[str, Any]], script: str) -> str:
     if ending == "json":
         return json.dumps(rows)
     if ending == "jsonl":
@@ -234,5 +238,6 @@ def _as_text(ending: str, columns: dict[str, list[Any]], rows: list[dict[str, An
     if ending == "txt":
         texts = next((values for values in columns.values() if isinstance(values[0], str)), ())
         return "".join(f"{each}\n" for each in texts)
-    between = "," if ending == "csv" else "\t"
+    named = BETWEEN.search(script)
+    between = "\t" if ending != "csv" or (named and named[1] == "\\t") else named[1] if named else ","
     return str(library("pandas").DataFrame(columns).to_csv(index=False, sep=between))
