@@ -37,17 +37,19 @@ def test_parameters_of_click_get_a_value_of_their_type(ledger: Ledger, monkeypat
     _answer_parameters(ledger, click.core.Parameter)
     seen: dict[str, Any] = {}
 
-    @click.command()
-    @click.argument("data_name")
-    @click.option("--epochs", type=int, required=True)
-    @click.option("--kind", type=click.Choice(["cosine", "linear"]), required=True)
-    @click.option("--layers", type=int, multiple=True, required=True)
-    @click.option("--rate", type=float, required=True)
-    @click.option("--seed", type=int)
     def main(**given: Any) -> None:
         seen.update(given)
 
-    main(["--rate", "0.5"], standalone_mode=False)
+    params = [
+        click.Argument(["data_name"]),
+        click.Option(["--epochs"], type=int, required=True),
+        click.Option(["--kind"], type=click.Choice(["cosine", "linear"]), required=True),
+        click.Option(["--layers"], type=int, multiple=True, required=True),
+        click.Option(["--rate"], type=float, required=True),
+        click.Option(["--seed"], type=int),
+    ]
+    command = click.Command("main", callback=main, params=params)
+    command(["--rate", "0.5"], standalone_mode=False)
     assert seen == {
         "data_name": "stand-in/data",
         "epochs": 1,
