@@ -63,6 +63,7 @@ def _answering(ledger: Ledger, ask: Any) -> Any:
         try:
             return ask(prompt, *args)
         except EOFError:
+            # A probe has no terminal, so every question ends with this error.
             if not is_called_by_user():
                 raise
             found = AGREES.search(str(prompt))

@@ -208,6 +208,7 @@ def _ends_later(frame: FrameType | None) -> bool:
         if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or line):
             body = node.body  # the innermost comes last
     is_negated = dict[str, bool]()
+    # `if exists: raise` ends for True, `missing = not exists` and `if missing: raise` for False: each `not` counts.
     for node in body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             has_not = any(isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) for each in ast.walk(node))

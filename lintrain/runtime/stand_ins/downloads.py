@@ -45,6 +45,7 @@ def _retrieving(ledger: Ledger, retrieve: Callable[..., Any]) -> Any:
         try:
             return retrieve(url, filename, *args, **kwargs)
         except OSError:
+            # A library that downloads may try another address, or go on without: the error is for it.
             if not is_called_by_user("urllib"):
                 raise
             ledger.replace(StandInKind.DATA, str(url), "not downloaded: its file is made when it is read")

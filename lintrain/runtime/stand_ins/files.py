@@ -190,6 +190,7 @@ def _written_tags(ledger: Ledger, name: str) -> str:
     between = "\t" if re.search(r"split\([\"']\\t", ledger.script) else " "
     # A script that asks for the fourth column reads the form of CoNLL 2003: word, part of speech, chunk, tag.
     inner = ["NN", "B-NP"] if re.search(r"\[3\]", ledger.script) else []
+    # No features of `datasets` are needed for lines of text, only the words.
     rows = Rows({"words": "texts"}, {}, "", zlib.crc32(name.encode()))
     with ledger.making(name):
         sentences: list[list[str]] = rows.columns(SENTENCES)["words"]

@@ -74,6 +74,7 @@ def _pairs(large: Any, small: Any) -> Iterator[tuple[Any, Any]]:
 
 def _keep_kinds(large: Any, small: Any) -> None:
     """A model whose layers are of several kinds has one of each: a cache and a mask are made for every kind."""
+    # Derived for two layers, the kinds are those of the first two: often the same.
     kinds, made = (getattr(each, "layer_types", None) for each in (large, small))
     if is_row(kinds) and is_row(made) and len(made) == LAYERS == len({*kinds}) > len({*made}):
         small.layer_types = [*dict.fromkeys(kinds)]

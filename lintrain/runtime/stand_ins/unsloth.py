@@ -35,6 +35,7 @@ class FastModel:
         given = {} if dtype is None else {"dtype": dtype}
         made, reads = kind.from_pretrained(model_name, **given), reader.from_pretrained(model_name)
         tokenizer = getattr(reads, "tokenizer", reads)
+        # Unsloth adds such a token by itself, so its scripts do not.
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         return made, reads

@@ -62,6 +62,7 @@ def _instead(ledger: Ledger, name: str, original: Callable[..., Any], simple: Ca
         try:
             return original(*args, **kwargs)
         except LookupError as error:
+            # These two are lookup errors as well, but of the script's own dictionaries and lists.
             if isinstance(error, KeyError | IndexError):
                 raise
             ledger.replace(StandInKind.DATA, f"nltk {name}", "a simple rule: its data was not downloaded")
