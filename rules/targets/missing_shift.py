@@ -4,6 +4,9 @@ A causal language model predicts the next token at each position, so a custom lo
 last position with the tokens without the first. Without this shift the model learns to copy its input: the loss falls
 to almost zero, even on random tokens.
 
+A metric of such a model gets the logits and the labels as the loss does before it shifts them: a comparison position by
+position counts how often the model repeats its input.
+
 ## Bad
 
     optimizer = torch.optim.AdamW(lm.parameters(), lr=5e-5)
@@ -60,11 +63,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import loop_verdicts
+from lintrain.analysis import loop_verdicts, script_text
 from lintrain.pipeline import shifts
 from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.training import LossCall, ModelCall
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    fixes,
+    lazy_pattern,
+    one_per_location,
+)
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import ScoredTokens
@@ -72,13 +88,16 @@ if TYPE_CHECKING:
 FLAT = lazy_pattern(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(?:, ?[^,]+)?)\)")
 
 
+SHIFTS = r"\[[^\]\n]*(:\s*-1|\b1\s*:)[^\]\n]*\]|roll\(|narrow\(|shift"
+"""Code that may leave out the first or the last token, in a metric function or before it."""
+
 SAME = 1e-6
 """Outputs that differ by less, as a share of the largest, are the same but for rounding."""
 
 
 class MissingShift(Rule):
     level = Level.ERROR
-    keywords = "cross_entropy|CrossEntropyLoss"
+    keywords = "cross_entropy|CrossEntropyLoss|compute_metrics"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
@@ -87,6 +106,19 @@ class MissingShift(Rule):
                 if shifts.shifts_labels(call.model) and _compares_with_its_inputs(loss, call):
                     found.setdefault(loss.location, self._report(loss, call))
         yield from found.values()
+        if not script_text.mentions(pipeline, SHIFTS):
+            yield from one_per_location(map(self._of_metric, _compared_with_labels(pipeline)))
+
+    def _of_metric(self, compared: tuple[Location, Model]) -> Finding:
+        """A metric that compares what a causal model chose at each position with the token of that position."""
+        location, model = compared
+        return self.finding(
+            location,
+            "predictions of each position are compared with the token at the same position",
+            related=[Related(model.origin, "predicts the token after each position", "model")] if model.origin else [],
+            help="compare `predictions[:, :-1]` with `labels[:, 1:]`",
+            subject="compute_metrics",
+        )
 
     def _report(self, loss: LossCall, call: ModelCall) -> Finding:
         return self.finding(
@@ -172,3 +204,17 @@ def _shifted(argument: Argument | None, part: str) -> list[Related]:
         return []
     code = f"{match['tensor']}{part}.reshape({match['sizes']})"
     return [Related(argument.location, "contains all positions", "all positions", code)]
+
+
+def _compared_with_labels(pipeline: Pipeline) -> Iterator[tuple[Location, Model]]:
+    """Where metrics get the chosen tokens and the labels of a model that shifts its labels, and that model."""
+    for call in pipeline.metric_calls:
+        chosen, labels = (each.value if each else None for each in (call.predictions, call.references))
+        if isinstance(chosen, Tensor) and isinstance(labels, Tensor) and chosen.model is labels.model:
+            is_plain = chosen.role is Role.CLASSES and labels.role is Role.LABELS
+            if is_plain and isinstance(chosen.model, Model) and shifts.shifts_labels(chosen.model):
+                yield call.location, chosen.model
+    for misuse in pipeline.misuses:
+        model = misuse.value.model if isinstance(misuse.value, Tensor) else None
+        if misuse.use == "classes compared" and isinstance(model, Model) and shifts.shifts_labels(model):
+            yield misuse.location, model

@@ -145,6 +145,9 @@ def _of_arrays(call: Call, sizes: list[int | None], item: Value) -> Tensor | Non
 SCORES_COMPARED = "scores compared"
 """The use of what a network gives where only class numbers can be equal to class numbers."""
 
+LABELS_COMPARED = "classes compared"
+"""The use of classes that a model chose where they are compared with its labels, position by position."""
+
 SCORES = frozenset({"linear", "softmax", "log_softmax", "sigmoid", "max", "amax"})
 """Operations that give one number for each class, or the largest of these."""
 
@@ -154,6 +157,9 @@ def note_compared(reader: Reader, left: Value, right: Value, location: Location)
     for scores, classes in ((left, right), (right, left)):
         if not isinstance(scores, Tensor) or not isinstance(classes, Tensor) or isinstance(scores.model, Unknown):
             continue
+        if (scores.role, classes.role) == (Role.CLASSES, Role.LABELS) and scores.model is classes.model:
+            reader.record.misuses.append(Misuse(location, scores, LABELS_COMPARED, reader.code(location)))
+            return
         is_score = scores.kind == "float" and scores.made is not None and scores.made.name in SCORES
         if is_score and classes.kind == "int" and classes.made is not None and classes.made.name == DATA:
             reader.record.misuses.append(Misuse(location, scores, SCORES_COMPARED, reader.code(location)))
