@@ -85,10 +85,12 @@ PyTorch documentation, `torch.device`; Python documentation, "Truth Value Testin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import constant_conditions
-from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes, one_per_location
+from lintrain.pipeline.record import Misuse
+from lintrain.rule import Finding, Level, Pipeline, Rule, dataclass, fixes, lazy_pattern, one_per_location
 
 MESSAGES = {
     constant_conditions.GENERATOR: "a generator is always true, even if it yields nothing",
@@ -117,7 +119,8 @@ class ConstantCondition(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from one_per_location(map(self._report, constant_conditions.always_true(pipeline.source)))
         for misuse in pipeline.misuses:
-            if misuse.use in {"device equals a text", "device differs from a text"}:
+            is_of_device = misuse.use in {"device equals a text", "device differs from a text"}
+            if is_of_device and not _is_asked_for(pipeline, misuse):
                 result = "false" if misuse.use == "device equals a text" else "true"
                 yield self.finding(
                     misuse.location,
@@ -140,6 +143,19 @@ class ConstantCondition(Rule[Claim]):
         if not code:
             return None
         return fixes.Fix.of(f"write `{code}`", fixes.Replace(finding.location, code), safe=False)
+
+
+def _is_asked_for(pipeline: Pipeline, compared: Misuse) -> bool:
+    """Whether a file asks if a device is a text, or its line compares the type as well."""
+    source = pipeline.sources[compared.location.path]
+    names = DEVICE.findall(compared.text)
+    line = source.lines[compared.location.line - 1]
+    is_asked = any(source.contains(rf"isinstance\(\s*{re.escape(name)}\b") for name in names)
+    return is_asked or ".type" in line or "isinstance(" in line
+
+
+DEVICE = lazy_pattern(r"[A-Za-z_][\w.]*")
+"""A name, or an attribute, in the code of a comparison."""
 
 
 def _by_type(code: str) -> str:
