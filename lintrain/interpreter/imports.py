@@ -73,6 +73,7 @@ LIBRARIES = frozenset(
         "pydantic",
         "pydantic_settings",
         "pytorch_lightning",
+        "pytorch_transformers",
         "random",
         "re",
         "scipy",

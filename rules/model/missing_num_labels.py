@@ -151,7 +151,7 @@ class MissingNumLabels(Rule[Claim]):
         return self.finding(
             model.origin if is_default else model.argument_locations.get("num_labels", model.origin),
             f"the head {has}, but a reward is one number",
-            related=[Related(run.construction, "refuses all but one output", "trainer")],
+            related=[Related(run.construction, "compares one number for each text", "trainer")],
             help="pass `num_labels=1`",
             subject="model",
             claim=Claim(size, 1, "1", is_default),

@@ -59,7 +59,7 @@ LEARNING_RATES = {
     "torch.optim.Rprop": 1e-2,
     "torch.optim.SGD": 1e-3,
     "torch.optim.SparseAdam": 1e-3,
-    "transformers.AdamW": 1e-3,
+    **dict.fromkeys(("transformers.AdamW", "pytorch_transformers.AdamW"), 1e-3),
 }
 """The default of `lr`, as in torch 2.13 (`SGD` has one since 2.2) and transformers 4.46."""
 
@@ -70,7 +70,7 @@ def _optimizer(path: str) -> Transfer | None:
     return make_optimizer if package == "torch.optim" and name[:1].isupper() and name != "Optimizer" else None
 
 
-@function("transformers.AdamW", "transformers.Adafactor")
+@function("transformers.AdamW", "transformers.Adafactor", "pytorch_transformers.AdamW")
 def _of_transformers(call: Call) -> Value:
     return make_optimizer(call)
 
@@ -226,6 +226,12 @@ def _step(call: Call) -> Value:
 def _zero_grad(call: Call) -> Value:
     call.reader.act(Act.ZERO_GRAD, call.location, call.receiver, text=Constant(call.receiver_text))
     return Constant(None)
+
+
+@function("apex.amp.master_params")
+def _master_params(call: Call) -> Value:
+    """The weights of an optimizer, to be clipped: it stays as it was."""
+    return UNKNOWN
 
 
 @method(Optimizer, "state_dict", "train", "eval", "register_step_pre_hook", "register_step_post_hook")
