@@ -39,8 +39,10 @@ def _always_true(source: Source) -> list[AlwaysTrue]:
 
 
 def _tests(source: Source) -> Iterator[ast.expr]:
-    for node in source.nodes_of(ast.If, ast.While, ast.IfExp, ast.Assert):
-        yield node.test
+    for statement in source.nodes_of(ast.If, ast.While):
+        yield statement.test
+    for other in source.nodes_of(ast.IfExp, ast.Assert):
+        yield other.test
 
 
 def _parts(test: ast.expr) -> Iterator[ast.expr]:
