@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from lintrain.analysis import origins
+from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
-from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -80,9 +80,9 @@ class Given:
 
 def wrong_masks(source: Source) -> Iterator[Given]:
     """The masks that hide the wrong tokens, or none."""
-    layers = source.cached(_attention_layers)
+    layers = source.cached(attention_layers)
     for call in source.nodes_of(ast.Call):
-        is_function = _last(call.func) == "scaled_dot_product_attention"
+        is_function = last_name(call.func) == "scaled_dot_product_attention"
         if not is_function and unparse(call.func) not in layers:
             continue
         for keyword in call.keywords:
@@ -102,20 +102,16 @@ def _is_wrong(mask: Mask, is_function: bool, argument: str) -> bool:
     return mask.holds in hides
 
 
-def _attention_layers(source: Source) -> dict[str, str]:
+def attention_layers(source: Source) -> dict[str, str]:
     """The code of what holds an attention layer of torch, with the name of the layer."""
     found: dict[str, str] = {}
     for node in source.nodes_of(ast.Assign):
-        if isinstance(node.value, ast.Call) and _last(node.value.func) in LAYERS:
+        if isinstance(node.value, ast.Call) and last_name(node.value.func) in LAYERS:
             path = unparse(node.value.func)
             if path.startswith(("nn.", "torch.nn.")) or "torch.nn import" in source.text:
-                found.update((unparse(target), _last(node.value.func)) for target in node.targets)
+                found.update((unparse(target), last_name(node.value.func)) for target in node.targets)
     own = {node.name for node in source.nodes_of(ast.ClassDef)}
     return {} if own & LAYERS else found
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 MOST_STEPS = 12
@@ -194,7 +190,7 @@ def _is_ids(node: ast.expr) -> bool:
 
 
 def _called(source: Source, call: ast.Call, steps: int) -> Mask | None:
-    name = _last(call.func)
+    name = last_name(call.func)
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     if name in {"tril", "triu"} and (triangle := _triangle(call, name)):
         return triangle
@@ -215,7 +211,7 @@ def _called(source: Source, call: ast.Call, steps: int) -> Mask | None:
 def _triangle(call: ast.Call, name: str) -> Mask | None:
     """`torch.tril(torch.ones(t, t))`: the positions up to each one; `triu` with a diagonal those after it."""
     ones = call.args[0] if call.args and unparse(call.func).startswith("torch.") else getattr(call.func, "value", None)
-    if not isinstance(ones, ast.Call) or _last(ones.func) not in {"ones", "ones_like"}:
+    if not isinstance(ones, ast.Call) or last_name(ones.func) not in {"ones", "ones_like"}:
         return None
     others = [*call.args[1 if ones in call.args else 0 :], *(each.value for each in call.keywords)]
     diagonal = [each.value for each in others if isinstance(each, ast.Constant)]
@@ -227,148 +223,9 @@ def _triangle(call: ast.Call, name: str) -> Mask | None:
 
 def _returned(source: Source, call: ast.Call, steps: int) -> Mask | None:
     """What a function of the file returns, if it has one `return`."""
-    name = _last(call.func)
+    name = last_name(call.func)
     found = [each for each in source.nodes_of(ast.FunctionDef) if each.name == name]
     ends = [each for function in found for each in walk(function) if isinstance(each, ast.Return)]
     if len(found) != 1 or len(ends) != 1 or ends[0].value is None:
         return None
     return _mask_of(source, ends[0].value, steps - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Unmasked:
-    """A decoder that gets the tokens of a whole text without a causal mask."""
-
-    location: Location
-    layer: str
-
-
-DECODERS = {"Transformer": (1, 3), "TransformerDecoder": (0, 2)}
-"""Where a decoder gets its tokens, and where its causal mask."""
-
-
-def unmasked_decoders(source: Source) -> Iterator[Unmasked]:
-    """The calls of decoders in a `forward` on the embedding of a parameter, without a mask for later tokens."""
-    layers = source.cached(_attention_layers)
-    embeddings = source.cached(_embedding_layers)
-    for function in source.nodes_of(ast.FunctionDef) if embeddings else ():
-        parameters = {each.arg for each in function.args.args} - {"self"}
-        for call in walk(function) if function.name == "forward" else ():
-            layer = layers.get(unparse(call.func), "") if isinstance(call, ast.Call) else ""
-            if isinstance(call, ast.Call) and layer in DECODERS and not _is_masked(call, layer):
-                tokens = _tokens_of(call, layer)
-                if tokens is not None and _embeds(source, tokens, embeddings, parameters):
-                    yield Unmasked(source.location(call), layer)
-
-
-def _is_masked(call: ast.Call, layer: str) -> bool:
-    named = {each.arg for each in call.keywords}
-    return len(call.args) > DECODERS[layer][1] or not named.isdisjoint({"tgt_mask", "tgt_is_causal", None})
-
-
-def _tokens_of(call: ast.Call, layer: str) -> ast.expr | None:
-    given = next((each.value for each in call.keywords if each.arg == "tgt"), None)
-    return given or (call.args[DECODERS[layer][0]] if len(call.args) > DECODERS[layer][0] else None)
-
-
-def _embeds(source: Source, tokens: ast.expr, embeddings: set[str], parameters: set[str]) -> bool:
-    """Whether an expression is computed from the embedding of a parameter: `self.words(ids)`."""
-    layers = source.cached(_attention_layers)
-
-    def is_input(expression: ast.expr) -> bool:
-        calls = (node for node in walk(expression) if isinstance(node, ast.Call))
-        return not any(unparse(call.func) in layers for call in calls)
-
-    for each in origins.origins(source, tokens, is_input):
-        for node in walk(each.expression):
-            match node:
-                case ast.Call(func=func, args=[ast.Name(id=name)]) if name in parameters:
-                    if unparse(func) in embeddings:
-                        return True
-                case _:
-                    pass
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """A decoder that gets the tokens which it has to predict: where, their name, and the loss that compares them."""
-
-    location: Location
-    name: str
-    loss: Location
-
-
-def copied_targets(pipeline: Pipeline) -> Iterator[Copied]:
-    """The calls of networks with a decoder on the very tokens that are the targets of the loss, not shifted by one."""
-    source = pipeline.source
-    positions = source.cached(_decoder_inputs)
-    nodes = source.cached(origins.expressions_by_location) if positions else {}
-    for loss in pipeline.losses if positions else ():
-        given = (loss.prediction, loss.target)
-        if loss.name != "cross_entropy" or not all(each is not None and each.location in nodes for each in given):
-            continue
-        predicted, wanted = (nodes[each.location] for each in given if each is not None)
-        name = _plain_name(wanted)
-        for call in _calls_behind(source, predicted) if name else ():
-            given_as = [call.args[each] for each in sorted(positions) if each < len(call.args)]
-            same = [each for each in given_as if unparse(each) == name]
-            if same and not _is_rebound(source, name, call.lineno, loss.location.line):
-                yield Copied(source.location(same[0]), name, loss.location)
-
-
-def _decoder_inputs(source: Source) -> frozenset[int]:
-    """The positions of what a `forward` embeds for its decoder as it is, counted without `self`."""
-    layers = source.cached(_attention_layers)
-    embeddings = source.cached(_embedding_layers)
-    found: set[int] = set()
-    for function in source.nodes_of(ast.FunctionDef) if layers and embeddings else ():
-        parameters = [each.arg for each in function.args.args][1:]
-        for call in walk(function) if function.name == "forward" else ():
-            layer = layers.get(unparse(call.func), "") if isinstance(call, ast.Call) else ""
-            tokens = _tokens_of(call, layer) if isinstance(call, ast.Call) and layer in DECODERS else None
-            for position, name in enumerate(parameters if tokens is not None else ()):
-                if tokens is not None and _embeds(source, tokens, embeddings, {name}) and not _slices(function, name):
-                    found.add(position)
-    return frozenset(found)
-
-
-def _embedding_layers(source: Source) -> set[str]:
-    """The code of what holds an embedding, also where several are made at once."""
-    found: set[str] = set()
-    for node in source.nodes_of(ast.Assign):
-        for target in node.targets:
-            pairs = [(target, node.value)]
-            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                pairs = list(zip(target.elts, node.value.elts, strict=False))
-            found |= {unparse(one) for one, made in pairs if _makes_embedding(made)}
-    return found
-
-
-def _makes_embedding(made: ast.expr) -> bool:
-    return isinstance(made, ast.Call) and _last(made.func) == "Embedding"
-
-
-def _slices(function: ast.FunctionDef, name: str) -> bool:
-    subscripts = (each for each in walk(function) if isinstance(each, ast.Subscript))
-    return any(unparse(each.value) == name for each in subscripts)
-
-
-def _plain_name(node: ast.expr) -> str:
-    """The name of tokens that are only put into another shape; empty for others."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in RESHAPES | SAME:
-        node = node.func.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-RESHAPES = frozenset({"view", "reshape", "flatten", "long"})
-
-
-def _calls_behind(source: Source, predicted: ast.expr) -> Iterator[ast.Call]:
-    for each in origins.origins(source, predicted):
-        yield from (node for node in walk(each.expression) if isinstance(node, ast.Call) and len(node.args) > 1)
-
-
-def _is_rebound(source: Source, name: str, first: int, last: int) -> bool:
-    stores = (node for node in source.nodes_of(ast.Name) if node.id == name and isinstance(node.ctx, ast.Store))
-    return any(first < node.lineno <= last for node in stores)

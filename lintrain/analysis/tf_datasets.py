@@ -61,6 +61,23 @@ def shuffled_batches(source: Source) -> Iterator[tuple[Location, Location]]:
             yield name_at(source, last), name_at(source, batches[0])
 
 
+KEEP_ROWS = frozenset({"shuffle", "cache", "repeat", "prefetch", "take", "skip", "shard", "with_options"})
+"""Methods that give rows as they are."""
+
+
+def unbatched(source: Source) -> Iterator[tuple[Location, Location]]:
+    """The data sets that `fit` and `evaluate` get row by row: where they are given, and where they are made."""
+    for call in _methods(source, frozenset({"fit", "evaluate"})):
+        for given in [*call.args[:1], *(each.value for each in call.keywords if each.arg in {"x", "validation_data"})]:
+            chain = list(_made_by(source, given))
+            names = [_called(each) for each in chain]
+            if names[-1:] != ["from_tensor_slices"] or not KEEP_ROWS.issuperset(names[:-1]):
+                continue
+            rows = unparse(chain[-1])
+            if "[None" not in rows and "expand_dims" not in rows and "newaxis" not in rows:
+                yield source.location(given), name_at(source, chain[-1])
+
+
 def name_at(source: Source, call: ast.Call) -> Location:
     """Where the name of a method is: a chain of calls over many lines starts at the first of them."""
     whole = source.location(call.func)

@@ -61,7 +61,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import keras_misfits, keras_runs, keras_shapes, script_text
+from lintrain.analysis import keras_misfits, keras_runs, keras_shapes, script_text, tf_datasets
 from lintrain.pipeline.values.model import Layer
 from lintrain.pipeline.values.python import Value
 from lintrain.pipeline.values.training import KerasRun
@@ -91,6 +91,14 @@ class KerasInputRank(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[None]]:
         seen = set[Location]()
+        for location, made in tf_datasets.unbatched(pipeline.source) if pipeline.keras_runs else ():
+            seen.add(location)
+            yield self.finding(
+                location,
+                "the network gets single rows: this data set has no batches",
+                related=[Related(made, "made of rows here", "rows")],
+                help="divide it with `batch(32)`",
+            )
         for run in pipeline.keras_runs:
             for finding in self._of_run(pipeline, run, seen):
                 if finding.location not in seen:

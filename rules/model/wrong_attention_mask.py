@@ -84,7 +84,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import attention_masks
+from lintrain.analysis import attention_masks, seen_tokens
 from lintrain.analysis.attention_masks import Holds
 from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, lazy_pattern
 
@@ -116,7 +116,13 @@ class WrongAttentionMask(Rule):
                 text = "adds 0 and 1 to the scores, which hides nothing"
                 remedy = "make it of booleans, True for what is hidden"
             yield self.finding(given.location, f"`{given.argument}` {text}", help=remedy)
-        for decoder in attention_masks.unmasked_decoders(pipeline.source):
+        for encoder in seen_tokens.unmasked_encoders(pipeline.source):
+            yield self.finding(
+                encoder.location,
+                f"`{encoder.layer}` gets no mask, so each token sees the next one, its target",
+                help="pass `mask=nn.Transformer.generate_square_subsequent_mask(length), is_causal=True`",
+            )
+        for decoder in seen_tokens.unmasked_decoders(pipeline.source):
             yield self.finding(
                 decoder.location,
                 f"`{decoder.layer}` gets no `tgt_mask`, so each token sees those after it",

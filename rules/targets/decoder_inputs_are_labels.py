@@ -101,7 +101,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import attention_masks, run_data
+from lintrain.analysis import run_data, seen_tokens
 from lintrain.pipeline import shifts
 from lintrain.pipeline.values.data import Collator
 from lintrain.pipeline.values.model import Task
@@ -122,9 +122,9 @@ class DecoderInputsAreLabels(Rule):
         for given in run_data.given_datasets(pipeline):
             if _copies_labels(given):
                 yield self._report_rows(given)
-        yield from one_per_location(map(self._report_copied, attention_masks.copied_targets(pipeline)))
+        yield from one_per_location(map(self._report_copied, seen_tokens.copied_targets(pipeline)))
 
-    def _report_copied(self, copied: attention_masks.Copied) -> Finding:
+    def _report_copied(self, copied: seen_tokens.Copied) -> Finding:
         return self.finding(
             copied.location,
             f"the decoder gets `{copied.name}` as it is, and the loss compares its outputs with the same tokens",

@@ -1,0 +1,184 @@
+"""Transformers of torch on the tokens of whole texts: without a mask for later tokens, or on the targets themselves."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain.analysis import origins
+from lintrain.analysis.attention_masks import SAME, attention_layers
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Unmasked:
+    """A decoder that gets the tokens of a whole text without a causal mask."""
+
+    location: Location
+    layer: str
+
+
+DECODERS = {"Transformer": (1, 3), "TransformerDecoder": (0, 2)}
+"""Where a decoder gets its tokens, and where its causal mask."""
+
+
+def unmasked_decoders(source: Source) -> Iterator[Unmasked]:
+    """The calls of decoders in a `forward` on the embedding of a parameter, without a mask for later tokens."""
+    layers = source.cached(attention_layers)
+    embeddings = source.cached(_embedding_layers)
+    for function in source.nodes_of(ast.FunctionDef) if embeddings else ():
+        parameters = {each.arg for each in function.args.args} - {"self"}
+        for call in walk(function) if function.name == "forward" else ():
+            layer = layers.get(unparse(call.func), "") if isinstance(call, ast.Call) else ""
+            if isinstance(call, ast.Call) and layer in DECODERS and not _is_masked(call, layer):
+                tokens = _tokens_of(call, layer)
+                if tokens is not None and _embeds(source, tokens, embeddings, parameters):
+                    yield Unmasked(source.location(call), layer)
+
+
+ENCODERS = frozenset({"TransformerEncoder", "TransformerEncoderLayer"})
+NEXT_TOKENS = (
+    (re.compile(r"\[:, *:-1\]"), re.compile(r"\[:, *1:\]")),
+    (re.compile(r"\[(\w+) *: *\1 *\+ *\w+\]"), re.compile(r"\[(\w+) *\+ *1 *: *\1 *\+ *(?:\w+ *\+ *1|1 *\+ *\w+)\]")),
+)
+"""Code of the tokens of a text, and of the same tokens shifted by one."""
+
+POOLS = re.compile(r"\.mean\(|\.max\(|\.amax\(|\[:, *-?\d|\[-1|\[0\]|mask|causal|tril|triu")
+"""Code that takes one vector of a text, or hides a part of it."""
+
+
+def unmasked_encoders(source: Source) -> Iterator[Unmasked]:
+    """The calls of encoders without a mask on the embedding of a parameter, in a file that predicts next tokens."""
+    layers, embeddings = source.cached(attention_layers), source.cached(_embedding_layers)
+    shifts = any(all(part.search(source.text) for part in pair) for pair in NEXT_TOKENS)
+    is_alone = (
+        ENCODERS.issuperset(layers.values()) and bool(layers) and shifts and "cross_entropy" in source.text.lower()
+    )
+    for function in source.nodes_of(ast.FunctionDef) if is_alone and embeddings else ():
+        if function.name != "forward" or POOLS.search(unparse(function)):
+            continue
+        parameters = {each.arg for each in function.args.args} - {"self"}
+        calls = [node for node in walk(function) if isinstance(node, ast.Call) and unparse(node.func) in layers]
+        for call in calls:
+            is_plain = len(call.args) == 1 and not call.keywords
+            if is_plain and _embeds(source, call.args[0], embeddings, parameters):
+                yield Unmasked(source.location(call), layers[unparse(call.func)])
+
+
+def _is_masked(call: ast.Call, layer: str) -> bool:
+    named = {each.arg for each in call.keywords}
+    return len(call.args) > DECODERS[layer][1] or not named.isdisjoint({"tgt_mask", "tgt_is_causal", None})
+
+
+def _tokens_of(call: ast.Call, layer: str) -> ast.expr | None:
+    given = next((each.value for each in call.keywords if each.arg == "tgt"), None)
+    return given or (call.args[DECODERS[layer][0]] if len(call.args) > DECODERS[layer][0] else None)
+
+
+def _embeds(source: Source, tokens: ast.expr, embeddings: set[str], parameters: set[str]) -> bool:
+    """Whether an expression is computed from the embedding of a parameter: `self.words(ids)`."""
+    layers = source.cached(attention_layers)
+
+    def is_input(expression: ast.expr) -> bool:
+        calls = (node for node in walk(expression) if isinstance(node, ast.Call))
+        return not any(unparse(call.func) in layers for call in calls)
+
+    for each in origins.origins(source, tokens, is_input):
+        for node in walk(each.expression):
+            match node:
+                case ast.Call(func=func, args=[ast.Name(id=name)]) if name in parameters:
+                    if unparse(func) in embeddings:
+                        return True
+                case _:
+                    pass
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A decoder that gets the tokens which it has to predict: where, their name, and the loss that compares them."""
+
+    location: Location
+    name: str
+    loss: Location
+
+
+def copied_targets(pipeline: Pipeline) -> Iterator[Copied]:
+    """The calls of networks with a decoder on the very tokens that are the targets of the loss, not shifted by one."""
+    source = pipeline.source
+    positions = source.cached(_decoder_inputs)
+    nodes = source.cached(origins.expressions_by_location) if positions else {}
+    for loss in pipeline.losses if positions else ():
+        given = (loss.prediction, loss.target)
+        if loss.name != "cross_entropy" or not all(each is not None and each.location in nodes for each in given):
+            continue
+        predicted, wanted = (nodes[each.location] for each in given if each is not None)
+        name = _plain_name(wanted)
+        for call in _calls_behind(source, predicted) if name else ():
+            given_as = [call.args[each] for each in sorted(positions) if each < len(call.args)]
+            same = [each for each in given_as if unparse(each) == name]
+            if same and not _is_rebound(source, name, call.lineno, loss.location.line):
+                yield Copied(source.location(same[0]), name, loss.location)
+
+
+def _decoder_inputs(source: Source) -> frozenset[int]:
+    """The positions of what a `forward` embeds for its decoder as it is, counted without `self`."""
+    layers = source.cached(attention_layers)
+    embeddings = source.cached(_embedding_layers)
+    found: set[int] = set()
+    for function in source.nodes_of(ast.FunctionDef) if layers and embeddings else ():
+        parameters = [each.arg for each in function.args.args][1:]
+        for call in walk(function) if function.name == "forward" else ():
+            layer = layers.get(unparse(call.func), "") if isinstance(call, ast.Call) else ""
+            tokens = _tokens_of(call, layer) if isinstance(call, ast.Call) and layer in DECODERS else None
+            for position, name in enumerate(parameters if tokens is not None else ()):
+                if tokens is not None and _embeds(source, tokens, embeddings, {name}) and not _slices(function, name):
+                    found.add(position)
+    return frozenset(found)
+
+
+def _embedding_layers(source: Source) -> set[str]:
+    """The code of what holds an embedding, also where several are made at once."""
+    found: set[str] = set()
+    for node in source.nodes_of(ast.Assign):
+        for target in node.targets:
+            pairs = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts, strict=False))
+            found |= {unparse(one) for one, made in pairs if _makes_embedding(made)}
+    return found
+
+
+def _makes_embedding(made: ast.expr) -> bool:
+    return isinstance(made, ast.Call) and last_name(made.func) == "Embedding"
+
+
+def _slices(function: ast.FunctionDef, name: str) -> bool:
+    subscripts = (each for each in walk(function) if isinstance(each, ast.Subscript))
+    return any(unparse(each.value) == name for each in subscripts)
+
+
+def _plain_name(node: ast.expr) -> str:
+    """The name of tokens that are only put into another shape; empty for others."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in RESHAPES | SAME:
+        node = node.func.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+RESHAPES = frozenset({"view", "reshape", "flatten", "long"})
+
+
+def _calls_behind(source: Source, predicted: ast.expr) -> Iterator[ast.Call]:
+    for each in origins.origins(source, predicted):
+        yield from (node for node in walk(each.expression) if isinstance(node, ast.Call) and len(node.args) > 1)
+
+
+def _is_rebound(source: Source, name: str, first: int, last: int) -> bool:
+    stores = (node for node in source.nodes_of(ast.Name) if node.id == name and isinstance(node.ctx, ast.Store))
+    return any(first < node.lineno <= last for node in stores)
