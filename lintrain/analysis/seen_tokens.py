@@ -182,3 +182,51 @@ def _calls_behind(source: Source, predicted: ast.expr) -> Iterator[ast.Call]:
 def _is_rebound(source: Source, name: str, first: int, last: int) -> bool:
     stores = (node for node in source.nodes_of(ast.Name) if node.id == name and isinstance(node.ctx, ast.Store))
     return any(first < node.lineno <= last for node in stores)
+
+
+HAVE_TIME = frozenset({"Transformer", "TransformerEncoderLayer", "TransformerDecoderLayer", "MultiheadAttention"})
+TIME_FIRST = re.compile(r"transpose\(0, 1\)|zeros\([\w.]+, 1, [\w.]+\)")
+SWAPS = re.compile(r"\.(?:transpose|swapaxes)\((?:0, 1|1, 0)\)|permute\(1, 0")
+"""Code that gives positions an axis of one row behind them, and code that swaps the first two axes."""
+
+
+def rows_as_positions(source: Source) -> Iterator[tuple[Location, str]]:
+    """The positions that are taken for the first axis, `self.pe[:x.size(0)]`, where all layers have the batch there."""
+    layers = [call for call in source.nodes_of(ast.Call) if last_name(call.func) in HAVE_TIME]
+    if not layers or not all(_has_batch_first(call) for call in layers):
+        return
+    for cls in source.nodes_of(ast.ClassDef):
+        code = unparse(cls)
+        others = [each for each in source.nodes_of(ast.ClassDef) if each is not cls]
+        if TIME_FIRST.search(code) is None or any(SWAPS.search(unparse(each)) for each in others):
+            continue
+        for function in cls.body:
+            if (
+                isinstance(function, ast.FunctionDef)
+                and function.name == "forward"
+                and not SWAPS.search(unparse(function))
+            ):
+                given = {each.arg for each in function.args.args}
+                for node in walk(function):
+                    if isinstance(node, ast.Subscript) and (counted := _rows_counted(node)) and counted in given:
+                        yield source.location(node), counted
+
+
+def _has_batch_first(call: ast.Call) -> bool:
+    named = {each.arg: unparse(each.value) for each in call.keywords}
+    return named.get("batch_first") == "True"
+
+
+def _rows_counted(node: ast.Subscript) -> str:
+    """The name `x` of `self.pe[:x.size(0)]`, also with other axes; empty for other code."""
+    first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    is_own = isinstance(node.value, ast.Attribute) and unparse(node.value).startswith("self.")
+    match first:
+        case ast.Slice(
+            lower=None,
+            upper=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="size"), args=[ast.Constant(value=0)])
+            | ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=ast.Constant(value=0)),
+        ):
+            return name if is_own else ""
+        case _:
+            return ""

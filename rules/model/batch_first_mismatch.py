@@ -76,7 +76,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import prescreen
+from lintrain.analysis import prescreen, seen_tokens
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Tensor
 from lintrain.rule import (
@@ -124,7 +124,16 @@ class BatchFirstMismatch(Rule):
         read = [each for each in pipeline.misuses if each.use == "rows as time" and _layer(each) not in layers]
         for misuse in (*last_rows, *read):
             found.setdefault(misuse.location, self._report(misuse))
+        for location, name in seen_tokens.rows_as_positions(pipeline.source):
+            found.setdefault(location, self._report_positions(location, name))
         yield from found.values()
+
+    def _report_positions(self, location: Location, name: str) -> Finding:
+        return self.finding(
+            location,
+            f"`{name}.size(0)` is the number of rows here: each row gets one position",
+            help=f"take the positions of the tokens: `self.pe[:{name}.size(1)].transpose(0, 1)`",
+        )
 
     def _report(self, misuse: Misuse) -> Finding:
         layer, is_read = _layer(misuse), misuse.use == "rows as time"
