@@ -150,11 +150,11 @@ def shuffled_predictions(source: Source) -> Iterator[OutOfOrder]:
         is_read = node.attr in {"classes", "labels"} and images in made and images in predicted
         if is_read and _called(made[images]) in READERS and _meets_metric(source, node):
             yield OutOfOrder(source.location(node), images, source.location(made[images]), False)
-    for node in source.nodes_of(ast.ListComp):
-        images, target = unparse(node.generators[0].iter), node.generators[0].target
+    for listed in source.nodes_of(ast.ListComp):
+        images, target = unparse(listed.generators[0].iter), listed.generators[0].target
         is_read = isinstance(target, ast.Tuple) and images in made and images in predicted
-        if is_read and _called(made[images]) == DIRECTORY and not _predicts_within(node):
-            yield OutOfOrder(source.location(node), images, source.location(made[images]), True)
+        if is_read and _called(made[images]) == DIRECTORY and not _predicts_within(listed):
+            yield OutOfOrder(source.location(listed), images, source.location(made[images]), True)
 
 
 def _called(call: ast.Call) -> str:

@@ -115,10 +115,10 @@ class SequentialArguments(Rule):
                     "`nn.Sequential` gets its layers one by one, and here a list",
                     help="write `*` before the list, or remove its brackets",
                 )
-        for call in expressions.calls_of_method(pipeline.source, "add"):
-            if _gives_list(call) and any(OF_KERAS_LAYER.match(each.code) for each in call.arguments[0].items):
+        for added in expressions.calls_of_method(pipeline.source, "add"):
+            if _gives_list(added) and any(OF_KERAS_LAYER.match(each.code) for each in added.arguments[0].items):
                 yield self.finding(
-                    call.location,
+                    added.location,
                     "`add` of Keras takes one layer, and here a list of them",
                     help="call `add` for each layer, or give the list to `Sequential`",
                 )

@@ -232,12 +232,12 @@ class DetachedLoss(Rule[Claim]):
             useless = _useless_pass(pipeline, event)
             if useless is not None and event.location not in found:
                 found[event.location] = self._report_term(pipeline, event, useless)
-        for each in adversaries.untrained_steps(pipeline):
-            if not any(each.step.loops[-1].location.holds(location) for location in found):
-                found[each.backward.location] = self._report_untrained(pipeline, each)
+        for untrained in adversaries.untrained_steps(pipeline):
+            if not any(untrained.step.loops[-1].location.holds(location) for location in found):
+                found[untrained.backward.location] = self._report_untrained(untrained)
         yield from found.values()
 
-    def _report_untrained(self, pipeline: Pipeline, untrained: adversaries.Untrained) -> Finding[Claim]:
+    def _report_untrained(self, untrained: adversaries.Untrained) -> Finding[Claim]:
         loss, optimizer = map(training_loops.text_of_event, (untrained.backward, untrained.step))
         return self.finding(
             untrained.backward.location,
