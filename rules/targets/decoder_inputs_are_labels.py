@@ -127,7 +127,7 @@ class DecoderInputsAreLabels(Rule):
     def _report_copied(self, copied: seen_tokens.Copied) -> Finding:
         return self.finding(
             copied.location,
-            f"the decoder gets `{copied.name}` as it is, and the loss compares its outputs with the same tokens",
+            f"the decoder gets `{copied.name}` as it is, and has to predict it",
             related=[Related(copied.loss, "compared with the same tokens here", "labels")],
             help=f"pass `{copied.name}[:, :-1]`, and compare with `{copied.name}[:, 1:]`",
         )
