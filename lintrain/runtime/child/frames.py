@@ -21,7 +21,7 @@ from lintrain.evidence.run import Failure
 from lintrain.evidence.tracebacks import read_frames, unwrapped
 from lintrain.model.location import Location
 from lintrain.runtime.child.given import blocks_around, changed_in_place, given_values, near_files
-from lintrain.runtime.child.library import attribute, loaded
+from lintrain.runtime.child.library import attribute, has, loaded
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 START_FOLDER = os.getcwd()
@@ -109,14 +109,14 @@ MADE_AT = "lintrain_made_at"
 
 def keep_location(made: Any) -> None:
     """Remember on an object where the script makes it, unless that is known."""
-    own: dict[str, Any] = getattr(made, "__dict__", {})
+    own: dict[str, Any] = attribute(made, "__dict__", {})
     if MADE_AT not in own:
         own[MADE_AT] = frame_location(users_frame(skip=made))
 
 
 def made_at(made: Any) -> Location | None:
     """Where the script made an object, if that was remembered."""
-    location = getattr(made, "__dict__", {}).get(MADE_AT)
+    location = attribute(made, "__dict__", {}).get(MADE_AT)
     return location if isinstance(location, Location) else None
 
 
@@ -193,7 +193,7 @@ def _location(code: CodeType, instruction: int, line: int) -> Location:
 
 
 def _positions(code: CodeType, instruction: int) -> tuple[int | None, int | None, int | None, int | None]:
-    if not hasattr(code, "co_positions"):  # before Python 3.11
+    if not has(code, "co_positions"):  # before Python 3.11
         return (None, None, None, None)
     for index, position in enumerate(code.co_positions()):
         if index == instruction // 2:
@@ -251,7 +251,7 @@ def failure_of(error: BaseException, fallback: Location | None) -> Failure:
 
 def _forward_lines(error: BaseException) -> tuple[str, ...]:
     """The user's line whose backward pass fails, as autograd remembers it, and the lines that change its result."""
-    frames = read_frames(str(getattr(error, FORWARD_TRACE, "")))
+    frames = read_frames(str(attribute(error, FORWARD_TRACE, "")))
     own = next((frame for frame in reversed(frames) if is_users(frame.path)), None)
     if own is None:
         return ()

@@ -18,6 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any, cast
 
 from lintrain.evidence.stages import GivenValue
+from lintrain.runtime.child.library import attribute, has
 
 MOST_VALUES = 24
 MOST_OF_A_FUNCTION = 8
@@ -69,7 +70,7 @@ def _in_scope(step: TracebackType) -> Iterator[GivenValue]:
     # The case is `hidden = rnn(x, hidden)` without `detach`: its graph is kept from the iteration before.
     kept = set(_kept_names(_tree(frame), step.tb_lineno))
     for name, value in list(frame.f_locals.items()):
-        if name in kept and any(getattr(each, "grad_fn", None) is not None for each in _parts(value)):
+        if name in kept and any(attribute(each, "grad_fn", None) is not None for each in _parts(value)):
             yield GivenValue(name, type(value).__name__, "kept", SCRIPT)
         elif _is_module(value):
             yield described(name, value, SCRIPT)
@@ -274,7 +275,7 @@ def _facts(value: Any) -> dict[str, Any]:
     if "numpy.ndarray" in kinds and type(value).__module__.partition(".")[0] == "numpy":
         return {"kind": "array", "shape": tuple(map(int, value.shape)), "dtype": str(value.dtype), **_range(value)}
     if kinds & {"pandas.DataFrame", "datasets.Dataset"}:
-        columns = getattr(value, "columns", None) if "pandas.DataFrame" in kinds else value.column_names
+        columns = attribute(value, "columns", None) if "pandas.DataFrame" in kinds else value.column_names
         return {"kind": "table", "names": _names(columns), "length": len(value)}
     if "pandas.Series" in kinds:
         return {"kind": "column", "length": len(value), "dtype": str(value.dtype)}
@@ -315,7 +316,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _range(value: Any) -> dict[str, Any]:
-    size = value.numel() if hasattr(value, "numel") else value.size
+    size = value.numel() if has(value, "numel") else value.size
     if not 0 < size <= MOST_ELEMENTS or "bool" in str(value.dtype) or "complex" in str(value.dtype):
         return {}
     lowest, highest = float(value.min()), float(value.max())
@@ -340,7 +341,7 @@ def _odd_weight(layer: Any) -> str:
     """The shape of the weight of a linear layer, where it is not the one that the layer was made with."""
     own = _dictionary(layer)
     sizes, weight = (own.get("out_features"), own.get("in_features")), own.get("_parameters", {}).get("weight")
-    if None in sizes or not hasattr(weight, "shape") or tuple(weight.shape) in (sizes, (0,)):
+    if None in sizes or not has(weight, "shape") or tuple(weight.shape) in (sizes, (0,)):
         return ""
     return f", weight {list(weight.shape)}"
 
@@ -382,7 +383,7 @@ def _is_in_place(call: ast.Call, names: set[str]) -> bool:
 
 def near_files(error: BaseException) -> tuple[GivenValue, ...]:
     """A file of nearly the name of one that is missing, in the same folder."""
-    name = getattr(error, "filename", None)
+    name = attribute(error, "filename", None)
     if not isinstance(error, FileNotFoundError) or not isinstance(name, str):
         return ()
     folder, base = os.path.split(name)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import attribute
 from lintrain.runtime.child.probe_session import ProbeSession
 
 CHANGES = re.compile(
@@ -83,14 +84,14 @@ def _stop_changes(session: ProbeSession, module: Any) -> None:
 
 def _answer(module: Any, function: Any, values: dict[str, Any]) -> Any:
     """What the method returns after a success, as far as callers use it."""
-    gives = str(getattr(function, "__annotations__", {}).get("return", ""))
+    gives = str(attribute(function, "__annotations__", {}).get("return", ""))
     repository = str(values.get("repo_id") or values.get("to_id") or "user/repository")
     kind = values.get("repo_type") or "model"
     address = "/".join(
         filter(
             None,
             (
-                str(getattr(values.get("self"), "endpoint", "") or module.constants.ENDPOINT),
+                str(attribute(values.get("self"), "endpoint", "") or module.constants.ENDPOINT),
                 "" if kind == "model" else f"{kind}s",
                 repository if "/" in repository else f"user/{repository}",
             ),
@@ -120,12 +121,12 @@ def _stop_logins(session: ProbeSession, module: Any) -> None:
     """No login asks for a token; downloads still find one that was saved before."""
     # A saved token stays in use: gated models have to load as they do without a probe.
     for name in LOGINS:
-        if (original := getattr(module, name, None)) is not None:
+        if (original := attribute(module, name, None)) is not None:
             setattr(module, name, stand_in(session, name, original, lambda _values: None))
 
 
 def _stop_pushes(session: ProbeSession, owner: str, module: Any) -> None:
-    found = getattr(module, owner, None) if owner else module
+    found = attribute(module, owner, None) if owner else module
     for name in NAMES_OF_PUSHES:
         # A class that only inherits `push_to_hub` has it replaced at its base already; a second wrapper
         # would note each call twice.
@@ -159,7 +160,7 @@ def _bound(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
 
 
 def _save_without_upload(session: ProbeSession, name: str, module: Any) -> None:
-    owner = getattr(module, name, None)
+    owner = attribute(module, name, None)
     # `PretrainedConfig` and `PreTrainedConfig` are one class in versions that renamed it: it is wrapped once.
     if owner is None or "lintrain_saves" in vars(owner):
         return

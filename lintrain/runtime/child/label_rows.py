@@ -12,7 +12,7 @@ from typing import Any
 
 from lintrain.evidence.run import LabelConflicts
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import attribute, library
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -36,7 +36,7 @@ def is_label(dataset: Any, name: str) -> bool:
     kind = type(feature).__name__
     if kind == "ClassLabel":
         return True
-    dtype = str(getattr(feature, "dtype", ""))
+    dtype = str(attribute(feature, "dtype", ""))
     # A float column named `label` is a regression target: each value is a label of its own, and a sample
     # with all is no sample.
     return kind == "Value" and name.lower() in LABEL_NAMES and dtype.startswith(("int", "uint", "bool", "string"))
@@ -132,7 +132,7 @@ def _watch(session: ProbeSession, dataset_class: Any) -> None:
 
 def conflicts_in(dataset: Any) -> LabelConflicts | None:
     """The conflicts of a table with texts and one column of classes; None for others."""
-    texts = [name for name, feature in dataset.features.items() if getattr(feature, "dtype", "") == "string"]
+    texts = [name for name, feature in dataset.features.items() if attribute(feature, "dtype", "") == "string"]
     labels = [name for name in dataset.column_names if is_label(dataset, name)]
     inputs = [name for name in texts if name not in labels]
     if len(labels) != 1 or not inputs or not len(dataset):

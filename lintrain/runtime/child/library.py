@@ -36,6 +36,14 @@ def attribute(value: Any, name: str, default: Any = None) -> Any:
         return default
 
 
+def has(value: Any, name: str) -> bool:
+    """Whether an object of the script has an attribute, and gives it without an error."""
+    try:
+        return hasattr(value, name)
+    except Exception:  # noqa: BLE001 - as above
+        return False
+
+
 def attributes_to_copy(function: Any) -> list[str]:
     """Which of the attributes that `functools.wraps` copies an object of the script gives without an error."""
     return [name for name in functools.WRAPPER_ASSIGNMENTS if attribute(function, name) is not None]

@@ -6,6 +6,7 @@ import os
 import sys
 
 from lintrain.runtime.child.frames import is_users, library_folders, ran_files
+from lintrain.runtime.child.library import attribute
 
 State = tuple[int, str, int]
 """How many modules are loaded, the name of the last one, and how many files of the user code was seen to run in."""
@@ -29,7 +30,7 @@ def _state() -> State:
 
 
 def _list_files() -> list[str]:
-    files = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
+    files = {attribute(module, "__file__", None) for module in tuple(sys.modules.values())}
     files |= ran_files  # Python takes the script's `__file__` away when it has run
     # Most of thousands are recognized by their path alone: `is_users` asks the disk about each folder of it.
     rest = {file for file in files if isinstance(file, str) and not file.startswith(library_folders())}

@@ -22,7 +22,7 @@ from typing import Any
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.label_rows import Sampling, is_label, sample_by_label
-from lintrain.runtime.child.library import attribute, library
+from lintrain.runtime.child.library import attribute, has, library
 from lintrain.runtime.child.probe_session import ProbeSession
 
 FEWEST_ROWS = 2_000
@@ -58,7 +58,7 @@ class QuickMap:
         self._class.map = map_rows
         for name in WHOLE_WALKS:
             # `to_polars` and `to_list` are younger than other methods; an older `datasets` has fewer of them.
-            if hasattr(self._class, name):
+            if has(self._class, name):
                 setattr(self._class, name, self._guarded(getattr(self._class, name), name, _always))
         self._class.add_column = self._guarded(self._class.add_column, "add_column", _always)
         self._class.__getitem__ = self._guarded(self._class.__getitem__, "[column]", _takes_column)
@@ -199,7 +199,7 @@ def side_effect(function: Any, depth: int = 0) -> str | None:
 
 def _of_object(called: object, depth: int) -> str | None:
     """Library objects (a tokenizer) only turn rows into rows; an object of the user's own class is read."""
-    method = getattr(type(called), "__call__", None)  # noqa: B004 - the method itself is wanted, to read it
+    method = attribute(type(called), "__call__", None)
     return side_effect(method, depth) if isinstance(method, FunctionType) else None
 
 

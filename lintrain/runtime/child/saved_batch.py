@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.startup.lazy_dataclass import dataclass
 
 FORMAT = "lintrain batch 1"
@@ -44,20 +44,20 @@ def bytes_of_batch(batch: Any) -> int:
         return sum(bytes_of_batch(each) for each in batch.values())
     if is_row(batch):
         return sum(bytes_of_batch(each) for each in batch)
-    return int(batch.nbytes) if hasattr(batch, "nbytes") and hasattr(batch, "detach") else 0
+    return int(batch.nbytes) if has(batch, "nbytes") and has(batch, "detach") else 0
 
 
 def size_of(batch: Any) -> int:
     """The rows of a batch: the length of its first tensor; 0 if it has none."""
     values = batch.values() if is_mapping(batch) else batch if is_row(batch) else (batch,)
-    return next((int(value.shape[0]) for value in values if getattr(value, "ndim", 0)), 0)
+    return next((int(value.shape[0]) for value in values if attribute(value, "ndim", 0)), 0)
 
 
 def rows_in(batch: Any) -> tuple[int, ...] | None:
     """The row numbers that a batch itself holds; None if it holds none."""
     for name in ROW_NAMES if is_mapping(batch) else ():
         found: Any = batch.get(name)
-        if getattr(found, "ndim", 0) == 1 and not found.is_floating_point():
+        if attribute(found, "ndim", 0) == 1 and not found.is_floating_point():
             return tuple(int(each) for each in found.tolist())
     return None
 
@@ -167,13 +167,13 @@ def _in_form_of(batch: Any, saved: Any) -> Any:
         values: list[Any] = list(saved.values()) if is_mapping(saved) else list(saved)
         fits = len(values) == len(batch) and all(map(_is_alike, batch, values))
         return _as_type(type(batch), values) if fits else None
-    return saved if _is_alike(batch, saved) and hasattr(saved, "ndim") else None
+    return saved if _is_alike(batch, saved) and has(saved, "ndim") else None
 
 
 def _is_alike(one: Any, other: Any) -> bool:
     # The number of axes and not their lengths: the saved batch may be longer or padded further, which is
     # often why it was saved.
-    return getattr(one, "ndim", None) == getattr(other, "ndim", None)
+    return bool(attribute(one, "ndim", None) == attribute(other, "ndim", None))
 
 
 def _as_type(kind: type[Any], value: Any) -> Any:
@@ -182,7 +182,7 @@ def _as_type(kind: type[Any], value: Any) -> Any:
         return kind(value)
     try:
         # A named tuple takes its parts one by one; `BatchEncoding` and `UserDict` take the dictionary.
-        return kind(*value) if hasattr(kind, "_fields") else kind(value)
+        return kind(*value) if has(kind, "_fields") else kind(value)
     except TypeError:
         return value
 
@@ -222,9 +222,9 @@ def _whole(numbers: Iterable[Any]) -> tuple[int, ...]:
 def number_rows(loader: Any) -> RowNumbers | None:
     """Note the rows of a loader that is not yet iterated; None where it has no batch sampler."""
     loader = _inner(loader)
-    sampler = getattr(loader, "batch_sampler", None)
+    sampler = attribute(loader, "batch_sampler", None)
     # Not a loader of torch: a class of the script's own may use a `batch_sampler` in its own way.
-    if sampler is None or not hasattr(loader, "_index_sampler"):
+    if sampler is None or not has(loader, "_index_sampler"):
         return None
     numbers = RowNumbers(sampler)
     object.__setattr__(loader, "batch_sampler", numbers)  # the loader's own `__setattr__` forbids a new sampler
@@ -234,10 +234,10 @@ def number_rows(loader: Any) -> RowNumbers | None:
 def stop_numbering(loader: Any, numbers: RowNumbers) -> None:
     """Give the loader its own sampler back."""
     loader = _inner(loader)
-    if getattr(loader, "batch_sampler", None) is numbers:
+    if attribute(loader, "batch_sampler", None) is numbers:
         object.__setattr__(loader, "batch_sampler", numbers.sampler)
 
 
 def _inner(loader: Any) -> Any:
     """The loader that accelerate's own one iterates."""
-    return getattr(loader, "base_dataloader", loader)
+    return attribute(loader, "base_dataloader", loader)

@@ -14,6 +14,7 @@ from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import ForwardEvidence, SplitEvidence, StageName, StepEvidence
 from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
+from lintrain.runtime.child.library import attribute, has
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.frameworks.loop.loop_state import group_of
@@ -66,7 +67,7 @@ class FirstSteps(MeasuredRun):
     @property
     def collator(self) -> Any:
         """The loader's `collate_fn`."""
-        return getattr(self.loader, "collate_fn", None)
+        return attribute(self.loader, "collate_fn", None)
 
     @property
     def optimizers(self) -> tuple[Any, ...]:
@@ -106,7 +107,7 @@ class FirstSteps(MeasuredRun):
     def _measure_dataset(self) -> None:
         """Only columns that are there already: making rows would cost time, and draw from their random numbers."""
         self.measured(model=measure_model(self))
-        dataset = getattr(self.loader, "dataset", None)
+        dataset = attribute(self.loader, "dataset", None)
         if is_arrow(dataset):
             columns = arrow_columns(dataset)
             label = label_column(columns, self.label_inputs)
@@ -226,8 +227,8 @@ class FirstSteps(MeasuredRun):
 def bare(optimizer: Any) -> Any:
     """The optimizer of torch under wrappers of accelerate or Lightning."""
     for name in ("optimizer", "_optimizer"):
-        inner = getattr(optimizer, name, None)
-        if inner is not None and hasattr(inner, "param_groups"):
+        inner = attribute(optimizer, name, None)
+        if inner is not None and has(inner, "param_groups"):
             return inner
     return optimizer
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import attribute, has, library
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_NODES = 4_000
@@ -28,12 +28,12 @@ MOST_SCORES = 2**16
 
 def leaves_of(loss: Any) -> list[Any]:
     """The tensors that a loss's backward pass gives gradients to, as far as a bounded walk reaches."""
-    return [node.variable for node in _nodes(loss, MOST_NODES) if hasattr(node, "variable")]
+    return [node.variable for node in _nodes(loss, MOST_NODES) if has(node, "variable")]
 
 
 def _nodes(loss: Any, most: int) -> Iterator[Any]:
     """The nodes of a graph, those near the loss first."""
-    first = getattr(loss, "grad_fn", None)
+    first = attribute(loss, "grad_fn", None)
     waiting = deque([] if first is None else [first])
     seen = set(waiting)
     while waiting and len(seen) < most:
@@ -170,7 +170,7 @@ class Fingerprint:
 
 def _entries(weight: Any) -> Any:
     """Every n-th entry in the order of memory; a sharded weight has its own part."""
-    local = getattr(weight, "to_local", None)
+    local = attribute(weight, "to_local", None)
     values = (local() if local is not None else weight).detach()
     if not values.is_contiguous():
         values = values.reshape(-1) if values.numel() <= ENTRIES else values[(0,) * (values.ndim - 1)]

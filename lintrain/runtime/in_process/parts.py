@@ -16,7 +16,7 @@ from typing import Any
 from lintrain.evidence.run import Failure, Stage, StageName
 from lintrain.model.location import Location
 from lintrain.runtime.child.hooks import replaced
-from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
 from lintrain.runtime.frameworks.lightning.facts import RECORDED
 from lintrain.runtime.frameworks.lightning.lightning_patches import LIBRARIES
 from lintrain.runtime.frameworks.lightning.quiet import package_of
@@ -65,7 +65,7 @@ class Parts:
         output = self.model(**given) if is_mapping(given) else self.model(*given)
         if self.loss is None:
             return own_loss(output)
-        return self.loss(output if hasattr(output, "shape") else logits_of(output), target)
+        return self.loss(output if has(output, "shape") else logits_of(output), target)
 
 
 def _parted(batch: Any, *, with_target: bool) -> tuple[Mapping[str, Any] | tuple[Any, ...], Any]:
@@ -86,23 +86,23 @@ def _parted(batch: Any, *, with_target: bool) -> tuple[Mapping[str, Any] | tuple
 
 def own_loss(output: Any) -> Any:
     """The loss in a model's output: `.loss`, the entry of that name, or a tensor of one number."""
-    found = output.get("loss") if is_mapping(output) else getattr(output, "loss", None)
+    found = output.get("loss") if is_mapping(output) else attribute(output, "loss", None)
     candidates = (found, output, *(output[:1] if is_row(output) else ()))
     for each in candidates:
-        if getattr(each, "ndim", None) == 0:
+        if attribute(each, "ndim", None) == 0:
             return each
     raise NoLossError(f"the model returns {type(output).__name__} and no loss; pass `loss=` or `training_step=`")
 
 
 def logits_of(output: Any) -> Any:
     """What a loss function gets of an output with parts: its logits, else the output itself."""
-    found = output.get("logits") if is_mapping(output) else getattr(output, "logits", None)
+    found = output.get("logits") if is_mapping(output) else attribute(output, "logits", None)
     return output if found is None else found
 
 
 def on_device(batch: Any, device: Any) -> Any:
     """A batch with its tensors on a device."""
-    if hasattr(batch, "to") and not is_mapping(batch):
+    if has(batch, "to") and not is_mapping(batch):
         return batch.to(device)
     if is_mapping(batch):
         return {name: on_device(value, device) for name, value in batch.items()}
@@ -137,7 +137,7 @@ class PartsWatch(Watch):
     def __init__(self, session: InProcessSession, parts: Parts, call: Location | None) -> None:
         super().__init__(session)
         self.parts, self.call = parts, call
-        self.optimizers = [getattr(parts.optimizer, "optimizer", parts.optimizer)]  # under accelerate's wrapper
+        self.optimizers = [attribute(parts.optimizer, "optimizer", parts.optimizer)]  # under accelerate's wrapper
 
     def on_optimizer(self, optimizer: Any) -> None:
         """The given optimizer is the only one."""
@@ -177,7 +177,7 @@ def measure_parts(session: InProcessSession, parts: Parts, call: Location | None
 def without_workers(session: InProcessSession, *loaders: Any) -> None:
     """An error in a worker process hides the user's line, and what a worker changes cannot be restored."""
     for loader in loaders:
-        if getattr(loader, "num_workers", 0):
+        if attribute(loader, "num_workers", 0):
             session.shorten("data loaders run without worker processes")
             # a loader refuses that some of these are set as attributes
             loader.__dict__.update(num_workers=0, prefetch_factor=None, timeout=0, persistent_workers=False)
@@ -244,7 +244,7 @@ def _given(trainer: Any, data: Any) -> dict[str, Any]:
 def _quieten(session: InProcessSession, trainer: Any) -> None:
     """Nothing is logged, shown, profiled or saved; what the Trainer was made with is read from itself."""
     package = package_of(trainer)
-    asked = {name: getattr(trainer, name, None) for name in RECORDED if hasattr(trainer, name)}
+    asked = {name: attribute(trainer, name, None) for name in RECORDED if has(trainer, name)}
     trainer.__dict__["lintrain_asked"] = {name: value for name, value in asked.items() if _is_scalar(value)}
     dummy = library(f"{package}.loggers.logger").DummyLogger
     trainer.loggers = [dummy() for _ in trainer.loggers]

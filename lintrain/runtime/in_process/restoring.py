@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any, cast
 
-from lintrain.runtime.child.library import is_mapping, library, loaded
+from lintrain.runtime.child.library import attribute, has, is_mapping, library, loaded
 from lintrain.runtime.child.surroundings import same_random_numbers
 
 MOST_ENTRIES = 10_000
@@ -113,7 +113,7 @@ class Kept:
         before = entries_of(value)
         self._restores.append(lambda: refill(value, before))
         self._reach_entries(before.values() if is_mapping(before) else before, is_data)
-        if hasattr(value, "__dict__"):
+        if has(value, "__dict__"):
             self._keep_object(value, is_data)
         return True
 
@@ -128,7 +128,7 @@ class Kept:
             return
         if type(value).__module__.partition(".")[0] in LEFT_ALONE:
             return
-        attributes: Any = getattr(value, "__dict__", None)
+        attributes: Any = attribute(value, "__dict__", None)
         if is_container(attributes):
             before = entries_of(attributes)
             self._restores.append(lambda: refill(attributes, before))
@@ -138,7 +138,7 @@ class Kept:
     def _keep_slots(self, value: Any, is_data: bool) -> None:
         # Slots belong to the class that names them, and `vars` knows none of them.
         names = [name for kind in type(value).__mro__ for name in _slots_of(kind)]
-        before = {name: getattr(value, name) for name in names if hasattr(value, name)}
+        before = {name: getattr(value, name) for name in names if has(value, name)}
         if before:
             self._restores.append(lambda: _reset(value, before))
             self._reach(before.values(), is_data)
@@ -158,7 +158,7 @@ def _is_dataset(value: Any) -> bool:
 def _reset(value: Any, before: dict[str, Any]) -> None:
     for name, held in before.items():
         # Only what changed is written: a frozen dataclass, or a property of the same name, is left alone.
-        if getattr(value, name, None) is not held:
+        if attribute(value, name, None) is not held:
             object.__setattr__(value, name, held)
 
 
@@ -184,7 +184,7 @@ def refill(container: Any, before: Any) -> None:
     kind = _kind_of(container)
     # Filled in place: the user's code holds references to the container itself.
     kind.clear(container)
-    put = kind.extend if hasattr(kind, "extend") else kind.update
+    put = kind.extend if has(kind, "extend") else kind.update
     put(container, before)
 
 
@@ -215,7 +215,7 @@ def keep_tensor(tensor: Any) -> RestoreTensor:
     if not tensor.is_leaf or tensor.is_meta:
         return _nothing
     grad, requires_grad, hooks = tensor.grad, tensor.requires_grad, tensor._backward_hooks
-    after: Any = getattr(tensor, "_post_accumulate_grad_hooks", None)
+    after: Any = attribute(tensor, "_post_accumulate_grad_hooks", None)
     tensor.grad = None
     data = tensor.data  # the same storage: holds it where the tensor gets another
     values = data.clone()
@@ -233,7 +233,7 @@ def keep_tensor(tensor: Any) -> RestoreTensor:
         tensor.grad = grad
         if tensor._backward_hooks is not hooks:
             tensor._backward_hooks = hooks
-        if getattr(tensor, "_post_accumulate_grad_hooks", None) is not after:
+        if attribute(tensor, "_post_accumulate_grad_hooks", None) is not after:
             tensor._post_accumulate_grad_hooks = after
 
     return restore

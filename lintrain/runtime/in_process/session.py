@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from lintrain.runtime.child.channel import MemoryChannel
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import attribute, library
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.torch_hooks import LOSSES, hook_torch
 from lintrain.runtime.frameworks.loop.watch import Watch
@@ -92,7 +92,7 @@ def hooked(watch: Watch, but: tuple[str, ...] = ()) -> Generator[None]:
         for owner, names in before:
             # Patching functions by name misses those that the caller has already imported: `watched_losses` sees them
             # all, and twice is once too often.
-            if getattr(owner, "__name__", "") in (*but, FUNCTIONS):
+            if attribute(owner, "__name__", "") in (*but, FUNCTIONS):
                 _give_back(owner, names)
         with watched_losses(watch):
             yield

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport, replaced
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import has, is_mapping, library
 from lintrain.runtime.frameworks.lightning.lightning_patches import LIBRARIES
 from lintrain.runtime.frameworks.lightning.quiet import quiet_arguments
 from lintrain.runtime.frameworks.trainer.trainer_patches import quieten
@@ -57,7 +57,7 @@ class TrainingRun:
     @property
     def tensors(self) -> Mapping[str, Any]:
         """The tensors of the batch by name; by position (`"0"`, `"1"`) where it is a tuple."""
-        return {str(name): value for name, value in entries(self.batch).items() if hasattr(value, "dtype")}
+        return {str(name): value for name, value in entries(self.batch).items() if has(value, "dtype")}
 
 
 class Reached(BaseException):

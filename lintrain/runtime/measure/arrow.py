@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence
-from lintrain.runtime.child.library import is_row, library
+from lintrain.runtime.child.library import attribute, is_row, library
 from lintrain.runtime.measure.tokenizer import binned, quantiles
 
 MOST_VALUES = 1_000
@@ -129,12 +129,12 @@ def _number(value: Any) -> float | None:
 def described(name: str, feature: Any) -> tuple[str, str, tuple[str, ...]]:
     """Kind, dtype and class names of a feature."""
     kind = type(feature).__name__
-    dtype = str(getattr(feature, "dtype", "") or kind)
+    dtype = str(attribute(feature, "dtype", "") or kind)
     if kind == "ClassLabel":
         return "class label", dtype, tuple(feature.names or ())
     if kind == "Value":
         return _scalar_kind(dtype), dtype, ()
-    inner = getattr(feature, "feature", None)
+    inner = attribute(feature, "feature", None)
     if is_row(feature) and feature:
         inner = feature[0]
     if inner is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.measure.predictions import IGNORED, INTEGERS, MOST_BYTES, as_array, numbers_in
 from lintrain.startup.lazy_dataclass import dataclass
@@ -156,19 +156,19 @@ def _numbers(value: Any) -> Numbers | None:
     array = as_array(value)
     if array is None:
         return None
-    array = array.detach().float() if hasattr(array, "detach") and array.is_floating_point() else array
-    array = library("numpy").asarray(array.cpu() if hasattr(array, "cpu") else array)
+    array = array.detach().float() if has(array, "detach") and array.is_floating_point() else array
+    array = library("numpy").asarray(array.cpu() if has(array, "cpu") else array)
     return array.astype(int) if array.dtype.kind == "b" else array if array.dtype.kind in "iuf" else None
 
 
 def _like(answer: Numbers, predictions: Any, first: Any) -> Any:
     """An answer of the type that the metric was given."""
     made: Any = answer
-    if hasattr(first, "detach"):
+    if has(first, "detach"):
         made = library("torch").as_tensor(answer).to(first.dtype).to(first.device)
     elif is_row(first):
         made = answer.tolist()
-    elif getattr(getattr(first, "dtype", None), "kind", "") == "b":
+    elif attribute(attribute(first, "dtype", None), "kind", "") == "b":
         made = answer.astype(bool)
     return (made, *predictions[1:]) if first is not predictions else made
 
@@ -189,7 +189,7 @@ def of_metric_function(function: Callable[..., Any], prediction: Any, metrics: A
     """Those of the metric function of a Trainer, from the `EvalPrediction` that it was given."""
     if not is_mapping(metrics) or not numbers_in(metrics):
         return NOTHING
-    others = {name: given for name in ("inputs", "losses") if (given := getattr(prediction, name, None)) is not None}
+    others = {name: given for name in ("inputs", "losses") if (given := attribute(prediction, name, None)) is not None}
     labels = prediction.label_ids
 
     def ask(answer: Any) -> Any:

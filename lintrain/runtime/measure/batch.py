@@ -19,7 +19,7 @@ from lintrain.evidence.run import (
     SegmentEvidence,
     TensorEvidence,
 )
-from lintrain.runtime.child.library import attribute, is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.tokenizer import find_tokenizer
 from lintrain.startup.lazy_dataclass import dataclass
@@ -35,7 +35,7 @@ def collator_name(collator: Any) -> str:
 def describe(run: MeasuredRun, argument: str, batches: list[Any]) -> BatchEvidence:
     """Tensors of the first batch, and the token counts of all."""
     first = batches[0]
-    tensors = [_tensor(str(name), value) for name, value in entries(first).items() if hasattr(value, "dtype")]
+    tensors = [_tensor(str(name), value) for name, value in entries(first).items() if has(value, "dtype")]
     tokenizer = find_tokenizer(run)
     tokens = count_tokens(tokenizer, [entries(batch) for batch in batches]) or TokenCounts()
     return BatchEvidence(
@@ -98,7 +98,7 @@ def count_scored(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Sco
     for batch in batches:
         labels = batch.get("labels")
         # One label a row belongs to a classifier, float labels to a regression: neither scores tokens.
-        if labels is None or getattr(labels, "ndim", 0) != 2 or labels.dtype.is_floating_point:
+        if labels is None or attribute(labels, "ndim", 0) != 2 or labels.dtype.is_floating_point:
             return counted
         here = _count(tokenizer, batch, labels)
         counted = here if counted is None else counted.plus(here)
@@ -133,8 +133,8 @@ def _padding(tokenizer: Any | None, batch: Mapping[str, Any], labels: Any, score
     if beside and mask is not None and mask.shape == labels.shape:
         return int((scored & (mask == 0)).sum())
     # Where padding and end of text are one token, a scored end of text looks like padding.
-    pad = getattr(tokenizer, "pad_token_id", None)
-    if pad is None or pad == getattr(tokenizer, "eos_token_id", None):
+    pad = attribute(tokenizer, "pad_token_id", None)
+    if pad is None or pad == attribute(tokenizer, "eos_token_id", None):
         return None
     return int((labels == pad).sum())
 
@@ -147,7 +147,7 @@ def count_labels(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Lab
     counted = [
         _labels_of(tokenizer, ids, attended, batch["labels"])
         for batch, ids, attended in _token_batches(batches, tokenizer)
-        if getattr(batch.get("labels"), "shape", None) == ids.shape
+        if attribute(batch.get("labels"), "shape", None) == ids.shape
     ]
     names = [field.name for field in fields(LabelEvidence)]
     sums = {name: sum(getattr(each, name) for each in counted) for name in names}
@@ -156,8 +156,8 @@ def count_labels(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Lab
 
 def _labels_of(tokenizer: Any | None, ids: Any, attended: Any, labels: Any) -> LabelEvidence:
     supervised = labels != IGNORED_LABEL
-    eos = _is(ids, getattr(tokenizer, "eos_token_id", None))
-    mask = _is(ids, getattr(tokenizer, "mask_token_id", None))
+    eos = _is(ids, attribute(tokenizer, "eos_token_id", None))
+    mask = _is(ids, attribute(tokenizer, "mask_token_id", None))
     return LabelEvidence(
         rows=int(ids.shape[0]),
         attended=int(attended.sum()),
@@ -182,7 +182,7 @@ def count_edges(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Edge
     rows = [row for row in rows if row]
     if not rows:
         return None
-    bos, eos = getattr(tokenizer, "bos_token_id", None), getattr(tokenizer, "eos_token_id", None)
+    bos, eos = attribute(tokenizer, "bos_token_id", None), attribute(tokenizer, "eos_token_id", None)
     longest = max(map(len, rows))
     longest_rows = [row for row in rows if len(row) == longest]
     return EdgeEvidence(
@@ -202,9 +202,9 @@ def count_edges(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Edge
 
 def count_segments(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> SegmentEvidence | None:
     """Token types next to the separators of the batches' rows; None for a tokenizer without any."""
-    separator = getattr(tokenizer, "sep_token_id", None)
+    separator = attribute(tokenizer, "sep_token_id", None)
     # RoBERTa's tokenizers use one token for both, and have no token types that a pair could miss.
-    if separator is None or separator == getattr(tokenizer, "eos_token_id", None):
+    if separator is None or separator == attribute(tokenizer, "eos_token_id", None):
         return None
     rows = [
         _segments_of(row[kept] == separator, types[kept] if types is not None else row[kept] * 0)
@@ -225,7 +225,7 @@ def count_segments(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> S
 
 def _types(batch: Mapping[str, Any], ids: Any) -> Any:
     types = batch.get("token_type_ids")
-    return types if getattr(types, "shape", None) == ids.shape else [None] * len(ids)
+    return types if attribute(types, "shape", None) == ids.shape else [None] * len(ids)
 
 
 @dataclass(frozen=True)
@@ -261,12 +261,12 @@ def _token_batches(
     batches: list[Mapping[str, Any]], tokenizer: Any | None
 ) -> Iterator[tuple[Mapping[str, Any], Any, Any]]:
     """Batches with ids of [rows, tokens], each with these and a mask of those that are attended."""
-    pad = getattr(tokenizer, "pad_token_id", None)
+    pad = attribute(tokenizer, "pad_token_id", None)
     for batch in batches:
         ids: Any = batch.get("input_ids")
         mask: Any = batch.get("attention_mask")
-        if getattr(ids, "ndim", 0) == 2:
-            is_fit = getattr(mask, "shape", None) == ids.shape
+        if attribute(ids, "ndim", 0) == 2:
+            is_fit = attribute(mask, "shape", None) == ids.shape
             # -1 is no id: without a padding token every position counts as attended.
             yield batch, ids, mask.bool() if is_fit else ids != (-1 if pad is None else pad)
 
@@ -298,7 +298,7 @@ def count_tokens(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Tok
     counts: TokenCounts | None = None
     for batch in batches:
         ids = batch.get("input_ids")
-        if ids is None or getattr(ids, "ndim", 0) != 2:
+        if ids is None or attribute(ids, "ndim", 0) != 2:
             return counts
         counts = counts or TokenCounts(0, 0, None, None, 0)
         _add_batch(counts, tokenizer, ids, batch.get("attention_mask"))
@@ -306,7 +306,7 @@ def count_tokens(tokenizer: Any | None, batches: list[Mapping[str, Any]]) -> Tok
 
 
 def _add_batch(counts: TokenCounts, tokenizer: Any | None, ids: Any, mask: Any | None) -> None:
-    pad = getattr(tokenizer, "pad_token_id", None)
+    pad = attribute(tokenizer, "pad_token_id", None)
     if mask is not None and (mask.ndim != 2 or mask.shape != ids.shape):
         # A mask of three or four axes is one that the model broadcasts over heads: it is no mistake.
         counts.mask_shape_differs = counts.mask_shape_differs or mask.ndim == 2
@@ -315,7 +315,7 @@ def _add_batch(counts: TokenCounts, tokenizer: Any | None, ids: Any, mask: Any |
     counts.attended = (counts.attended or 0) + int(attended.sum())
     counts.padding = (counts.padding or 0) + int((~attended).sum())
     counts.longest = max(counts.longest or 0, int(attended.sum(dim=1).max()))
-    counts.pad_is_eos = pad is not None and pad == getattr(tokenizer, "eos_token_id", None)
+    counts.pad_is_eos = pad is not None and pad == attribute(tokenizer, "eos_token_id", None)
     if mask is not None:
         # A row of padding alone is an empty text, and its mask is right.
         is_masked = attended.sum(dim=1) == 0
@@ -335,7 +335,7 @@ def _outer_padding(ids: Any, pad: int) -> Any:
 
 
 def _add_unknown(counts: TokenCounts, tokenizer: Any | None, attended: Any) -> None:
-    unknown = getattr(tokenizer, "unk_token_id", None)
+    unknown = attribute(tokenizer, "unk_token_id", None)
     if tokenizer is None or unknown is None or unknown in (tokenizer.pad_token_id, tokenizer.eos_token_id):
         return
     # Special tokens are never unknown: with short texts they would halve the share of unknown tokens.
@@ -347,7 +347,7 @@ def _add_unknown(counts: TokenCounts, tokenizer: Any | None, attended: Any) -> N
 
 def lost_pieces(tokenizer: Any, texts: list[str]) -> tuple[str, ...]:
     """The pieces of text that the tokenizer does not know, the most frequent first; empty for slow tokenizers."""
-    if not texts or not getattr(tokenizer, "is_fast", False):
+    if not texts or not attribute(tokenizer, "is_fast", False):
         return ()
     counted: Counter[str] = Counter()
     encoded = tokenizer(texts, return_offsets_mapping=True, add_special_tokens=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.measure.row_entries import plain
 from lintrain.runtime.measure.row_values import LABEL_NAMES
 
@@ -27,8 +27,8 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if is_mapping(value):
         for key, part in value.items():
             yield from _named(f"{start}{key}", part)
-    elif is_row(value) and any(hasattr(part, "shape") or is_mapping(part) for part in value):
-        names: Sequence[str] = getattr(value, "_fields", [str(position) for position in range(len(value))])
+    elif is_row(value) and any(has(part, "shape") or is_mapping(part) for part in value):
+        names: Sequence[str] = attribute(value, "_fields", [str(position) for position in range(len(value))])
         for key, part in zip(names, value, strict=True):
             yield from _named(f"{start}{key}", part)
     else:
@@ -56,7 +56,7 @@ class Batch:
         # Pictures that are to be made, and boxes: they are shown like the inputs.
         if self.targets is not None and self.targets.ndim > 2 and self.targets.dtype.kind == "f":
             self.label, self.targets = "", None
-        self.ids: Any = plain(ids) if getattr(ids, "ndim", 0) == 2 else None
+        self.ids: Any = plain(ids) if attribute(ids, "ndim", 0) == 2 else None
 
     def row(self, name: str, row: int) -> Any:
         """One row of an entry as an array, a text or whatever it holds; None if it has none for each row."""
@@ -79,7 +79,7 @@ class Batch:
 
 def length_of(value: Any) -> int:
     """The rows of an entry; 0 for a number or a text."""
-    if hasattr(value, "shape"):
+    if has(value, "shape"):
         return int(value.shape[0]) if len(value.shape) else 0
     return len(value) if is_row(value) else 0
 
@@ -97,7 +97,7 @@ def _label_name(entries: Mapping[str, Any], label_inputs: tuple[str, ...]) -> st
 def array_of(value: Any, rows: int) -> Any:
     """Labels as an array of numbers with an entry for each row, a last axis of one left out; else None."""
     array = plain(value)
-    if not hasattr(array, "dtype"):
+    if not has(array, "dtype"):
         is_plain = is_row(value) and all(isinstance(each, int | float) for each in value)
         array = library("numpy").asarray(value) if is_plain else None
     if array is None or array.dtype.kind not in "fiub" or array.ndim == 0 or array.shape[0] != rows:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.startup.lazy_dataclass import dataclass
 
 Path = tuple[str | int, ...]
@@ -83,7 +83,7 @@ def without_shells(module: Any) -> Any:
     """The script's own module under compilation, replication and Fabric."""
     # By name: importing the classes would load torch's distributed package into every script.
     while type(module).__name__ in SHELLS:
-        inner = getattr(module, "_orig_mod", None)
+        inner = attribute(module, "_orig_mod", None)
         module = module.module if inner is None else inner
     return module
 
@@ -133,5 +133,5 @@ def _replaced(value: Any, new: Mapping[Path, Any], path: Path) -> Any:
     if is_row(value):
         parts = [_replaced(part, new, (*path, position)) for position, part in enumerate(value)]
         # A named tuple takes its parts one by one.
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        return type(value)(*parts) if has(value, "_fields") else type(value)(parts)
     return value

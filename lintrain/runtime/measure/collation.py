@@ -14,7 +14,7 @@ from typing import Any
 
 from lintrain.evidence.run import CollatedRows
 from lintrain.runtime.child.hooks import AfterImport, replaced
-from lintrain.runtime.child.library import attributes_to_copy, is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, attributes_to_copy, has, is_mapping, is_row, library
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -165,7 +165,7 @@ class Collations:
 
     def _keys_in(self, batch: Any, *, has_texts: bool) -> Iterator[Key]:
         entries = _entries(batch)
-        names = [name for name, value in entries.items() if getattr(value, "ndim", 0) >= 1]
+        names = [name for name, value in entries.items() if attribute(value, "ndim", 0) >= 1]
         rows = len(entries[names[0]]) if names else 0
         tokenizer = self._tokenizer() if has_texts else None
         for row in range(min(rows, MOST_ROWS)):
@@ -258,7 +258,7 @@ def _numbers(value: Any) -> Any:
     """A numpy array of numbers, or None."""
     if value is None or isinstance(value, str | bytes) or is_mapping(value):
         return None
-    if hasattr(value, "detach"):
+    if has(value, "detach"):
         value = value.detach().cpu()
         # NumPy knows no bfloat16.
         value = value.float() if value.dtype.is_floating_point else value

@@ -18,7 +18,7 @@ from typing import Any
 from lintrain.evidence.run import ColumnEvidence, SharedRows, SplitEvidence, StageName
 from lintrain.runtime.child.hooks import Given
 from lintrain.runtime.child.label_rows import spread
-from lintrain.runtime.child.library import attribute, is_mapping, is_row, is_tuple, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, is_tuple, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.quick_datasets import is_repeated
 from lintrain.runtime.measure.arrow import arrow_columns, row_lengths
@@ -112,7 +112,7 @@ def label_column(columns: list[ColumnEvidence], label_names: tuple[str, ...]) ->
 
 
 def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else value
+    return value.tolist() if has(value, "tolist") else value
 
 
 SAMPLED = 32
@@ -161,7 +161,7 @@ def _row_length(row: Any) -> int:
     parts = list(row.values()) if is_mapping(row) else list(row) if is_tuple(row) else [row]
     if is_mapping(row) and "input_ids" in row:
         parts = [row["input_ids"]]
-    return next((len(part) for part in parts if hasattr(part, "__len__") and getattr(part, "ndim", 1) != 0), 0)
+    return next((len(part) for part in parts if has(part, "__len__") and attribute(part, "ndim", 1) != 0), 0)
 
 
 LOOKED_AT = 500
@@ -186,7 +186,7 @@ def shared_rows(given: list[Given]) -> SharedRows | None:
         return None
     evaluation = held_out[0].dataset
     # The same object given twice: nothing has to be read.
-    if evaluation is train and hasattr(train, "__len__"):
+    if evaluation is train and has(train, "__len__"):
         return SharedRows(len(train), len(train))
     # Rows of a repeated sample are copies of each other: comparing them would find overlap that is ours.
     if all(is_arrow(each) and not is_repeated(each) for each in (train, evaluation)):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lintrain.evidence.run import BatchAnswers, OverfitEvidence, StageName
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.model import base_model, task_of
 from lintrain.runtime.measure.predictions import IGNORED
@@ -94,9 +94,9 @@ class Descents:
 
 def answers_in_batch(run: MeasuredRun, batch: Any, output: Any) -> BatchAnswers:
     """What a model answers to a batch with names, where the batch has the labels and the output the logits."""
-    labels: Any = batch.get("labels") if hasattr(batch, "get") else None
-    logits: Any = output.get("logits") if is_mapping(output) else getattr(output, "logits", None)
-    if not hasattr(labels, "ndim") or not hasattr(logits, "ndim"):
+    labels: Any = batch.get("labels") if has(batch, "get") else None
+    logits: Any = output.get("logits") if is_mapping(output) else attribute(output, "logits", None)
+    if not has(labels, "ndim") or not has(logits, "ndim"):
         return BatchAnswers()
     if task_of(base_model(run.model)) == "CausalLM" and logits.ndim == 3:
         logits, labels = logits[:, :-1], labels[:, 1:]

@@ -15,7 +15,7 @@ from typing import Any
 
 from lintrain.evidence.run import EncodedTexts
 from lintrain.model.location import Location
-from lintrain.runtime.child.library import is_mapping, is_row
+from lintrain.runtime.child.library import attribute, is_mapping, is_row
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -52,7 +52,7 @@ class EncodingCall:
     def truncates(self) -> bool:
         """Whether what is cut off is lost: it may also become further rows."""
         asked = self.options.get("truncation")
-        is_off = asked in (None, False) or str(getattr(asked, "value", asked)) == "do_not_truncate"
+        is_off = asked in (None, False) or str(attribute(asked, "value", asked)) == "do_not_truncate"
         return not is_off and not self.options.get("return_overflowing_tokens")
 
     def encoded(self, texts: list[Pair], names: tuple[str, ...] = ALWAYS) -> Any:
@@ -133,14 +133,14 @@ def _scored_rows(batches: list[Any]) -> Iterator[tuple[int, ...]]:
     """The labels of rows that are a list of tokens, those that are ignored left out."""
     for batch in batches:
         labels: Any = batch.get("labels") if is_mapping(batch) else None
-        for row in labels if getattr(labels, "ndim", 0) == 2 and not labels.is_floating_point() else ():
+        for row in labels if attribute(labels, "ndim", 0) == 2 and not labels.is_floating_point() else ():
             yield tuple(row[row != IGNORED].tolist())
 
 
 @contextmanager
 def _as_it_was(tokenizer: Any) -> Generator[None]:
     """A fast tokenizer remembers how it truncates and pads, and a script may use what is below it."""
-    below = getattr(tokenizer, "backend_tokenizer", None)
+    below = attribute(tokenizer, "backend_tokenizer", None)
     if below is None:
         yield
         return
@@ -180,7 +180,7 @@ def _with_truncation(
         tokens=sum(every for every, _ in lengths),
         cut=len(lost),
         lost=sum(lost),
-        side=str(getattr(call.tokenizer, "truncation_side", "right")),
+        side=str(attribute(call.tokenizer, "truncation_side", "right")),
         limit=max((left for _, left in lengths), default=0),
         pairs=pairs,
         second_lost=_second_lost(whole, kept, len(call.texts)) if pairs else 0,
@@ -191,7 +191,7 @@ def _with_truncation(
 
 def _second_lost(whole: Any, kept: Any, texts: int) -> int:
     """The rows that have a second text, and nothing of it once they are cut; 0 for slow tokenizers."""
-    if not getattr(whole, "is_fast", False):
+    if not attribute(whole, "is_fast", False):
         return 0
     return sum(1 in whole.sequence_ids(row) and 1 not in kept.sequence_ids(row) for row in range(texts))
 
@@ -199,7 +199,7 @@ def _second_lost(whole: Any, kept: Any, texts: int) -> int:
 def _with_round_trip(call: EncodingCall, found: EncodedTexts) -> EncodedTexts:
     """What of the first texts does not come back when they are decoded."""
     tokenizer, counts = call.tokenizer, Counter[str]()
-    unknown, special = getattr(tokenizer, "unk_token_id", None), set(tokenizer.all_special_tokens)
+    unknown, special = attribute(tokenizer, "unk_token_id", None), set(tokenizer.all_special_tokens)
     for first, _ in call.texts:
         text = " ".join(map(str, first)) if is_row(first) else str(first)
         ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]

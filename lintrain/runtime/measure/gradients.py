@@ -13,6 +13,7 @@ from typing import Any
 
 from lintrain.evidence.run import BackwardEvidence, LayerGradient, LossTerm, NonFiniteGradient, ReachedWeights
 from lintrain.model.location import Location
+from lintrain.runtime.child.library import attribute, has
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.held_values import kept_in, made_by_statement
 from lintrain.runtime.measure.seen import Forward, LossCall, nodes_below, tensors_in
@@ -138,10 +139,10 @@ def _loose_at(loss: Any, held: Mapping[int, Any], forwards: Sequence[Forward]) -
     kept = dict[int, tuple[Any, str]]()
     for part in (part for forward in forwards for part in forward.module.modules()):
         for name, value in part.__dict__.items():
-            if getattr(value, "is_leaf", False) and value.requires_grad and id(value) not in held:
+            if attribute(value, "is_leaf", False) and value.requires_grad and id(value) not in held:
                 kept[id(value)] = part, name
     nodes = nodes_below(loss.grad_fn) if kept else None
-    reached = [kept[key] for node in nodes or () if (key := id(getattr(node, "variable", None))) in kept]
+    reached = [kept[key] for node in nodes or () if (key := id(attribute(node, "variable", None))) in kept]
     return kept_in(*reached[0]) if reached else None
 
 
@@ -156,12 +157,12 @@ def _kept_at(forwards: Sequence[Forward], unknown: set[int]) -> Location | None:
     """Where the class of a called module keeps other modules, with some of the parameters, in a plain container."""
     for part in (part for forward in forwards for part in forward.module.modules()):
         own: dict[str, Any] = part.__dict__
-        for attribute, value in own.items():
-            modules = _items_of(value) if not attribute.startswith("_") else []
-            weights = (weight for each in modules if hasattr(each, "parameters") for weight in each.parameters())
+        for name, value in own.items():
+            modules = _items_of(value) if not name.startswith("_") else []
+            weights = (weight for each in modules if has(each, "parameters") for weight in each.parameters())
             # A single one may be hidden on purpose, such as a teacher.
             if len(modules) > 1 and any(id(weight) in unknown for weight in weights):
-                return kept_in(part, attribute)
+                return kept_in(part, name)
     return None
 
 
@@ -194,7 +195,7 @@ def _called_outside(
     part is left as it is on purpose. One that only judges what the trained modules made, beside another term of the
     loss, may be fixed as well.
     """
-    targets = [call.target for call in losses if getattr(call.target, "grad_fn", None) is not None]
+    targets = [call.target for call in losses if attribute(call.target, "grad_fn", None) is not None]
     followed = {key for target in targets for key in leaves_of(target) or ()}
     for forward in forwards:
         weights = list(forward.module.parameters())
@@ -215,15 +216,15 @@ def _only_judges(forward: Forward, loss: Any, held: set[int], losses: Sequence[L
     ends = {each.grad_fn for each in tensors_in(forward.output) if each.grad_fn is not None}
     beside = nodes_below(loss.grad_fn, but=ends) or []
     through = [node for end in ends for node in nodes_below(end) or ()]
-    if not all(any(id(getattr(node, "variable", None)) in held for node in nodes) for nodes in (beside, through)):
+    if not all(any(id(attribute(node, "variable", None)) in held for node in nodes) for nodes in (beside, through)):
         return False
-    compared = [call for call in losses if ends & set(nodes_below(getattr(call.input, "grad_fn", None)) or ())]
+    compared = [call for call in losses if ends & set(nodes_below(attribute(call.input, "grad_fn", None)) or ())]
     return not any(_is_data(call.target) for call in compared)
 
 
 def _is_data(target: Any) -> bool:
     """Whether a target says something about its rows: labels that are all the same do not."""
-    return hasattr(target, "numel") and target.numel() > 1 and bool((target != target.flatten()[0]).any())
+    return has(target, "numel") and target.numel() > 1 and bool((target != target.flatten()[0]).any())
 
 
 def leaves_of(loss: Any) -> dict[int, Any] | None:
@@ -231,7 +232,7 @@ def leaves_of(loss: Any) -> dict[int, Any] | None:
     nodes = nodes_below(loss.grad_fn)
     if nodes is None:
         return None
-    variables = [getattr(node, "variable", None) for node in nodes]
+    variables = [attribute(node, "variable", None) for node in nodes]
     return {id(leaf): leaf for leaf in variables if leaf is not None and type(leaf).__name__ == "Parameter"}
 
 
@@ -250,7 +251,7 @@ def new_terms(loss: Any, held: set[int]) -> list[Any]:
             break
         node = waiting.pop()
         below = [each for each, _ in node.next_functions if each is not None] if node is not None else []
-        term = getattr(node, "variable", None)
+        term = attribute(node, "variable", None)
         is_new = term is not None and not term.ndim and type(term).__name__ != "Parameter" and id(term) not in held
         found += [term] if term is not None and is_new and float(term.detach()) != 0.0 else []
         name = node.name() if node is not None else ""
@@ -291,13 +292,13 @@ def terms_of(loss: Any, losses: Sequence[LossCall]) -> tuple[LossTerm, ...]:
 
 
 def _gives(call: LossCall, node: Any) -> bool:
-    return getattr(call.result, "grad_fn", None) is node and call.result.numel() == 1
+    return attribute(call.result, "grad_fn", None) is node and call.result.numel() == 1
 
 
 def _added(node: Any, factor: float) -> list[tuple[Any, float]]:
     """What an operation adds up, or multiplies or divides by a number, each with its factor."""
     below = [each for each, _ in node.next_functions]
-    number = getattr(node, "_saved_other", None)
+    number = attribute(node, "_saved_other", None)
     match node.name():
         case "AddBackward0" | "SubBackward0":
             return [(each, factor) for each in below]

@@ -83,7 +83,7 @@ def _cut_for(output: Any, later: Sequence[Forward]) -> Location | None:
 def new_leaf_in(loss: Any) -> Location | None:
     """The statement that made a tensor at which the graph of a loss ends, and which is no parameter."""
     for node in nodes_below(loss.grad_fn) or ():
-        leaf = getattr(node, "variable", None)
+        leaf = attribute(node, "variable", None)
         if leaf is not None and type(leaf).__name__ != "Parameter" and (made := made_by_statement(leaf)) is not None:
             return made
     return None
@@ -145,7 +145,7 @@ def _cuts(node: ast.AST, name: str) -> bool:
             return False
 
 
-def kept_in(owner: Any, attribute: str) -> Location | None:
+def kept_in(owner: Any, name: str) -> Location | None:
     """The statement in an object's class that assigns one of its attributes."""
     kind: type[object] = owner.__class__
     path = _file_of(kind)
@@ -153,8 +153,8 @@ def kept_in(owner: Any, attribute: str) -> Location | None:
     classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)) if tree is not None else ()
     for each in (node for node in classes if node.name == kind.__name__):
         for node in ast.walk(each):
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-            is_it = any(isinstance(one, ast.Attribute) and ast.unparse(one) == f"self.{attribute}" for one in targets)
+            targets = node.targets if isinstance(node, ast.Assign) else [attribute(node, "target", None)]
+            is_it = any(isinstance(one, ast.Attribute) and ast.unparse(one) == f"self.{name}" for one in targets)
             if isinstance(node, ast.Assign | ast.AnnAssign) and is_it:
                 return _location(path, node)
     return None
@@ -273,7 +273,7 @@ def _assignment(frame: FrameType, name: str) -> ast.stmt | None:
 
 
 def _assigns(node: ast.AST, name: str) -> bool:
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    targets = node.targets if isinstance(node, ast.Assign) else [attribute(node, "target", None)]
     return isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and any(
         isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store)  # not `loss.grad = …`
         for each in targets
@@ -296,7 +296,7 @@ def _depends(tensor: Any, before: int) -> bool:
         if node is None:
             continue
         seen += 1
-        if getattr(node, "metadata", {}).get(BATCH, before + 1) <= before:
+        if attribute(node, "metadata", {}).get(BATCH, before + 1) <= before:
             return True
         waiting += [below for below, _ in node.next_functions]
     return False
@@ -330,7 +330,7 @@ def _adds(node: ast.stmt, name: str) -> bool:
 
 
 def _dictionary(owner: Any) -> dict[Any, Any]:
-    found: dict[Any, Any] = getattr(owner, "__dict__", {})
+    found: dict[Any, Any] = attribute(owner, "__dict__", {})
     return found
 
 
@@ -348,7 +348,7 @@ def _growing_attribute(name: str, owner: Any, before: int, path: str) -> tuple[a
 
 def _file_of(kind: type) -> str:
     """The file of a class, as its methods name it; that of the script is no module with a file."""
-    codes = (getattr(method, "__code__", None) for method in vars(kind).values())
+    codes = (attribute(method, "__code__", None) for method in vars(kind).values())
     return next((code.co_filename for code in codes if code is not None), "<none>")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from lintrain.evidence.run import CacheEvidence, TokenEvidence
 from lintrain.runtime.child.frames import is_users
-from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
 from lintrain.runtime.measure.calls import Call, parameters_of
 from lintrain.runtime.measure.replay import ask, largest, mask_by_endings
 from lintrain.startup.lazy_dataclass import dataclass
@@ -27,7 +27,7 @@ SET_NAME = re.compile(r"set(?:[A-Z_]|$)|^(?:deep_?)?sets?$|bag|perm|graph", re.I
 def is_own(module: Any) -> bool:
     """Whether the class of a module is the script's own code."""
     made = loaded(module.__class__.__module__)
-    path = getattr(made, "__file__", None) or getattr(module.__class__.forward, "__code__", None)
+    path = attribute(made, "__file__", None) or attribute(module.__class__.forward, "__code__", None)
     return isinstance(path, str) and is_users(path) if path is not None else False
 
 
@@ -107,12 +107,12 @@ class _Attention:
 
     def sees(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         """Look at one call."""
-        name = getattr(function, "__name__", "")
+        name = attribute(function, "__name__", "")
         if name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
             self.calls += 1
             masks: list[Any] = [kwargs.get("attn_mask"), kwargs.get("key_padding_mask"), *args[3:4]]
             self.added = self.added or next((form for form in map(_added, masks) if form), "")
-        elif name == "softmax" and hasattr(result, "shape") and result.ndim > 2 and result.shape[-1] == self.tokens:
+        elif name == "softmax" and has(result, "shape") and result.ndim > 2 and result.shape[-1] == self.tokens:
             self.calls += 1
 
 
@@ -126,7 +126,7 @@ def _added(mask: Any) -> str:
 
 def _asked_with(seen: _Attention, call: Call) -> tuple[Any, ...]:
     overrides = library("torch.overrides")
-    if not hasattr(overrides, "TorchFunctionMode"):  # before torch 1.13
+    if not has(overrides, "TorchFunctionMode"):  # before torch 1.13
         return ask(call)
 
     class Mode(overrides.TorchFunctionMode):  # type: ignore[misc, name-defined] # a class of the script's torch
@@ -394,6 +394,6 @@ def _called(call: Call) -> tuple[Any, Any]:
         logits = output.get("logits")
         cache = next((value for name, value in output.items() if CACHE.search(name)), None)
         return logits, cache
-    if is_row(output) and len(output) > 1 and hasattr(output[0], "ndim") and output[0].ndim == 3:
+    if is_row(output) and len(output) > 1 and has(output[0], "ndim") and output[0].ndim == 3:
         return output[0], output[1]
     return None, None

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from lintrain.evidence.run import ResidentModel
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import has, is_mapping, is_row, library
 
 
 class LiveBytes:
@@ -95,7 +95,7 @@ def counted(live: LiveBytes, kind: type[Counting] = Counting) -> Generator[None]
 
 def tensors_of(value: Any) -> Iterable[Any]:
     """The tensors in a value."""
-    if hasattr(value, "untyped_storage"):
+    if has(value, "untyped_storage"):
         yield value
         return
     parts = value if is_row(value) else value.values() if is_mapping(value) else ()
@@ -123,5 +123,5 @@ def resident_models(modules: Iterable[Any], optimizers: Iterable[Any]) -> Iterat
 
 def tensors_in_module(module: Any) -> list[Any]:
     """Its parameters and buffers; those that belong to no module have no buffers."""
-    buffers = list(module.buffers()) if hasattr(module, "buffers") else []
+    buffers = list(module.buffers()) if has(module, "buffers") else []
     return [*module.parameters(), *buffers]

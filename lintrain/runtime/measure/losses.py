@@ -15,7 +15,7 @@ from lintrain.evidence.run import LossEvidence, NonFiniteGradient, TargetAlignme
 from lintrain.evidence.tracebacks import read_frames
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import is_users, spot
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.measure.model import base_model, task_of
 from lintrain.runtime.measure.objects.statements import only_call
 from lintrain.runtime.measure.replay import alignment
@@ -40,7 +40,7 @@ def loss_evidence(call: LossCall) -> LossEvidence:
         target_dtype=_dtype(target),
         target_minimum=_edge(target, "min"),
         target_maximum=_edge(target, "max"),
-        value=float(result.detach().float().mean()) if hasattr(result, "detach") else None,
+        value=float(result.detach().float().mean()) if has(result, "detach") else None,
         sums_of_inputs=_sums(name, given, exponential=False),
         sums_of_exponentials=_sums(name, given, exponential=True),
         ignored=_ignored(name, target, options),
@@ -82,7 +82,7 @@ def rows_in_pairs(loss: Any) -> int:
 
 
 def _result_shape(node: Any) -> tuple[int, ...]:
-    known = getattr(node, "_input_metadata", None)  # not in every version
+    known = attribute(node, "_input_metadata", None)  # not in every version
     return tuple(known[0].shape) if known else ()
 
 
@@ -91,7 +91,7 @@ VIEWS = ("Squeeze", "Unsqueeze", "View", "UnsafeView", "Reshape", "Slice", "Sele
 
 def _is_swapped(given: Any, target: Any) -> bool:
     """Whether a gradient flows to the targets alone, and the inputs are whole numbers, as labels are."""
-    if not getattr(target, "requires_grad", False) or given.requires_grad or not given.numel():
+    if not attribute(target, "requires_grad", False) or given.requires_grad or not given.numel():
         return False
     return bool((given == given.round()).all()) if given.is_floating_point() else True
 
@@ -103,7 +103,7 @@ def _made_by(tensor: Any) -> str:
 
 def _last_operation(tensor: Any) -> Any:
     """The node of the operation that a tensor comes from, views of its result left out; None without a graph."""
-    return past_views(getattr(tensor, "grad_fn", None))
+    return past_views(attribute(tensor, "grad_fn", None))
 
 
 def past_views(node: Any) -> Any:
@@ -135,7 +135,7 @@ def _activated_at(given: Any) -> Location | None:
     if node is None or name_of(node) not in ACTIVATIONS:
         return None
     # Functions of `torch` itself leave no mark: TorchScript and subclasses of tensors know them by their identity.
-    return getattr(node, "metadata", {}).get(ACTIVATED_AT) or only_call(f"torch.{ACTIVATIONS[name_of(node)]}")
+    return attribute(node, "metadata", {}).get(ACTIVATED_AT) or only_call(f"torch.{ACTIVATIONS[name_of(node)]}")
 
 
 ROUNDING = frozenset({"Ceil", "Floor", "Heaviside", "Round", "Sgn", "Sign", "Trunc"})
@@ -253,14 +253,14 @@ def tokens_of(calls: Sequence[LossCall], loss: Any, model: Any) -> Tokens | None
         return None
     if task_of(base_model(model)) == "CausalLM":
         return Tokens(found[-1], "")
-    alone = standard_loss(Iteration(losses=list(calls)), loss) if hasattr(loss, "grad_fn") else None
+    alone = standard_loss(Iteration(losses=list(calls)), loss) if has(loss, "grad_fn") else None
     return Tokens(alone or found[-1], "" if alone is not None else "the loss has other terms besides the next tokens")
 
 
 def rows_of(batch: Any) -> int:
     """The rows of a batch with names; 0 if it has none."""
     values = batch.values() if is_mapping(batch) else ()
-    return next((int(value.shape[0]) for value in values if getattr(value, "ndim", 0)), 0)
+    return next((int(value.shape[0]) for value in values if attribute(value, "ndim", 0)), 0)
 
 
 MOST_NODES = 20_000
@@ -324,7 +324,7 @@ def range_of(value: Any) -> tuple[float, float] | None:
 
 
 def _floats(value: Any) -> Iterator[Any]:
-    if hasattr(value, "is_floating_point") and value.is_floating_point():
+    if has(value, "is_floating_point") and value.is_floating_point():
         dense = value.detach()
         yield dense._values() if dense.is_sparse else dense
     parts = value if is_row(value) else value.values() if is_mapping(value) else ()
@@ -367,7 +367,7 @@ class NonFiniteSearch:
             if node is None or node in seen:
                 continue
             seen.add(node)
-            if (name := self._names.get(id(getattr(node, "variable", None)))) is not None:
+            if (name := self._names.get(id(attribute(node, "variable", None)))) is not None:
                 return name
             waiting += [below for below, _ in node.next_functions]
         return None
@@ -375,14 +375,14 @@ class NonFiniteSearch:
 
 def _forward_line(node: Any) -> str:
     """The script's line that called an operation; "" unless torch's anomaly detection keeps its traceback."""
-    trace: Any = getattr(node, "metadata", {}).get("traceback_", ())
+    trace: Any = attribute(node, "metadata", {}).get("traceback_", ())
     own = [frame for frame in read_frames("".join(trace)) if is_users(frame.path)]
     return f"{spot(own[-1].path, own[-1].line)}: {own[-1].code}" if own else ""
 
 
 def _operations_below(start: Any) -> list[Any]:
     """The operations that a backward pass goes through, without the places where gradients are added up."""
-    return [node for node in nodes_below(start, MOST_NODES) or () if not hasattr(node, "variable")]
+    return [node for node in nodes_below(start, MOST_NODES) or () if not has(node, "variable")]
 
 
 def _saved(node: Any) -> list[Any]:
@@ -391,9 +391,9 @@ def _saved(node: Any) -> list[Any]:
     kept: list[Any] = []
     for name in SAVED:
         try:
-            value = getattr(node, name, None)
+            value = attribute(node, name, None)
         except RuntimeError:  # it was let go
             continue
-        if hasattr(value, "is_floating_point"):
+        if has(value, "is_floating_point"):
             kept.append(value)
     return kept[:1]

@@ -17,6 +17,7 @@ from lintrain.evidence.responses import MixedRows
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, shown, users_frame
 from lintrain.runtime.child.given import parsed
+from lintrain.runtime.child.library import attribute
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.replay import ask, difference, largest
 from lintrain.runtime.measure.seen import LossCall, tensors_in
@@ -90,7 +91,7 @@ def _has_steps_inside(call: Call, answers: tuple[Any, ...]) -> bool:
 
 
 def _compares_rows(call: LossCall) -> bool:
-    given, target = getattr(call.input, "shape", ()), getattr(call.target, "shape", ())
+    given, target = attribute(call.input, "shape", ()), attribute(call.target, "shape", ())
     return bool(target) and len(given) <= 2 and given[:1] == target[:1]
 
 
@@ -127,7 +128,7 @@ def _where(before: list[Pass], after: list[Pass], scale: float) -> tuple[str, Lo
             return "", one.location, one.view
         if _differ(one.answers, other.answers, scale):
             name = type(one.module).__name__
-            is_by_steps = name in READS_STEPS and not getattr(one.module, "batch_first", False)
+            is_by_steps = name in READS_STEPS and not attribute(one.module, "batch_first", False)
             return (name, one.location, None) if is_by_steps else ("", None, None)
     return "", None, None
 

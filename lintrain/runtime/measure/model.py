@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lintrain.evidence.run import ModelEvidence
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import attribute, has, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.objects.statements import mentions
 
@@ -23,21 +23,21 @@ ADDED = re.compile(r"\.(base_layer|original_module|modules_to_save\.\w+)\.")
 
 def base_model(model: Any) -> Any:
     """The model under its adapters: the one whose `forward` names the inputs."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
+    return model.get_base_model() if has(model, "get_base_model") else model
 
 
 def measure_model(run: MeasuredRun) -> ModelEvidence:
     """The facts that other stages and rules judge by."""
     model = base_model(run.model)
-    config = getattr(model, "config", None)
+    config = attribute(model, "config", None)
     parameters = list(run.model.parameters())
-    fresh = getattr(model, "lintrain_fresh", None)
+    fresh = attribute(model, "lintrain_fresh", None)
     return ModelEvidence(
         name=type(model).__name__,
         inputs=tuple(inspect.signature(model.forward).parameters),
         label_inputs=run.label_inputs,
         task=task_of(model),
-        num_labels=getattr(config, "num_labels", None),
+        num_labels=attribute(config, "num_labels", None),
         label_names=_label_names(config),
         positions=_positions(model, config),
         rotary=_is_rotary(config),
@@ -54,13 +54,13 @@ def measure_model(run: MeasuredRun) -> ModelEvidence:
         trained=_trained(run.model),
         embedding_rows=embedding_rows(model),
         embedding_trains=_embedding_trains(model),
-        pad_id=_whole(getattr(config, "pad_token_id", None)),
-        checkpoint=str(getattr(config, "_name_or_path", "") or ""),
-        problem_type=getattr(config, "problem_type", None),
+        pad_id=_whole(attribute(config, "pad_token_id", None)),
+        checkpoint=str(attribute(config, "_name_or_path", "") or ""),
+        problem_type=attribute(config, "problem_type", None),
         idle_freeze=idle_freeze(run.model),
         is_left_random=fresh is None and run.session.knows_origins and is_left_random(model, config),
         token_types=_token_types(model),
-        rows_before=_whole(getattr(model, "__dict__", {}).get(ROWS_BEFORE)),
+        rows_before=_whole(attribute(model, "__dict__", {}).get(ROWS_BEFORE)),
     )
 
 
@@ -85,7 +85,7 @@ def idle_freeze(model: Any) -> str | None:
 
 
 def _is_idle(thing: Any) -> bool:
-    attributes: dict[str, Any] = getattr(thing, "__dict__", {})
+    attributes: dict[str, Any] = attribute(thing, "__dict__", {})
     return any(attributes.get(name) is False for name in MISSPELT)
 
 
@@ -110,7 +110,7 @@ OF_HEAD = (
 
 def is_left_random(model: Any, config: Any) -> bool:
     """Whether its configuration is that of a checkpoint, but for the head, and the script names no purpose."""
-    name = str(getattr(config, "_name_or_path", "") or "")
+    name = str(attribute(config, "_name_or_path", "") or "")
     if not name or filled_by_script(model) or mentions(ON_PURPOSE):
         return False
     try:
@@ -145,7 +145,7 @@ def _formats(parameters: Iterable[Any]) -> dict[str, int]:
 
 def embedding_rows(model: Any) -> int | None:
     """The ids that the input embedding has a row for; None for models that read no ids."""
-    return _whole(getattr(_embedding(model), "num_embeddings", None))
+    return _whole(attribute(_embedding(model), "num_embeddings", None))
 
 
 def _embedding_trains(model: Any) -> bool | None:
@@ -177,9 +177,9 @@ def task_of(model: Any) -> str:
 def is_fresh(model: Any) -> bool:
     """Whether the head, or the whole model, holds no trained weights: neither a checkpoint nor the script filled it."""
     base = base_model(model)
-    fresh = getattr(base, "lintrain_fresh", None)
+    fresh = attribute(base, "lintrain_fresh", None)
     names = [name for name, _ in base.named_parameters()] if fresh is None else fresh
-    if base is not model and getattr(model, "lintrain_filled", None):
+    if base is not model and attribute(model, "lintrain_filled", None):
         return False  # an adapter of before, which keeps its head with it
     return not filled_by_script(base).issuperset(names)
 
@@ -188,13 +188,13 @@ def filled_by_script(model: Any) -> frozenset[str]:
     """Names of the weights that the script itself loaded, into the model or one of its parts."""
     filled: set[str] = set()
     for path, part in model.named_modules():
-        names: frozenset[str] = getattr(part, "lintrain_filled", frozenset())
+        names: frozenset[str] = attribute(part, "lintrain_filled", frozenset())
         filled.update(f"{path}.{name}" if path else name for name in names)
     return frozenset(filled)
 
 
 def _label_names(config: Any) -> tuple[str, ...]:
-    names: dict[int, str] = getattr(config, "id2label", None) or {}
+    names: dict[int, str] = attribute(config, "id2label", None) or {}
     values = tuple(str(names[key]) for key in sorted(names, key=int)) if len(names) <= 1000 else ()
     return () if all(GENERIC_NAME.fullmatch(name) for name in values) else values
 
@@ -202,11 +202,11 @@ def _label_names(config: Any) -> tuple[str, ...]:
 def _positions(model: Any, config: Any) -> int | None:
     """Tokens that the position embeddings hold; RoBERTa's family keeps `padding_idx + 1` of them for itself."""
     if _is_rotary(config):
-        value = getattr(config, "max_position_embeddings", None)
+        value = attribute(config, "max_position_embeddings", None)
         return value if isinstance(value, int) else None
     for name, module in model.named_modules():
-        if name.endswith(("position_embeddings", "wpe", "embed_positions")) and hasattr(module, "num_embeddings"):
-            offset = getattr(module, "offset", 0)
+        if name.endswith(("position_embeddings", "wpe", "embed_positions")) and has(module, "num_embeddings"):
+            offset = attribute(module, "offset", 0)
             padding = module.padding_idx
             return int(module.num_embeddings - (padding + 1 if padding is not None else offset))
     return None
@@ -215,17 +215,17 @@ def _positions(model: Any, config: Any) -> int | None:
 def _token_types(model: Any) -> int | None:
     """The types of tokens that a model has an embedding for; None without one."""
     tables = (module for name, module in model.named_modules() if name.endswith("token_type_embeddings"))
-    return next((_whole(getattr(table, "num_embeddings", None)) for table in tables), None)
+    return next((_whole(attribute(table, "num_embeddings", None)) for table in tables), None)
 
 
 def _is_rotary(config: Any) -> bool:
-    return any(getattr(config, name, None) is not None for name in ("rope_theta", "rope_parameters", "rotary_dim"))
+    return any(attribute(config, name, None) is not None for name in ("rope_theta", "rope_parameters", "rotary_dim"))
 
 
 def has_batch_norm(model: Any) -> bool:
     """Whether a layer computes mean and variance over the rows of a batch."""
     kind = library("torch.nn").modules.batchnorm._BatchNorm
-    return hasattr(model, "modules") and any(isinstance(module, kind) for module in model.modules())
+    return has(model, "modules") and any(isinstance(module, kind) for module in model.modules())
 
 
 def _has_dropout_or_batch_norm(model: Any) -> bool:

@@ -17,7 +17,7 @@ from lintrain.evidence.run import NonFiniteOrigin, NonFiniteRows
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import code_at, frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.measure.seen import LossCall
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -67,7 +67,7 @@ class NonFiniteTrace:
             self._numpy = NonFiniteOrigin(kind, location, code_at(location), cause)
 
     def _sees(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = getattr(function, "__name__", "")
+        name = attribute(function, "__name__", "")
         if name == "backward" and args and not self._is_reported:
             self._on_backward(args[0])
         result = function(*args, **kwargs)
@@ -78,7 +78,7 @@ class NonFiniteTrace:
         return result
 
     def _on_backward(self, loss: Any) -> None:
-        made = getattr(loss, ORIGIN, None)
+        made = attribute(loss, ORIGIN, None)
         if made is not None and not _is_finite(loss):
             self._is_reported = True
             self._report(made.origin)
@@ -87,13 +87,13 @@ class NonFiniteTrace:
         if _is_finite(tensor):
             return
         is_nan = bool(tensor.detach().isnan().any())
-        own = getattr(tensor, ORIGIN, None)
+        own = attribute(tensor, ORIGIN, None)
         # Known from before: an operation gave back what it got, or wrote into it.
         if own is not None and (own.is_nan or not is_nan):
             return
         given = [each for each in tensors((args, kwargs)) if each is not tensor]
         bad = [each for each in given if not _is_finite(each)]
-        known = next((made for each in bad if (made := getattr(each, ORIGIN, None)) is not None), None)
+        known = next((made for each in bad if (made := attribute(each, ORIGIN, None)) is not None), None)
         has_nan = any(bool(each.detach().isnan().any()) for each in bad)
         # NaN out of infinities is made here: 0 times infinity, or a softmax over nothing but -inf.
         if bad and (has_nan or not is_nan):
@@ -102,7 +102,7 @@ class NonFiniteTrace:
             before = known.origin.location if known is not None else None
             made = _Made(self._first_seen(name, given=given, before=before), is_nan)
         # A sparse or a subclassed tensor may take no attribute.
-        if hasattr(tensor, "__dict__"):
+        if has(tensor, "__dict__"):
             setattr(tensor, ORIGIN, made)
 
     def _first_seen(
@@ -156,11 +156,11 @@ def non_finite_rows(calls: Sequence[LossCall], output: Any, batch: Any) -> NonFi
 
 def _labels_of(batch: Any) -> Any:
     labels: Any = batch.get("labels") if is_mapping(batch) else batch[-1] if is_row(batch) and batch else None
-    return labels if getattr(labels, "ndim", 0) == 1 else None
+    return labels if attribute(labels, "ndim", 0) == 1 else None
 
 
 def _rows_of_loss(call: LossCall) -> NonFiniteRows | None:
-    if not hasattr(call.result, "isfinite") or bool(call.result.detach().isfinite().all()):
+    if not has(call.result, "isfinite") or bool(call.result.detach().isfinite().all()):
         return None
     function = getattr(library("torch.nn.functional"), call.name)
     try:
@@ -210,7 +210,7 @@ def _is_finite(tensor: Any) -> bool:
 
 def tensors(value: Any) -> Iterator[Any]:
     """The float tensors in a value, however it is nested."""
-    if hasattr(value, "is_floating_point") and hasattr(value, "detach"):
+    if has(value, "is_floating_point") and has(value, "detach"):
         if value.is_floating_point() and not value.is_meta:
             yield value
         return

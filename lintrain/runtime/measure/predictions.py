@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lintrain.evidence.run import CLASSIFICATION_TASKS
-from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
 from lintrain.runtime.measure.model import task_of
 
 IGNORED = -100
@@ -28,14 +28,14 @@ MOST_BYTES = 2**25
 
 def count_of(array: Any, wanted: int) -> int | None:
     """How often a whole number occurs in an array; None if it is no array of whole numbers."""
-    if getattr(getattr(array, "dtype", None), "kind", "") not in tuple(INTEGERS):
+    if attribute(attribute(array, "dtype", None), "kind", "") not in tuple(INTEGERS):
         return None
     return int((array == wanted).sum())
 
 
 def classes_in(array: Any) -> int | None:
     """How many distinct labels an array of whole numbers has, those that are ignored left out; None for others."""
-    if getattr(getattr(array, "dtype", None), "kind", "") not in tuple(INTEGERS):
+    if attribute(attribute(array, "dtype", None), "kind", "") not in tuple(INTEGERS):
         return None
     return len({int(each) for each in array.reshape(-1).tolist()} - {IGNORED})
 
@@ -46,8 +46,8 @@ def change_by_ignored(function: Callable[..., Any], prediction: Any, metrics: An
     The new ones stand behind the others: a right function does not see them. Logits are put right first, because a
     score of 0 has nothing to lose.
     """
-    labels, predictions = getattr(prediction, "label_ids", None), getattr(prediction, "predictions", None)
-    if not count_of(labels, IGNORED) or getattr(labels, "ndim", 0) < 2 or not is_mapping(metrics):
+    labels, predictions = attribute(prediction, "label_ids", None), attribute(prediction, "predictions", None)
+    if not count_of(labels, IGNORED) or attribute(labels, "ndim", 0) < 2 or not is_mapping(metrics):
         return None
     if (bytes_of(predictions) or 0) > MOST_BYTES:
         return None
@@ -71,10 +71,10 @@ def change_by_opposite(function: Callable[..., Any], prediction: Any, metrics: A
 
     For one output per row: far above 0 for the higher labels and far below for the others, and the other way round.
     """
-    predictions: Any = getattr(prediction, "predictions", None)
-    labels: Any = getattr(prediction, "label_ids", None)
-    is_one = tuple(getattr(predictions, "shape", ()))[1:] == (1,) and predictions.dtype.kind == "f"
-    if not is_one or getattr(labels, "size", 0) != predictions.size or not is_mapping(metrics):
+    predictions: Any = attribute(prediction, "predictions", None)
+    labels: Any = attribute(prediction, "label_ids", None)
+    is_one = tuple(attribute(predictions, "shape", ()))[1:] == (1,) and predictions.dtype.kind == "f"
+    if not is_one or attribute(labels, "size", 0) != predictions.size or not is_mapping(metrics):
         return None
     sides = library("numpy").where(labels.reshape(predictions.shape) >= labels.mean(), FAR, -FAR)
     right = sides.astype(predictions.dtype)
@@ -88,7 +88,7 @@ def change_by_opposite(function: Callable[..., Any], prediction: Any, metrics: A
 
 def _right_predictions(predictions: Any, labels: Any) -> Any:
     """Logits whose largest is at the label of each token; predictions of another form stay as they are."""
-    shape: tuple[int, ...] = tuple(getattr(predictions, "shape", (0,)))
+    shape: tuple[int, ...] = tuple(attribute(predictions, "shape", (0,)))
     *outer, classes = shape or (0,)
     if tuple(outer) != labels.shape or int(labels.max()) >= classes:
         return predictions
@@ -101,14 +101,14 @@ def _longer(predictions: Any, labels: Any) -> tuple[Any, Any]:
     """The same with as many ignored labels again; predictions that have an entry for each label grow with them."""
     numpy = library("numpy")
     more = numpy.concatenate([labels, numpy.full_like(labels, IGNORED)], axis=1)
-    if getattr(predictions, "shape", ())[:2] != labels.shape[:2]:
+    if attribute(predictions, "shape", ())[:2] != labels.shape[:2]:
         return predictions, more
     return numpy.concatenate([predictions, predictions], axis=1), more
 
 
 def _with(prediction: Any, predictions: Any, labels: Any) -> Any:
     """Another `EvalPrediction`: it unpacks to a tuple that it made when it was built."""
-    others = {name: given for name in ("inputs", "losses") if (given := getattr(prediction, name, None)) is not None}
+    others = {name: given for name in ("inputs", "losses") if (given := attribute(prediction, name, None)) is not None}
     return type(prediction)(predictions=predictions, label_ids=labels, **others)
 
 
@@ -126,7 +126,7 @@ def bytes_of(arrays: Any) -> int | None:
     if is_row(arrays):
         sizes = [bytes_of(each) for each in arrays]
         return sum(size or 0 for size in sizes)
-    size = getattr(arrays, "nbytes", None)
+    size = attribute(arrays, "nbytes", None)
     return int(size) if isinstance(size, int) else None
 
 
@@ -161,14 +161,14 @@ def described(predictions: Any, references: Any) -> dict[str, Any]:
         found.update(references_shape=tuple(wanted.shape), references_dtype=dtype_of(wanted))
         found["references"] = math.prod(wanted.shape)
         if found["references"] <= MOST_ENTRIES:
-            numbers = wanted.detach().cpu().numpy() if hasattr(wanted, "detach") else wanted
+            numbers = wanted.detach().cpu().numpy() if has(wanted, "detach") else wanted
             found.update(classes=classes_in(numbers), ignored=count_of(numbers, IGNORED))
     return found
 
 
 def as_array(value: Any) -> Any:
     """A tensor or an array as it is, a list of numbers as an array; None for anything else."""
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
+    if has(value, "shape") and has(value, "dtype"):
         return value
     if not is_row(value) or not value or len(value) > MOST_ENTRIES:
         return None
@@ -198,7 +198,7 @@ def numbers_in(result: Any) -> dict[str, float]:
 
 
 def _metric_number(value: Any) -> float | None:
-    if value is None or math.prod(getattr(value, "shape", ())) != 1:
+    if value is None or math.prod(attribute(value, "shape", ())) != 1:
         return None
     try:
         return float(value)
@@ -208,23 +208,23 @@ def _metric_number(value: Any) -> float | None:
 
 def number(loss: Any) -> float:
     """A loss as a float; of several entries their mean."""
-    return float(loss.detach().float().mean()) if hasattr(loss, "detach") else float(loss)
+    return float(loss.detach().float().mean()) if has(loss, "detach") else float(loss)
 
 
 def shape_of(output: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The names in a model's output, and the shape of its logits."""
     if is_mapping(output):
-        return tuple(output), tuple(getattr(output.get("logits"), "shape", ()))
+        return tuple(output), tuple(attribute(output.get("logits"), "shape", ()))
     parts = output if is_row(output) else ()
-    return (), next((tuple(part.shape) for part in parts if getattr(part, "ndim", 0) > 1), ())
+    return (), next((tuple(part.shape) for part in parts if attribute(part, "ndim", 0) > 1), ())
 
 
 def chance_of(model: Any) -> float | None:
     """ln(classes) for a classification head under cross-entropy; ln 2 for several labels at once; else None."""
-    config = getattr(model, "config", None)
-    classes = getattr(config, "num_labels", None)
+    config = attribute(model, "config", None)
+    classes = attribute(config, "num_labels", None)
     if task_of(model) not in CLASSIFICATION_TASKS or not isinstance(classes, int) or classes < 2:
         return None
-    if getattr(config, "problem_type", None) == "multi_label_classification":
+    if attribute(config, "problem_type", None) == "multi_label_classification":
         return math.log(2)
-    return math.log(classes) if getattr(config, "problem_type", None) != "regression" else None
+    return math.log(classes) if attribute(config, "problem_type", None) != "regression" else None

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
 from lintrain.runtime.child.hooks import replaced
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import has, is_mapping, is_row, library
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.measure.live_bytes import Counting, LiveBytes, counted, size_of, tensors_of
 from lintrain.startup.lazy_dataclass import dataclass
@@ -265,7 +265,7 @@ class Fakes:
 
     def batch(self, value: Any, had: int, rows: int) -> Any:
         """A batch of so many rows made of one that had others."""
-        if hasattr(value, "untyped_storage"):
+        if has(value, "untyped_storage"):
             shape = [rows if location == 0 and length == had else length for location, length in enumerate(value.shape)]
             with self.mode:
                 return self._torch.empty(shape, dtype=value.dtype)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lintrain.evidence.run import TargetAlignment
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import has, is_mapping, is_row, library
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.measure.calls import Call
 
@@ -69,7 +69,7 @@ def _answers(output: Any, rows: int) -> Iterator[Any]:
         return
     if is_mapping(output):
         logits = output.get("logits")
-        output = (logits,) if hasattr(logits, "shape") else tuple(output.values())
+        output = (logits,) if has(logits, "shape") else tuple(output.values())
     for part in output if is_row(output) else ():
         yield from _answers(part, rows)
 

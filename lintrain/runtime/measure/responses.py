@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import FutureEvidence, MaskEvidence, ResponseEvidence, SpreadEvidence, TargetAlignment
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import has, is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.calls import Call, Path, is_whole, parameters_of, without_shells
 from lintrain.runtime.measure.invariants import cache_evidence, token_evidence
@@ -135,7 +135,7 @@ class Responses:
     def _mask_of_batch(self) -> Any:
         batch: object = self._run.batches[0] if self._run.batches else None
         mask: Any = batch.get("attention_mask") if is_mapping(batch) else None
-        fits = hasattr(mask, "shape") and mask.ndim == 2 and mask.shape[0] == self._whole.rows()
+        fits = has(mask, "shape") and mask.ndim == 2 and mask.shape[0] == self._whole.rows()
         return mask if fits else None
 
     def _mask_beside(self) -> Any:
@@ -257,7 +257,7 @@ def _mask_of(call: Call, beside: Any) -> Any:
         return None
     if path is not None:
         return tensors[path]
-    fits = hasattr(beside, "shape") and beside.shape == tensors[ids].shape
+    fits = has(beside, "shape") and beside.shape == tensors[ids].shape
     return beside if fits and "attention_mask" in parameters_of(call.module) else None
 
 

@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from lintrain.evidence.run import PredictedClass, RowAnswer
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.measure.row_entries import Decoder, plain
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -109,7 +109,7 @@ def label_of(targets: Any, row: int, asked: Asked) -> RowAnswer | None:
 
 def prediction_of(outputs: Any, targets: Any, row: int, asked: Asked) -> RowAnswer | None:
     """What the model predicts for a row; None where its outputs do not fit the labels."""
-    if outputs is None or not getattr(outputs, "ndim", 0) or len(outputs) <= row:
+    if outputs is None or not attribute(outputs, "ndim", 0) or len(outputs) <= row:
         return None
     form = form_of(targets, asked) if targets is not None else "class"
     if outputs.ndim == 1 or (outputs.ndim == 2 and outputs.shape[1] == 1 and form != "tags"):
@@ -247,15 +247,15 @@ def _counted(predicted: Counter[int], given: Counter[int] | None, names: Names) 
 
 def outputs_in(output: Any, rows: int) -> Any:
     """The scores in a model's output: its logits, or the only tensor that has an entry for each row; else None."""
-    if hasattr(output, "shape"):
+    if has(output, "shape"):
         return output
     if is_mapping(output):
-        if hasattr(output.get("logits"), "shape"):
+        if has(output.get("logits"), "shape"):
             return output["logits"]
         parts = [part for name, part in output.items() if name != "loss"]
     else:
         parts = list(output) if is_row(output) else []
-    fitting = [part for part in parts if getattr(part, "shape", ()) and part.shape[0] == rows]
+    fitting = [part for part in parts if attribute(part, "shape", ()) and part.shape[0] == rows]
     is_first_enough = is_row(output) and fitting
     return fitting[0] if is_first_enough or len(fitting) == 1 else None
 

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from lintrain.evidence.run import RowText, RowValues, Span
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import has, library
 from lintrain.startup.lazy_dataclass import dataclass
 
 LONGEST = 20_000
@@ -51,7 +51,7 @@ def _once(token: str) -> Callable[[re.Match[str]], str]:
 
 def decoder_of(tokenizer: Any) -> Decoder:
     """The decoder of a tokenizer of transformers."""
-    added: Mapping[str, int] = tokenizer.get_added_vocab() if hasattr(tokenizer, "get_added_vocab") else {}
+    added: Mapping[str, int] = tokenizer.get_added_vocab() if has(tokenizer, "get_added_vocab") else {}
     special = dict.fromkeys([*map(str, tokenizer.all_special_tokens), *added])
     return Decoder(type(tokenizer).__name__, tokenizer.decode, tokenizer.pad_token_id, tuple(special))
 
@@ -106,7 +106,7 @@ def _padding(attended: list[int], tokens: int) -> str:
 
 def plain(value: Any) -> Any:
     """A tensor or an array as an array of NumPy; other values as they are."""
-    if hasattr(value, "detach"):
+    if has(value, "detach"):
         value = value.detach().cpu()
         if "strided" not in str(value.layout):
             value = value.to_dense()

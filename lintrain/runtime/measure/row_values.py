@@ -13,7 +13,7 @@ from heapq import nsmallest
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, RowFault, WrongRows
-from lintrain.runtime.child.library import is_row, library
+from lintrain.runtime.child.library import has, is_row, library
 from lintrain.runtime.measure.arrow import MOST_VALUES, TOKEN_COLUMNS
 from lintrain.runtime.measure.predictions import IGNORED
 from lintrain.runtime.measure.tokenizer import binned, quantiles
@@ -135,7 +135,7 @@ class Values:
             self._keep(row, array)
         elif isinstance(value, str):
             self._read_text(row, value)
-        elif self.is_input and hasattr(value, "getextrema"):
+        elif self.is_input and has(value, "getextrema"):
             self._look_at_picture(row, value)
 
     def keep_kind(self, kind: str, dtype: str) -> None:
@@ -325,7 +325,7 @@ class Values:
 
 def as_numbers(value: Any) -> Any | None:
     """A number, a list of them, an array or a tensor as NumPy has it; None for anything else."""
-    if value is None or hasattr(value, "getextrema"):
+    if value is None or has(value, "getextrema"):
         return None
     try:
         array = library("numpy").asarray(value)

@@ -15,7 +15,7 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_called_by_user, users_frame
 from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.label_rows import one_of_every_label, spread
-from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
 from lintrain.runtime.measure.live_bytes import tensors_of
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -111,7 +111,7 @@ class Iteration:
 
 def tensors_in(value: Any) -> Iterator[Any]:
     """The tensors of an output or a batch, however it is nested."""
-    if hasattr(value, "requires_grad") and hasattr(value, "shape"):
+    if has(value, "requires_grad") and has(value, "shape"):
         yield value
         return
     # Outputs of transformers are mappings, dataclasses at the same time: they are walked as mappings.
@@ -128,7 +128,7 @@ def memory_of(value: Any) -> set[int]:
 def autocast_now() -> Any:
     """A context that computes in the formats that are computed in now."""
     torch = library("torch")
-    if not hasattr(torch, "get_autocast_dtype"):  # before torch 2.4 each device has functions of its own
+    if not has(torch, "get_autocast_dtype"):  # before torch 2.4 each device has functions of its own
         return nullcontext()
     device = next((name for name in ("cuda", "cpu") if torch.is_autocast_enabled(name)), None)
     return torch.autocast(device, dtype=torch.get_autocast_dtype(device)) if device else nullcontext()
@@ -138,7 +138,9 @@ def modes_of(module: Any) -> tuple[bool, ...]:
     """Whether each dropout and batch-norm layer of a module is in training mode."""
     nn = library("torch.nn")
     kinds = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
-    return tuple(part.training for part in module.modules() if isinstance(part, kinds) and getattr(part, "p", 1.0) > 0)
+    return tuple(
+        part.training for part in module.modules() if isinstance(part, kinds) and attribute(part, "p", 1.0) > 0
+    )
 
 
 FUNCTIONS = (
@@ -198,20 +200,20 @@ def has_rows(dataset: Any) -> bool:
     """Whether a dataset has a length and gives rows by their number; a stream, which may count its rows, does not."""
     torch_data = loaded("torch.utils.data")
     is_stream = torch_data is not None and isinstance(dataset, torch_data.IterableDataset)
-    return number_of_rows(dataset) is not None and hasattr(dataset, "__getitem__") and not is_stream
+    return number_of_rows(dataset) is not None and has(dataset, "__getitem__") and not is_stream
 
 
 def subset(dataset: Any, rows: int) -> Any:
     """At most `rows` rows of a dataset, with every label among them where that fits; a stream gives its first rows."""
     # A stream can be read once: its first rows are taken, in order.
     if not has_rows(dataset):
-        return dataset.take(rows) if hasattr(dataset, "take") else first_rows(dataset, rows)
+        return dataset.take(rows) if has(dataset, "take") else first_rows(dataset, rows)
     return taken(dataset, chosen_rows(dataset, len(dataset), rows))
 
 
 def taken(dataset: Any, chosen: list[int]) -> Any:
     """The rows of some numbers, as a data set of the same kind where it has a method for that."""
-    if hasattr(dataset, "select"):
+    if has(dataset, "select"):
         return dataset.select(chosen)
     return library("torch.utils.data").Subset(dataset, chosen)
 

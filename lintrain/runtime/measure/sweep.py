@@ -21,7 +21,7 @@ from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, StageName, Sweep, WrongRows
 from lintrain.runtime.child.frames import is_users
-from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import END
 from lintrain.runtime.child.quick_datasets import is_repeated as is_repeated_sample
@@ -83,8 +83,8 @@ def limits_of(run: MeasuredRun) -> Limits:
     """What the run's model can read."""
     model, tokenizer = measure_model(run), find_tokenizer(run)
     # An unknown token stands for text.
-    unknown = getattr(tokenizer, "unk_token_id", None)
-    special = tuple(each for each in getattr(tokenizer, "all_special_ids", ()) or () if each != unknown)
+    unknown = attribute(tokenizer, "unk_token_id", None)
+    special = tuple(each for each in attribute(tokenizer, "all_special_ids", ()) or () if each != unknown)
     return Limits(
         embedding=model.embedding_rows if model.embedding_rows is not None else _only_embedding(run.model),
         positions=None if model.rotary else model.positions,
@@ -97,7 +97,7 @@ def limits_of(run: MeasuredRun) -> Limits:
 def _only_embedding(model: Any) -> int | None:
     """The rows of a module's one embedding; None if it has several, or none."""
     kind = library("torch.nn").Embedding
-    found = [part for part in model.modules() if isinstance(part, kind)] if hasattr(model, "modules") else []
+    found = [part for part in model.modules() if isinstance(part, kind)] if has(model, "modules") else []
     return int(found[0].num_embeddings) if len(found) == 1 else None
 
 
@@ -211,17 +211,17 @@ def _pictures(dataset: Any, number: int) -> tuple[Any, Any] | None:
         rows = [dataset[number], dataset[number]]
     except Exception:  # noqa: BLE001 - rows that cannot be read are found before
         return None
-    if not all(is_row(row) and len(row) == 2 and getattr(row[0], "ndim", 0) == PICTURE for row in rows):
+    if not all(is_row(row) and len(row) == 2 and attribute(row[0], "ndim", 0) == PICTURE for row in rows):
         return None
     (one, label), (two, same) = rows
-    is_alike = hasattr(one, "equal") and one.dtype == two.dtype
+    is_alike = has(one, "equal") and one.dtype == two.dtype
     return (one, two) if is_alike and _class_of(label) == _class_of(same) is not None else None
 
 
 def _class_of(label: Any) -> int | None:
     if isinstance(label, int):
         return label
-    is_whole = getattr(label, "ndim", 1) == 0 and not getattr(label.dtype, "is_floating_point", True)
+    is_whole = attribute(label, "ndim", 1) == 0 and not attribute(label.dtype, "is_floating_point", True)
     return int(label) if is_whole else None
 
 
@@ -268,24 +268,24 @@ def first_line(message: str) -> str:
 
 def _may_be_read_twice(dataset: Any) -> bool:
     """Whether a stream begins again when it is iterated: it is no iterator, and holds none, nor an open file."""
-    if hasattr(dataset, "__next__"):
+    if has(dataset, "__next__"):
         return False
     module = sys.modules.get(type(dataset).__module__)
-    path = getattr(module, "__file__", None)
+    path = attribute(module, "__file__", None)
     is_own = isinstance(path, str) and is_users(path)
-    if not is_own and hasattr(dataset, "_ex_iterable"):
+    if not is_own and has(dataset, "_ex_iterable"):
         return all(map(_begins_again, _sources(dataset._ex_iterable)))
-    held: Iterable[Any] = getattr(dataset, "__dict__", {}).values()
+    held: Iterable[Any] = attribute(dataset, "__dict__", {}).values()
     return is_own and not any(map(_is_used_up, held))
 
 
 def _is_used_up(held: Any) -> bool:
-    return hasattr(held, "__next__") or hasattr(held, "fileno")
+    return has(held, "__next__") or has(held, "fileno")
 
 
 def _sources(stream: Any) -> Iterator[Any]:
     """What gives the rows of a stream of `datasets`, below what maps, filters, shuffles and joins them."""
-    below = getattr(stream, "ex_iterables", None) or [getattr(stream, "ex_iterable", None)]
+    below = attribute(stream, "ex_iterables", None) or [attribute(stream, "ex_iterable", None)]
     if below == [None]:
         yield stream
     for each in below:
@@ -295,13 +295,13 @@ def _sources(stream: Any) -> Iterator[Any]:
 
 def _begins_again(source: Any) -> bool:
     """Whether such a source is a table in memory, files of this machine, or a function that holds no iterator."""
-    given = getattr(source, "kwargs", None)
+    given = attribute(source, "kwargs", None)
     if not is_mapping(given):
         return False
-    function = getattr(source, "generate_examples_fn", None) or getattr(source, "generate_tables_fn", None)
-    config = getattr(getattr(function, "__self__", None), "config", None)  # of `from_generator`
-    cells: Iterable[Any] = getattr(getattr(config, "generator", function), "__closure__", None) or ()
-    arguments: dict[str, Any] = getattr(config, "gen_kwargs", None) or {}
+    function = attribute(source, "generate_examples_fn", None) or attribute(source, "generate_tables_fn", None)
+    config = attribute(attribute(function, "__self__", None), "config", None)  # of `from_generator`
+    cells: Iterable[Any] = attribute(attribute(config, "generator", function), "__closure__", None) or ()
+    arguments: dict[str, Any] = attribute(config, "gen_kwargs", None) or {}
     held: list[Any] = [*given.values(), *arguments.values(), *(cell.cell_contents for cell in cells)]
     held += [each for value in held if is_row(value) for each in value]
     return not any(_is_used_up(each) or (isinstance(each, str) and "://" in each) for each in held)
@@ -332,15 +332,15 @@ def _same_generators(dataset: Any) -> Generator[None]:
 
 
 def _state(generator: Any) -> Any:
-    if hasattr(generator, "bit_generator"):
+    if has(generator, "bit_generator"):
         return generator.bit_generator.state
-    return generator.getstate() if hasattr(generator, "getstate") else generator.get_state()
+    return generator.getstate() if has(generator, "getstate") else generator.get_state()
 
 
 def _put_back(generator: Any, state: Any) -> None:
-    if hasattr(generator, "bit_generator"):
+    if has(generator, "bit_generator"):
         generator.bit_generator.state = state
-    elif hasattr(generator, "setstate"):
+    elif has(generator, "setstate"):
         generator.setstate(state)
     else:
         generator.set_state(state)
@@ -351,7 +351,7 @@ def _in_a_copy(work: Callable[[], Swept], bound: Bound, *, or_here: bool = False
     torch = loaded("torch")
     uses_gpu = torch is not None and torch.cuda.is_initialized()
     # A process that uses CUDA cannot use it after a fork, and Apple's frameworks crash there.
-    if not hasattr(os, "fork") or sys.platform == "darwin" or uses_gpu:
+    if not has(os, "fork") or sys.platform == "darwin" or uses_gpu:
         return work() if or_here else None
     reading, writing = os.pipe()
     process = os.fork()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, Sweep
-from lintrain.runtime.child.library import is_mapping, is_row, is_tuple
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, is_tuple
 from lintrain.runtime.measure.row_values import Limits
 from lintrain.runtime.measure.sweep import (
     FEW_ERRORS,
@@ -50,7 +50,7 @@ class Pipeline:
 
 def is_pipeline(given: Any) -> bool:
     """Whether that is a `tf.data.Dataset`, which gives arrays of NumPy on request."""
-    return hasattr(given, "as_numpy_iterator") and hasattr(given, "_inputs")
+    return has(given, "as_numpy_iterator") and has(given, "_inputs")
 
 
 def sweep_pipeline(run: Any, dataset: Any) -> Swept | None:
@@ -182,6 +182,6 @@ def _text(value: Any) -> Any:
 
 def _rows(element: Any) -> Iterator[dict[str, Any]]:
     """The rows of a batch."""
-    columns = {name: values for name, values in _named(element).items() if getattr(values, "shape", ())}
+    columns = {name: values for name, values in _named(element).items() if attribute(values, "shape", ())}
     for number in range(min(map(len, columns.values()), default=0)):
         yield {name: _text(values[number]) for name, values in columns.items()}

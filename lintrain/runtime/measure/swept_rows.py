@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, RepeatedRows, RowFault, WrongRows
-from lintrain.runtime.child.library import is_mapping, is_row, is_tuple, library
+from lintrain.runtime.child.library import attribute, is_mapping, is_row, is_tuple, library
 from lintrain.runtime.measure.objects.statements import mentions
 from lintrain.runtime.measure.row_values import IDS, LABEL_NAMES, MASK, Faults, Form, Limits, Values, as_numbers
 from lintrain.runtime.measure.seen import tensors_in
@@ -386,5 +386,5 @@ def still_not_finite(read: Callable[[int], Any], row: int, reading: Reading) -> 
         batch = reading.collate([read(row), read(row)])
     except Exception:  # noqa: BLE001 - another fault, which is named by itself
         return True
-    floats = [tensor for tensor in tensors_in(batch) if getattr(tensor, "is_floating_point", lambda: False)()]
+    floats = [tensor for tensor in tensors_in(batch) if attribute(tensor, "is_floating_point", lambda: False)()]
     return any(not bool(torch.isfinite(tensor).all()) for tensor in floats) if floats else True

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lintrain.evidence.run import RowFault
-from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.child.library import has, library, loaded
 from lintrain.runtime.measure.row_values import MANGLED, MASK, REPLACED, Values, as_numbers, is_picture
 from lintrain.runtime.measure.swept_rows import FEWEST_TOKENS, RowsSeen
 
@@ -30,7 +30,7 @@ def pieces_of_table(dataset: Any) -> Iterator[Piece]:
 
 def _table_piece(dataset: Any, order: Any, start: int, rows: int) -> Piece:
     def look(seen: RowsSeen) -> int:
-        table = dataset.data.table if hasattr(dataset.data, "table") else dataset.data
+        table = dataset.data.table if has(dataset.data, "table") else dataset.data
         piece = table.slice(start, rows) if order is None else table.take(order.column(0).slice(start, rows))
         numbers = library("numpy").arange(start, start + rows)
         parts: dict[str, tuple[Any, Any]] = {}
@@ -143,9 +143,7 @@ def _compare(seen: RowsSeen, numbers: Any, parts: dict[str, tuple[Any, Any]]) ->
 def pieces_of_arrays(arrays: dict[str, Any], label: str | None) -> Iterator[Piece]:
     """The pieces of arrays or tensors with a row of each for every row."""
     rows = min(len(array) for array in arrays.values())
-    largest = max(
-        int(array[:1].nelement() if hasattr(array, "nelement") else array[:1].size) for array in arrays.values()
-    )
+    largest = max(int(array[:1].nelement() if has(array, "nelement") else array[:1].size) for array in arrays.values())
     size = max(1, TENSOR_NUMBERS // max(1, largest))
     for start in _spread_starts(rows, size):
         yield _array_piece(arrays, label, start, min(size, rows - start))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import BatchRow, BatchTable, PredictedClass, RowAnswer, RowText, RowValues
-from lintrain.runtime.child.library import attribute, is_mapping, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.batch import describe
 from lintrain.runtime.measure.batch_entries import ANSWER_ENDS, TOKEN_IDS, Batch, array_of, as_text, is_text, last_name
@@ -210,19 +210,19 @@ class Table:
         batch = self._batches[number]
         for name in batch.entries:
             value = batch.row(name, row)
-            if last_name(name).endswith(TOKEN_IDS) and getattr(value, "ndim", 0) == 1:
+            if last_name(name).endswith(TOKEN_IDS) and attribute(value, "ndim", 0) == 1:
                 mask = self._beside(batch, name, BESIDE_IDS[0], row)
                 return sum(mask) if mask is not None else int((value != self._pad).sum())
             if isinstance(value, str):
                 return len(value)
-        return sum(int(getattr(batch.row(name, row), "size", 0)) for name in batch.entries)
+        return sum(int(attribute(batch.row(name, row), "size", 0)) for name in batch.entries)
 
     # what is shown of a row
 
     def _asked(self, number: int, ignored: int = IGNORED) -> Asked:
         batch, model = self._batches[number], base_model(self._run.model)
         kind = type(model).__name__
-        is_beside = batch.ids is not None and getattr(batch.targets, "shape", None) == batch.ids.shape
+        is_beside = batch.ids is not None and attribute(batch.targets, "shape", None) == batch.ids.shape
         shifts = is_beside and task_of(model) == "CausalLM"
         tags = kind.endswith(CLASSES_OF_TOKENS) or bool(self._names.of_data) or self._decoder is None
         return Asked(self._names, self._decoder, tags, shifts, batch.ids, ignored)
@@ -246,7 +246,7 @@ class Table:
         value = batch.row(name, row)
         if is_text(value):
             return RowText(name, as_text(value))
-        if not hasattr(value, "dtype") or value.dtype.kind not in "fiub" or not value.size:
+        if not has(value, "dtype") or value.dtype.kind not in "fiub" or not value.size:
             return None
         is_ids = last_name(name).endswith(TOKEN_IDS) or (self._decoder is not None and self._may_be_ids(name, value))
         if is_ids and value.ndim == 1 and value.dtype.kind in "iu":
@@ -267,7 +267,7 @@ class Table:
         """A row of the mask or of the types that belong to some ids."""
         beside = batch.beside(name, of)
         value = batch.row(beside, row) if beside in batch.entries else None
-        if value is None or getattr(value, "shape", None) != batch.row(name, row).shape:
+        if value is None or attribute(value, "shape", None) != batch.row(name, row).shape:
             return None
         return [int(each) for each in value.tolist()]
 
@@ -332,7 +332,7 @@ class Table:
     def _take_target(self, batch: Batch, number: int, target: Any, ignored: int) -> None:
         """Labels that the script gives its loss, and that have no name in the batch."""
         array = plain(target)
-        if getattr(array, "ndim", 0) == 1 and batch.rows and len(array) > batch.rows and len(array) % batch.rows == 0:
+        if attribute(array, "ndim", 0) == 1 and batch.rows and len(array) > batch.rows and len(array) % batch.rows == 0:
             array = array.reshape(batch.rows, -1)
         batch.targets = array_of(array, batch.rows)
         batch.label = next((name for name, one in batch.entries.items() if _is_same(one, target)), "")
@@ -368,7 +368,7 @@ class Table:
 
 def _is_same(one: Any, other: Any) -> bool:
     """Whether two tensors hold the same."""
-    is_alike = getattr(one, "shape", None) == other.shape
+    is_alike = attribute(one, "shape", None) == other.shape
     return is_alike and bool(library("numpy").array_equal(plain(one), plain(other)))
 
 
@@ -381,16 +381,16 @@ def _decoder(run: MeasuredRun) -> Decoder | None:
 
 
 def _names_of_model(run: MeasuredRun) -> Mapping[int, str]:
-    names: object = getattr(getattr(base_model(run.model), "config", None), "id2label", None)
+    names: object = attribute(attribute(base_model(run.model), "config", None), "id2label", None)
     return {int(value): str(name) for value, name in names.items()} if is_mapping(names) else {}
 
 
 def _sampling_rate(run: MeasuredRun) -> int | None:
     """The sampling rate of a feature extractor that the run holds."""
-    held = [getattr(owner, "__dict__", {}).get(name) for owner, name in run.tokenizer_holders()]
+    held = [attribute(owner, "__dict__", {}).get(name) for owner, name in run.tokenizer_holders()]
     held += [attribute(run.collator, name) for name in ("processor", "feature_extractor")]
     for each in held:
-        found = getattr(getattr(each, "feature_extractor", each), "sampling_rate", None)
+        found = attribute(attribute(each, "feature_extractor", each), "sampling_rate", None)
         if isinstance(found, int):
             return found
     return None

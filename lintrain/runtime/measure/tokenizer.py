@@ -16,7 +16,7 @@ from lintrain.evidence.run import TokenizerEvidence
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, callers_frame, frame_location, is_users, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import is_dictionary, library, loaded
+from lintrain.runtime.child.library import attribute, has, is_dictionary, library, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.encodings import Encodings
@@ -34,7 +34,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
 
 
 def _watch(session: ProbeSession, name: str, module: Any) -> None:
-    encode = getattr(module.PreTrainedTokenizerBase, name, None)
+    encode = attribute(module.PreTrainedTokenizerBase, name, None)
     if encode is None:  # since transformers 5 some of them are gone
         return
 
@@ -70,8 +70,8 @@ def find_tokenizer(run: MeasuredRun) -> Any | None:
     if len(run.session.tokenizers) == 1:
         return next(iter(run.session.tokenizers.values()))
     for owner, name in run.tokenizer_holders():
-        found: Any = getattr(owner, "__dict__", {}).get(name)
-        found = getattr(found, "tokenizer", found)
+        found: Any = attribute(owner, "__dict__", {}).get(name)
+        found = attribute(found, "tokenizer", found)
         if isinstance(found, module.PreTrainedTokenizerBase):
             return found
     return _of_the_script(module.PreTrainedTokenizerBase)
@@ -96,10 +96,10 @@ LEAST_TOKENS = 4
 def find_vocabulary(run: MeasuredRun) -> tuple[str, list[str]] | None:
     """The name and the tokens of the script's only vocabulary with as many tokens as the model embeds; None without."""
     torch = library("torch")
-    modules: list[Any] = list(run.model.modules()) if hasattr(run.model, "modules") else []
+    modules: list[Any] = list(run.model.modules()) if has(run.model, "modules") else []
     sizes = {module.num_embeddings for module in modules if isinstance(module, torch.nn.Embedding)}
     found: dict[tuple[str, ...], str] = {}
-    for name, value in _named_values(getattr(getattr(run, "loader", None), "dataset", None)) if sizes else ():
+    for name, value in _named_values(attribute(attribute(run, "loader", None), "dataset", None)) if sizes else ():
         tokens = _tokens_in(value, sizes)
         if tokens is not None:
             found.setdefault(tuple(tokens), name)
@@ -117,7 +117,7 @@ def _named_values(dataset: Any) -> Iterator[tuple[str, Any]]:
     for name, value in values[:MOST_VALUES]:
         yield name, value
         if not inspect.ismodule(value) and not inspect.isclass(value):
-            yield from ((inner, part) for inner, part in getattr(value, "__dict__", {}).items())
+            yield from ((inner, part) for inner, part in attribute(value, "__dict__", {}).items())
 
 
 def _tokens_in(value: Any, sizes: set[int]) -> list[str] | None:
@@ -155,7 +155,7 @@ def measure_tokenizer(run: MeasuredRun) -> TokenizerEvidence | None:
 
 def _shared(run: MeasuredRun, tokenizer: Any) -> float | None:
     """The share of the tokens of the model's own tokenizer that have the same id in the run's."""
-    name = str(getattr(getattr(base_model(run.model), "config", None), "_name_or_path", "") or "")
+    name = str(attribute(attribute(base_model(run.model), "config", None), "_name_or_path", "") or "")
     if not name or name == tokenizer.name_or_path:
         return 1.0 if name else None
     try:

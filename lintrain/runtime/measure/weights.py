@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from lintrain.evidence.run import LayerUpdate, OptimizerGroup, ScheduleEvidence
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.gradients import layer_of
 
@@ -159,7 +159,7 @@ def damaged(given: Any, own: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[
     """The names of weights that become all 0 when they are loaded, and of those with NaN or infinity."""
     zeros, bad, left = list[str](), list[str](), MOST_NUMBERS
     for name, weight in given.items() if is_mapping(given) else ():
-        if not hasattr(weight, "is_floating_point") or not weight.is_floating_point() or weight.is_meta:
+        if not has(weight, "is_floating_point") or not weight.is_floating_point() or weight.is_meta:
             continue
         left -= weight.numel()
         before = own.get(name)
@@ -243,7 +243,7 @@ def group_evidence(optimizer: Any, group: Any, *, peak: float, first: float) -> 
     """One parameter group of an optimizer of torch, with its peak and its first rate."""
     epsilon, betas = group.get("eps"), group.get("betas")
     pair: list[Any] = list(cast("list[Any]", betas)) if isinstance(betas, tuple | list) else []
-    name = type(getattr(optimizer, "optimizer", optimizer)).__name__  # accelerate wraps it
+    name = type(attribute(optimizer, "optimizer", optimizer)).__name__  # accelerate wraps it
     return OptimizerGroup(
         learning_rate=peak,
         first_learning_rate=first,

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
 from lintrain.startup.lazy_dataclass import dataclass
 
 PLAIN = (bool, int, str, type(None))
@@ -89,7 +89,8 @@ class Expressions:
 
     def named(self, thing: Any) -> str:
         """A class or a function by its name, from a library, from another file of the user, or from the script."""
-        module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
+        module: str | None = attribute(thing, "__module__", None)
+        name: str = attribute(thing, "__qualname__", "")
         if not module or not name.isidentifier():
             raise CannotWriteError(f"`{name or thing!r}`, which has no importable name")
         if module == "__main__":
@@ -101,7 +102,7 @@ class Expressions:
                 return self._public(public, name)
         if not _holds(module, name, thing):
             raise CannotWriteError(f"`{name}` of `{module}`")
-        if is_users(getattr(loaded(module), "__file__", None) or "<>"):
+        if is_users(attribute(loaded(module), "__file__", None) or "<>"):
             self.modules.add(module)
         self.imports.add(f"from {module} import {name}")
         return name
@@ -151,7 +152,7 @@ class Expressions:
         if dataclasses.is_dataclass(value):
             fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if each.init}
             return self.call(type(value), (), fields)
-        holds: dict[str, Any] | None = getattr(value, "__dict__", None)
+        holds: dict[str, Any] | None = attribute(value, "__dict__", None)
         if _is_of_script(value) and holds is not None:
             return self._filled(value, holds)
         raise CannotWriteError(f"a `{type(value).__name__}`")
@@ -190,14 +191,14 @@ class Expressions:
 
 def _holds(module: str, name: str, thing: Any) -> bool:
     try:
-        return getattr(library(module), name, None) is thing
+        return attribute(library(module), name, None) is thing
     except ImportError:
         return False
 
 
 def _is_of_script(value: Any) -> bool:
     return (
-        is_users(getattr(loaded(type(value).__module__), "__file__", None) or "<>")
+        is_users(attribute(loaded(type(value).__module__), "__file__", None) or "<>")
         or type(value).__module__ == "__main__"
     )
 
@@ -223,7 +224,7 @@ def _is_same(value: Any, default: Any) -> bool:
 
 def plain_tensors(value: Any) -> Any:
     """A batch as `torch.load(weights_only=True)` reads it: tensors, numbers, texts in plain containers."""
-    if hasattr(value, "untyped_storage"):
+    if has(value, "untyped_storage"):
         return value.detach().cpu().clone()
     if isinstance(value, NUMBERS):
         return value

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import attribute, is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.reproduction.expressions import CannotWriteError, Expressions, Makers, plain_tensors
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -81,7 +81,7 @@ class Reproducer:
     def _definitions(self, expressions: Expressions) -> tuple[list[str], list[str]]:
         if not expressions.names:
             return [], []
-        path = getattr(sys.modules["__main__"], "__file__", None) or self._script
+        path = attribute(sys.modules["__main__"], "__file__", None) or self._script
         found = definitions_of("".join(linecache.getlines(path)), expressions.names)
         if found is None:
             raise CannotWriteError(f"`{min(expressions.names)}`, which is not defined at the top of the script,")
@@ -122,7 +122,7 @@ class Reproducer:
 
     def _of_collator(self, raised: Raised, expressions: Expressions) -> list[str]:
         collator, rows = _unwrapped(raised.called, raised.args[0])
-        if hasattr(collator, "__qualname__"):
+        if has(collator, "__qualname__"):
             called, made = expressions.named(collator), list[str]()
         else:
             called, made = "collate", [f"collate = {expressions.of(collator)}"]
@@ -146,7 +146,7 @@ class Reproducer:
         # A model with more outputs than logits gives a tuple; a metric that forgets this fails only on a tuple.
         several = is_row(given.predictions)
         arrays = given.predictions if is_row(given.predictions) else (given.predictions,)
-        if not all(hasattr(each, "dtype") and each.dtype.kind in "biuf" for each in (*arrays, given.label_ids)):
+        if not all(has(each, "dtype") and each.dtype.kind in "biuf" for each in (*arrays, given.label_ids)):
             raise CannotWriteError("what the metric function is given")
         named = {f"predictions_{number}": array for number, array in enumerate(arrays)}
         library("numpy").savez(os.path.join(self._folder, "predictions.npz"), label_ids=given.label_ids, **named)
@@ -311,6 +311,6 @@ def _import_of(statement: ast.Import | ast.ImportFrom, known: set[str]) -> str:
 
 def _source(text: str, statement: ast.stmt) -> str:
     lines = text.splitlines()
-    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    decorators: list[ast.expr] = attribute(statement, "decorator_list", [])
     first = min([statement.lineno, *(one.lineno for one in decorators)])
     return "\n".join(lines[first - 1 : statement.end_lineno])

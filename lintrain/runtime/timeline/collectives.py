@@ -17,7 +17,7 @@ from typing import Any
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_users, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import loaded
+from lintrain.runtime.child.library import attribute, loaded
 from lintrain.runtime.timeline.follower import Follower
 
 FUNCTIONS = (
@@ -84,11 +84,11 @@ def _is_of_some(module: Any, given: tuple[Any, ...]) -> bool:
 def _hook(calls: Calls, module: Any) -> None:
     package = loaded("torch.distributed")
     for name in FUNCTIONS:
-        if (original := getattr(module, name, None)) is not None:
+        if (original := attribute(module, name, None)) is not None:
             counted = _counted(calls, module, original)
             setattr(module, name, counted)
             # The package has the names of this module: it takes them after this, unless it was loaded before.
-            if getattr(package, name, None) is original:
+            if attribute(package, name, None) is original:
                 setattr(package, name, counted)
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lintrain.runtime.child.library import is_row, library, wait_for_the_others
+from lintrain.runtime.child.library import attribute, has, is_row, library, wait_for_the_others
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.measure.predictions import number
@@ -122,7 +122,7 @@ class Follower:
                 # By the name of the weight and not by its number: two processes may make their parameter
                 # groups in another order.
                 for key, value in held.items() if id(weight) in names else ():
-                    if hasattr(value, "shape"):
+                    if has(value, "shape"):
                         yield f"{names[id(weight)]}.{key}", digest(value)
 
     def on_backward_start(self, loss: Any) -> None:
@@ -172,7 +172,7 @@ class Follower:
             "batch": digest_of_all(self._inputs),
             "rows": self.rows.of(self._inputs),
             "gradients": {
-                name: digest(tensor.grad) for name, tensor in named if getattr(tensor, "grad", None) is not None
+                name: digest(tensor.grad) for name, tensor in named if attribute(tensor, "grad", None) is not None
             },
             "without_gradient": [name for name, tensor in named if tensor.requires_grad and tensor.grad is None],
             "learning_rates": [float(group["lr"]) for group in optimizer.param_groups],

@@ -18,7 +18,7 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_called_from, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.label_rows import spread
-from lintrain.runtime.child.library import is_mapping, is_row, loaded
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, loaded
 from lintrain.runtime.child.probe_session import ROOT_PROCESS
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.measure.seen import has_rows, tensors_in
@@ -99,10 +99,10 @@ def _hook_loaders(follower: Follower, module: Any) -> None:
 
 def _facts(loader: Any) -> TimelineFacts:
     with same_random_numbers():
-        dataset = getattr(loader, "dataset", None)
+        dataset = attribute(loader, "dataset", None)
         digest_of_some = _digest_of_rows(dataset)
-        size = getattr(loader, "batch_size", None) or getattr(
-            getattr(loader, "batch_sampler", None), "batch_size", None
+        size = attribute(loader, "batch_size", None) or attribute(
+            attribute(loader, "batch_sampler", None), "batch_size", None
         )
         return {
             "batches": _length(loader),
@@ -146,13 +146,13 @@ def _digest_of_rows(dataset: Any) -> str | None:
 
 
 def _text(value: Any) -> str:
-    if hasattr(value, "untyped_storage"):
+    if has(value, "untyped_storage"):
         return digest(value)
     if is_mapping(value):
         return " ".join(f"{name}={_text(part)}" for name, part in value.items())
     if is_row(value):
         return f"[{' '.join(_text(part) for part in value)}]"
-    return repr(value.tolist()) if hasattr(value, "tolist") else repr(value)
+    return repr(value.tolist()) if has(value, "tolist") else repr(value)
 
 
 def allow_unused(hooks: AfterImport) -> None:
@@ -225,7 +225,7 @@ class Replicas:
             kinds = {base.__name__ for part in root.modules() for base in type(part).__mro__}
             if found := kinds & {*SHARDED}:
                 return min(found)
-            if any(hasattr(weight, "placements") for weight in root.parameters()):
+            if any(has(weight, "placements") for weight in root.parameters()):
                 return "DTensor"
         return ""
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from lintrain.runtime.child.frames import callers_frame
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import attribute, has
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.batches import is_asked_by_a_loop
 from lintrain.runtime.timeline import collectives, ranks, step_hooks
@@ -89,14 +90,14 @@ def _without_evaluation(arguments: Any) -> None:
     arguments.dataloader_num_workers = 0
     arguments.dataloader_persistent_workers = False
     arguments.dataloader_prefetch_factor = None
-    if hasattr(arguments, "eval_on_start"):
+    if has(arguments, "eval_on_start"):
         arguments.eval_on_start = False
 
 
 def _save_soon(follower: Follower, arguments: Any) -> None:
     """Save as the run would, only sooner; a run that never saves has nothing to resume from."""
-    asked = getattr(arguments, "lintrain_asked", {}).get("save_strategy")
-    if str(getattr(asked, "value", asked)) == "no":
+    asked = attribute(arguments, "lintrain_asked", {}).get("save_strategy")
+    if str(attribute(asked, "value", asked)) == "no":
         follower.stop('the run saves no checkpoint: its `save_strategy` is "no"')
     arguments.save_strategy = type(arguments.save_strategy)("steps")
     arguments.save_steps = SAVE_STEPS
@@ -191,7 +192,7 @@ def is_accelerate(frame: FrameType | None) -> bool:
 
 def leave_the_middle_out(batches: Any) -> bool:
     """Let an iterator over numbered rows give the first batch and the last, which may be filled up: whether it does."""
-    if getattr(batches, "_dataset_kind", None) != 0 or not hasattr(batches, "_sampler_iter"):
+    if attribute(batches, "_dataset_kind", None) != 0 or not has(batches, "_sampler_iter"):
         return False
     rest: Iterator[Any] = batches._sampler_iter
     numbers = list(itertools.islice(rest, MOST_BATCHES))

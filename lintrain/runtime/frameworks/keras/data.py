@@ -20,7 +20,7 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_users, users_frame
 from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.label_rows import spread
-from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
 from lintrain.runtime.frameworks.keras.keras_run import KerasRun
 from lintrain.runtime.measure.columns import LOOKED_AT, ROWS_READ
 from lintrain.runtime.measure.sweep import sweep_arrays
@@ -83,7 +83,7 @@ def named_arrays(name: str, value: Any) -> dict[str, Any]:
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "dtype") and bool(getattr(value, "shape", ()))
+    return has(value, "dtype") and bool(attribute(value, "shape", ()))
 
 
 def values_of(array: Any) -> Any:
@@ -147,7 +147,7 @@ def take_batches(run: KerasRun) -> None:
 
 def _batches(iterator: Any) -> Iterator[Any]:
     """Batches one by one; before Keras 3.9 they come from a method."""
-    steps = iterator.enumerate_epoch() if hasattr(iterator, "enumerate_epoch") else iterator
+    steps = iterator.enumerate_epoch() if has(iterator, "enumerate_epoch") else iterator
     # The last element is a list of batches (`steps_per_execution` of them, here one) or, in newer
     # versions, an iterator.
     return (step[-1][0] if is_row(step[-1]) else next(step[-1]) for step in steps)
@@ -242,7 +242,7 @@ def _kinds(model: Any) -> set[type]:
 def _counting(call: Any, counts: ModeCalls) -> Any:
     @functools.wraps(call)
     def counted(layer: Any, *args: Any, **kwargs: Any) -> Any:
-        if args and hasattr(args[0], "numpy"):  # a tensor, not the shape of one, with which Keras builds a model
+        if args and has(args[0], "numpy"):  # a tensor, not the shape of one, with which Keras builds a model
             counts.every += 1
             is_training = bool(kwargs.get("training", args[1] if len(args) > 1 else False))
             counts.in_training += is_training

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import is_row
+from lintrain.runtime.child.library import attribute, is_row
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.trainer.later_calls import trains_again
 
@@ -142,4 +142,4 @@ def _short_history(fit: Callable[..., Any], model: Any, given: dict[str, Any]) -
 
 
 def _is_compiled(model: Any) -> bool:
-    return bool(getattr(model, "compiled", False) or getattr(model, "_is_compiled", False))
+    return bool(attribute(model, "compiled", False) or attribute(model, "_is_compiled", False))

@@ -10,7 +10,7 @@ from types import GeneratorType
 from typing import Any
 
 from lintrain.model.location import Location
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, is_mapping, is_row, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
 
@@ -31,7 +31,7 @@ OF_FIT: dict[str, Any] = {
 def rows_of(x: Any) -> int | None:
     """The rows of the first array of inputs; None if there is none."""
     parts = list(x.values()) if is_mapping(x) else x if is_row(x) else [x]
-    return next((int(part.shape[0]) for part in parts if getattr(part, "shape", ())), None)
+    return next((int(part.shape[0]) for part in parts if attribute(part, "shape", ())), None)
 
 
 class Weights:
@@ -45,7 +45,7 @@ class Weights:
         """Every variable, those that train first; the state of random generators, whole numbers, is none."""
         for variable in (*self.keras.trainable_variables, *self.keras.non_trainable_variables):
             # On torch, `value` may be a copy in the precision of an autocast scope; `_value` is what is trained.
-            weight = getattr(variable, "_value", variable.value)
+            weight = attribute(variable, "_value", variable.value)
             if weight.is_floating_point():
                 yield variable.path.replace("/", "."), weight
 
@@ -115,7 +115,7 @@ class KerasRun(MeasuredRun):
     def planned_steps(self) -> int:
         """Steps of all epochs; `UNKNOWN_LENGTH` for an epoch whose length is not known."""
         # A generator has no length: Keras itself learns it at the end of the first epoch.
-        length: int | None = getattr(self.iterator, "num_batches", None)
+        length: int | None = attribute(self.iterator, "num_batches", None)
         epochs: int = self.given["epochs"]
         return max(1, int(length or UNKNOWN_LENGTH) * epochs)
 
@@ -127,20 +127,20 @@ class KerasRun(MeasuredRun):
     @property
     def collator(self) -> Any:
         """The data adapter of Keras."""
-        return getattr(self.iterator, "data_adapter", None)
+        return attribute(self.iterator, "data_adapter", None)
 
     @property
     def clipped_at(self) -> float | None:
         """The norm that the optimizer clips to."""
         names = ("global_clipnorm", "clipnorm")
-        limits = [limit for name in names if (limit := getattr(self.keras.optimizer, name, None))]
+        limits = [limit for name in names if (limit := attribute(self.keras.optimizer, name, None))]
         return float(limits[0]) if limits else None
 
     @property
     def scale(self) -> float:
         """The loss scale of the optimizer in mixed precision."""
         # Gradients of a scaled loss are that much larger; the probe divides it out of losses and gradients.
-        return float(getattr(self.keras.optimizer, "dynamic_scale", None) or 1.0)
+        return float(attribute(self.keras.optimizer, "dynamic_scale", None) or 1.0)
 
     def parts(self, batch: Any) -> tuple[Any, Any, Any]:
         """Inputs, targets and sample weights of a batch."""
@@ -163,12 +163,12 @@ def loss_name(model: Any, package: str = "keras") -> str:
         given = library(f"{package}.losses").get(given)
     if not any(module.startswith(KERAS) for module in (type(given).__module__, _module(given))):
         return ""
-    name = getattr(given, "__name__", None) or type(given).__name__
+    name = attribute(given, "__name__", None) or type(given).__name__
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def _module(function: Any) -> str:
-    return str(getattr(function, "__module__", ""))
+    return str(attribute(function, "__module__", ""))
 
 
 def from_logits(model: Any) -> bool | None:
@@ -176,9 +176,9 @@ def from_logits(model: Any) -> bool | None:
     if isinstance(model.loss, str):
         # A string gives the function its default, `from_logits=False`, whatever the last layer is.
         return False if "crossentropy" in model.loss.lower() else None
-    setting = getattr(model.loss, "from_logits", None)
+    setting = attribute(model.loss, "from_logits", None)
     if setting is None:  # the older Keras keeps it for the function that it calls
-        setting = getattr(model.loss, "_fn_kwargs", {}).get("from_logits")
+        setting = attribute(model.loss, "_fn_kwargs", {}).get("from_logits")
     if setting is None and callable(model.loss) and "crossentropy" in loss_name(model):
         return False
     return setting if isinstance(setting, bool) else None
@@ -193,11 +193,11 @@ def activation_at_end(model: Any) -> str:
         made = output._keras_history
     except (AttributeError, TypeError, ValueError):  # a model of the script's own, or several outputs
         return ""
-    layer = getattr(made, "operation", None) or getattr(made, "layer", None)
-    activation = getattr(layer, "activation", None)
+    layer = attribute(made, "operation", None) or attribute(made, "layer", None)
+    activation = attribute(layer, "activation", None)
     if activation is None:
         return {"Softmax": "softmax", "ReLU": "relu"}.get(type(layer).__name__, "")
-    return str(getattr(activation, "__name__", ""))
+    return str(attribute(activation, "__name__", ""))
 
 
 def arguments_of(run: KerasRun) -> dict[str, Value]:
@@ -219,8 +219,8 @@ def arguments_of(run: KerasRun) -> dict[str, Value]:
 
 def _given_rate(optimizer: Any) -> Any:
     """The rate or schedule as the optimizer keeps it; the legacy optimizers of TensorFlow store it elsewhere."""
-    given = getattr(optimizer, "_learning_rate", None)
-    older: dict[str, Any] = getattr(optimizer, "_hyper", {})
+    given = attribute(optimizer, "_learning_rate", None)
+    older: dict[str, Any] = attribute(optimizer, "_hyper", {})
     return older.get("learning_rate") if given is None else given
 
 
@@ -228,7 +228,7 @@ def rates(run: KerasRun, most: int = MOST_STEPS) -> tuple[float, float, int]:
     """The learning rate of the first step, the highest of the planned ones, and the step that has it."""
     optimizer = run.keras.optimizer
     # A LossScaleOptimizer keeps the schedule in the one that it wraps.
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    optimizer = attribute(optimizer, "inner_optimizer", optimizer)
     schedule = _given_rate(optimizer)
     if not isinstance(schedule, library(f"{run.package}.optimizers.schedules").LearningRateSchedule):
         rate = float(optimizer.learning_rate)

@@ -10,7 +10,7 @@ from typing import Any
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import EvaluationEvidence, StageName, WatchedNames
 from lintrain.runtime.child.frames import is_users
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.frameworks.driver import Framework, Work, drive
 from lintrain.runtime.frameworks.keras.data import (
     Backend,
@@ -57,7 +57,7 @@ class KerasFramework(Framework):
         return {
             "framework": "keras",
             "trainer": self.run.trainer,
-            "construction": getattr(self.run.keras, "lintrain_compiled", None),
+            "construction": attribute(self.run.keras, "lintrain_compiled", None),
             "device": self._backend.device(),
             "arguments": arguments_of(self.run),
         }
@@ -120,7 +120,7 @@ def _evaluate_two_batches(run: KerasRun) -> None:
     x, y, weights = run.parts(run.validation)
     size = run.given["validation_batch_size"] or run.given["batch_size"]
     # A generator or a `tf.data` set has no rows to count: two batches are taken from it.
-    rows = len(x) if hasattr(x, "shape") else 0
+    rows = len(x) if has(x, "shape") else 0
     most = EVALUATION_BATCHES * (size or 32)
     if rows and type(run) is KerasRun:  # arrays, and Keras on torch
         # Shown before `evaluate`, which may raise in a metric: the rows then explain the error.
@@ -175,8 +175,8 @@ def _first(part: Any, rows: int) -> Any:
 def watched_names(run: KerasRun) -> tuple[str, ...]:
     """The names that the library's callbacks monitor; a checkpoint that keeps every epoch monitors none."""
     # `save_best_only` is a setting of ModelCheckpoint; callbacks without it, such as EarlyStopping, always monitor.
-    watching = [one for one in _callbacks(run) if getattr(one, "save_best_only", True)]
-    names = [getattr(one, "monitor", None) for one in watching if not is_own(one)]
+    watching = [one for one in _callbacks(run) if attribute(one, "save_best_only", True)]
+    names = [attribute(one, "monitor", None) for one in watching if not is_own(one)]
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
@@ -192,14 +192,14 @@ def is_own(callback: Any) -> bool:
 
 def _callbacks(run: KerasRun) -> list[Any]:
     given = run.given["callbacks"]
-    given = getattr(given, "callbacks", given)
+    given = attribute(given, "callbacks", given)
     return list(given) if is_row(given) else [given] if given is not None else []
 
 
 def _own_functions(callback: Any) -> Iterator[Any]:
     """The methods that the script's own classes give a callback, and functions that it was given."""
     values: list[object] = [value for base in type(callback).__mro__ for value in vars(base).values()]
-    own: dict[str, object] = getattr(callback, "__dict__", {})
+    own: dict[str, object] = attribute(callback, "__dict__", {})
     for value in (*values, *own.values()):
         function = inspect.unwrap(value) if inspect.isfunction(value) else None
         if function is not None and is_users(function.__code__.co_filename):

@@ -12,7 +12,7 @@ from typing import Any
 
 from lintrain.evidence.run import ForwardEvidence, KerasEvidence, ModelEvidence, OptimizerGroup, StageName, StepEvidence
 from lintrain.runtime.child.hooks import replaced
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, library
 from lintrain.runtime.frameworks.keras.data import Backend, ModeCalls, counted_modes, take_batches
 from lintrain.runtime.frameworks.keras.keras_run import KerasRun, activation_at_end, from_logits, loss_name, rates
 from lintrain.runtime.measure.calls import Call
@@ -93,7 +93,7 @@ def measure_forward(run: KerasRun) -> None:
         run.measured(keras=_keras_evidence(run, seen))
     run.waiting = seen.loss
     run.losses = [number(seen.loss) / run.scale] if seen.loss is not None else []
-    run.logits_shape = tuple(getattr(seen.outputs, "shape", ()))
+    run.logits_shape = tuple(attribute(seen.outputs, "shape", ()))
     run.measured(forward=_forward_evidence(run))
     show_predictions(run, "train_dataset", seen.outputs)
     run.responses = responses_of(run)
@@ -120,7 +120,7 @@ def _without_loss(run: KerasRun) -> Seen:
 
 def _keras_evidence(run: KerasRun, seen: Seen) -> KerasEvidence:
     x, y, _ = run.parts(run.batches[0])
-    outputs, targets = (one if hasattr(one, "shape") else None for one in (seen.outputs, seen.targets))
+    outputs, targets = (one if has(one, "shape") else None for one in (seen.outputs, seen.targets))
     numbers = outputs.detach().float() if outputs is not None and outputs.numel() else None
     sums = numbers.sum(dim=-1) if numbers is not None and numbers.ndim else None
     return KerasEvidence(
@@ -181,7 +181,7 @@ def take_two_steps(run: KerasRun) -> None:
     model = run.keras
     first, highest, at = rates(run)
     # In mixed precision the outer optimizer only scales; iterations and decay are those of the inner one.
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    optimizer = attribute(model.optimizer, "inner_optimizer", model.optimizer)
     # The schedule is a function of the step: the step of its peak makes Keras use the peak rate by itself.
     if at:
         optimizer.iterations.assign(at)
@@ -197,7 +197,7 @@ def take_two_steps(run: KerasRun) -> None:
     if run.responses is not None and moved:
         run.responses.after_steps()
     restore(run, before)
-    decay = float(getattr(optimizer, "weight_decay", None) or 0.0)
+    decay = float(attribute(optimizer, "weight_decay", None) or 0.0)
     run.measured(
         step=StepEvidence(
             optimizer=type(optimizer).__name__,

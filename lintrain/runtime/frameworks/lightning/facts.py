@@ -15,7 +15,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from lintrain.runtime.child.frames import is_users
-from lintrain.runtime.child.library import loaded
+from lintrain.runtime.child.library import attribute, loaded
 
 Scalar = str | int | float | bool | None
 RECORDED = (
@@ -101,13 +101,13 @@ def _schedule(trainer: Any) -> dict[str, Scalar]:
 
 def length_of(schedule: Any) -> int | None:
     """The steps after which a schedule ends, if it knows; None if it has no end."""
-    lambdas: list[Any] = getattr(schedule, "lr_lambdas", None) or []
+    lambdas: list[Any] = attribute(schedule, "lr_lambdas", None) or []
     # The schedules of transformers are a LambdaLR on a `partial`, whose keywords hold the planned steps; the schedule
     # has no such attribute.
     partials: list[functools.partial[Any]] = [each for each in lambdas if isinstance(each, functools.partial)]
     keywords: dict[str, Any] = partials[0].keywords if partials else {}
     for name in LENGTHS:
-        value = keywords.get(name, getattr(schedule, name, None))
+        value = keywords.get(name, attribute(schedule, name, None))
         # True is an int for Python, and no length.
         if isinstance(value, int | float) and not isinstance(value, bool):
             return int(value)
@@ -118,7 +118,7 @@ def monitors_of(trainer: Any) -> set[str]:
     """The names that callbacks and schedules monitor."""
     watching = [*trainer.callbacks, *(each for each in trainer.lr_scheduler_configs if _is_plateau(each))]
     # Only ReduceLROnPlateau reads its monitor. Other schedules may be configured with one, and never look at it.
-    return {name for each in watching if isinstance(name := getattr(each, "monitor", None), str)}
+    return {name for each in watching if isinstance(name := attribute(each, "monitor", None), str)}
 
 
 def _is_plateau(configured: Any) -> bool:

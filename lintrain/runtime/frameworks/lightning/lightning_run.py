@@ -12,6 +12,7 @@ from lintrain.evidence.run import ScheduleEvidence, Stage, StageName
 from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import failure_of
+from lintrain.runtime.child.library import attribute, has
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.lightning.facts import (
     Scalar,
@@ -83,7 +84,7 @@ class LightningRun(LoopRun):
         callbacks: list[Any] = list(self.trainer.callbacks)
         # By the name of the class: both packages have their own, and a script may derive one.
         stopping = next((each for each in callbacks if "EarlyStopping" in type(each).__name__), None)
-        keeping = next((each for each in callbacks if getattr(each, "monitor", None) and each is not stopping), None)
+        keeping = next((each for each in callbacks if attribute(each, "monitor", None) and each is not stopping), None)
         made = {"stopping": stopping, "keeping": keeping}
         return locations_of(self.session.origins, self.model, find_tokenizer(self), **made)
 
@@ -187,7 +188,7 @@ class LightningRun(LoopRun):
     @property
     def is_evaluating(self) -> bool:
         """As Lightning reports it, also before the training."""
-        return self.is_settled or bool(getattr(self.trainer.state.stage, "evaluating", False))
+        return self.is_settled or bool(attribute(self.trainer.state.stage, "evaluating", False))
 
     # the end
 
@@ -214,7 +215,7 @@ class LightningRun(LoopRun):
 
 def pretrained_part(module: Any) -> Any:
     """The one model of transformers that holds all parameters of a module; None if there is none."""
-    parts = [part for part in module.children() if hasattr(part, "save_pretrained") and hasattr(part, "config")]
+    parts = [part for part in module.children() if has(part, "save_pretrained") and has(part, "config")]
     if len(parts) != 1:
         return None
     # A head next to the pretrained part trains too: then the whole module has to be the model, or its
@@ -228,7 +229,7 @@ NESTED = ("_schedulers", "schedulers")
 
 def schedule_evidence(configured: Any, steps: int | None, epochs: int | None) -> ScheduleEvidence | None:
     """The rates by optimizer step; None if the run has no known end, or the schedule drives others or a metric."""
-    if steps is None or configured.reduce_on_plateau or any(hasattr(configured.scheduler, name) for name in NESTED):
+    if steps is None or configured.reduce_on_plateau or any(has(configured.scheduler, name) for name in NESTED):
         return None
     if configured.interval == "step":
         every = int(configured.frequency)

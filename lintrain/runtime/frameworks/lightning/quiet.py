@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lintrain.runtime.child.library import is_row, library
+from lintrain.runtime.child.library import attribute, is_row, library
 from lintrain.runtime.child.probe_session import ProbeSession
 
 ONE_PROCESS: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "num_nodes": 1, "strategy": "auto"}
@@ -83,7 +83,7 @@ def _quiet_loggers(session: ProbeSession, package: str, logger: Any) -> Any:
 def redirected_loggers(session: ProbeSession, module: Any) -> None:
     """Let the loggers of a module write to a temporary folder."""
     for name in WRITES_FILES:
-        logger = getattr(module, name, None)
+        logger = attribute(module, name, None)
         if logger is not None and logger.__module__ == module.__name__:
             _redirect(session, logger)
 
@@ -101,7 +101,7 @@ def _redirect(session: ProbeSession, logger: Any) -> None:
 def redirect_checkpoints(session: ProbeSession, trainer: Any) -> None:
     """Callbacks save to a temporary folder, and a checkpoint is an empty file."""
     for number, callback in enumerate(trainer.checkpoint_callbacks):
-        if getattr(callback, "dirpath", None) is not None:
+        if attribute(callback, "dirpath", None) is not None:
             callback.dirpath = session.folder(f"checkpoints-{number}")
     # An empty file and no file: callbacks look for the checkpoint that they saved, and remove the one before it.
     trainer.strategy.save_checkpoint = functools.partial(_make_file, session.temporary)
@@ -210,6 +210,6 @@ def quiet_restart(trainer: Any, stage: Any) -> None:
     trainer._logger_connector.reset_results()
     trainer._logger_connector.reset_metrics()
     trainer.lightning_module._current_fx_name = None
-    reset = getattr(library(f"{package_of(trainer)}.loops.utilities"), "_reset_progress", None)
+    reset = attribute(library(f"{package_of(trainer)}.loops.utilities"), "_reset_progress", None)
     if reset is not None:
         reset(trainer.fit_loop.epoch_loop.val_loop)

@@ -11,6 +11,7 @@ from lintrain.evidence.run import StageName, StageStatus
 from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, is_users, shown
+from lintrain.runtime.child.library import attribute
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import is_in_loop
 from lintrain.runtime.frameworks.lightning.facts import missing_by_shortening
@@ -190,7 +191,7 @@ def _uncompiled(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The module without compilation, which takes longer than all measurements and changes none of them."""
     model = args[0] if args else kwargs.get("model")
-    inner = getattr(model, "_orig_mod", None)
+    inner = attribute(model, "_orig_mod", None)
     if inner is None:
         return args, kwargs
     session.shorten("`torch.compile` was left out")

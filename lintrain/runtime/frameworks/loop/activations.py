@@ -21,6 +21,7 @@ from lintrain.runtime.child.frames import (
     made_at,
     users_frame,
 )
+from lintrain.runtime.child.library import attribute
 from lintrain.runtime.measure.losses import mark_activation, name_of, past_views
 from lintrain.runtime.measure.seen import LossCall
 
@@ -28,7 +29,7 @@ from lintrain.runtime.measure.seen import LossCall
 def marked(result: Any, caller: FrameType | None) -> Any:
     """What an activation returned, with the location of the call in its graph if the script makes it."""
     # Without a graph there is nothing to put the location on, and no loss to look for it.
-    if caller is not None and getattr(result, "grad_fn", None) is not None and is_users(caller.f_code.co_filename):
+    if caller is not None and attribute(result, "grad_fn", None) is not None and is_users(caller.f_code.co_filename):
         mark_activation(result, frame_location(caller))
     return result
 
@@ -67,7 +68,7 @@ def _watched_layer(forward: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(forward)
     def activation(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = forward(self, *args, **kwargs)
-        if getattr(result, "grad_fn", None) is not None:
+        if attribute(result, "grad_fn", None) is not None:
             # One of a `Sequential` is called where that is; it is corrected where it is made.
             is_direct = is_called_by_user("/torch/nn/modules/module.py", "/torch/nn/modules/activation.py")
             mark_activation(result, frame_location(users_frame()) if is_direct else made_at(self))
@@ -115,7 +116,7 @@ MOST_FACTORS = 4
 def divided(call: LossCall, nodes: Sequence[Any]) -> str:
     """By how many values a divergence is divided; "" if it has no axis of classes, or is multiplied by them again."""
     shape, factor = tuple(call.input.shape), 1.0
-    node = getattr(call.result, "grad_fn", None)
+    node = attribute(call.result, "grad_fn", None)
     if len(shape) < 2 or shape[1] < 2 or node is None or node not in nodes:
         return ""
     for _ in range(MOST_FACTORS):
@@ -130,7 +131,7 @@ def divided(call: LossCall, nodes: Sequence[Any]) -> str:
 
 def _multiplies(node: Any, result: Any) -> bool:
     """Whether an operation multiplies a result by a number."""
-    number = getattr(node, "_saved_other", None) if name_of(node) == "Mul" else None
+    number = attribute(node, "_saved_other", None) if name_of(node) == "Mul" else None
     return number is not None and number.numel() == 1 and any(below is result for below, _ in node.next_functions)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_users, users_frame
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import attribute, library
 from lintrain.runtime.frameworks.loop.ledger import Ledger
 from lintrain.runtime.measure.gradients import SCALES, new_terms
 from lintrain.runtime.measure.held_values import (
@@ -242,7 +242,7 @@ def last_operations(node: Any) -> list[str]:
 
 def _has_equal_divisors(last: Any) -> bool:
     """Whether a division and the one before it are by the same number."""
-    divisors = [getattr(node, "_saved_other", None) for node in (last, last.next_functions[0][0])]
+    divisors = [attribute(node, "_saved_other", None) for node in (last, last.next_functions[0][0])]
     numbers = [float(each) for each in divisors if each is not None and each.numel() == 1]
     return len(numbers) == len(divisors) and numbers[0] == numbers[1]
 

@@ -36,7 +36,7 @@ class Loaders:
 
     def on_loader_start(self, loader: Any) -> None:
         """A loader begins a round."""
-        epoch = getattr(_sampler_of(loader), "epoch", None)
+        epoch = attribute(_sampler_of(loader), "epoch", None)
         if isinstance(epoch, int):
             self._epochs.setdefault(id(loader), []).append(epoch)
 
@@ -44,7 +44,7 @@ class Loaders:
         """The last batch of a plain loader whose rows leave one for it; None for others, and after the first time."""
         if self._gave_lone_row or not type(loader).__module__.startswith("torch.utils.data"):
             return None
-        rows, size = _rows_in(loader), getattr(loader, "batch_size", None)
+        rows, size = _rows_in(loader), attribute(loader, "batch_size", None)
         # `[8, 8, 1]` for 17 rows: only a remainder of one row breaks batch normalization in training mode.
         if rows is None or not size or size < 2 or rows < size or rows % size != 1 or loader.drop_last:
             return None
@@ -62,11 +62,11 @@ class Loaders:
         sampler = _sampler_of(loader)
         return LoaderUse(
             batches=_length(loader),
-            batch_size=getattr(loader, "batch_size", None),
-            drops_last=bool(getattr(loader, "drop_last", False)),
+            batch_size=attribute(loader, "batch_size", None),
+            drops_last=bool(attribute(loader, "drop_last", False)),
             sampler=type(sampler).__name__,
             epochs_told=tuple(self._epochs.get(id(loader), ())),
-            shuffles=bool(getattr(sampler, "shuffle", False)),
+            shuffles=bool(attribute(sampler, "shuffle", False)),
             has_lone_row=self._gave_lone_row,
             made_at=made_at(loader),
             sampler_at=made_at(sampler),
@@ -75,14 +75,14 @@ class Loaders:
 
 
 def _sampler_of(loader: Any) -> Any:
-    batches = getattr(loader, "batch_sampler", None)
-    sampler = getattr(loader, "sampler", None)
-    return sampler if batches is None else getattr(batches, "sampler", sampler)  # that of a stream has no length
+    batches = attribute(loader, "batch_sampler", None)
+    sampler = attribute(loader, "sampler", None)
+    return sampler if batches is None else attribute(batches, "sampler", sampler)  # that of a stream has no length
 
 
 def _rows_in(loader: Any) -> int | None:
     """The rows of an epoch, if every row of a data set that gives them by number comes once."""
-    sampler = getattr(loader, "sampler", None)
+    sampler = attribute(loader, "sampler", None)
     rows = number_of_rows(loader.dataset) if has_rows(loader.dataset) else None
     is_plain = type(sampler).__name__ in ("RandomSampler", "SequentialSampler")
     return rows if is_plain and rows == _length(sampler) else None
@@ -100,13 +100,13 @@ DRAWS_ALL = frozenset({"RandomSampler", "SequentialSampler", "DistributedSampler
 
 def reading_of(loader: Any) -> Reading:
     """Which rows a loader draws, and what makes a batch of them."""
-    collate, sampler = getattr(loader, "collate_fn", None), _sampler_of(loader)
+    collate, sampler = attribute(loader, "collate_fn", None), _sampler_of(loader)
     rows = _drawn(sampler)
     known = type(sampler).__name__ in DRAWS_ALL or rows is not None
     # A script's own sampler may put rows of one length together, or leave the broken ones out.
-    batches = type(getattr(loader, "batch_sampler", None)).__name__
+    batches = type(attribute(loader, "batch_sampler", None)).__name__
     mixes = (
-        known and batches in ("BatchSampler", "BatchSamplerShard") and (getattr(loader, "batch_size", None) or 2) > 1
+        known and batches in ("BatchSampler", "BatchSamplerShard") and (attribute(loader, "batch_size", None) or 2) > 1
     )
     name = f"`{attribute(collate, '__name__', type(collate).__name__)}`"
     return Reading(rows, collate, mixes, name, draws_all=known)
@@ -181,7 +181,7 @@ class TimedSteps:
             return
         self._is_wanted = False
         self._stack.close()
-        workers = int(getattr(self._loader, "lintrain_workers", 0))
+        workers = int(attribute(self._loader, "lintrain_workers", 0))
         found = self._pace.evidence(iteration.rows(), iteration.tokens(), workers, self._calls, self._operators)
         if found is None:
             run.skip(StageName.THROUGHPUT, "the loop took too few batches from its loader")
@@ -202,7 +202,7 @@ class LoaderRun(MeasuredRun, ABC):
     @property
     def collator(self) -> Any:
         """The loader's `collate_fn`."""
-        return getattr(self.loader, "collate_fn", None)
+        return attribute(self.loader, "collate_fn", None)
 
     @property
     def clipped_at(self) -> float | None:
@@ -211,7 +211,7 @@ class LoaderRun(MeasuredRun, ABC):
 
     def measure_split(self, argument: str, loader: Any) -> None:
         """Describe the data set of a loader."""
-        dataset = getattr(loader, "dataset", None)
+        dataset = attribute(loader, "dataset", None)
         if dataset is not None:
             self._splits.append(measure_split(self, Given(argument, dataset), reading_of(loader)))
             self.measured(splits=self._splits)

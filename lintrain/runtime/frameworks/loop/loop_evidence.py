@@ -21,7 +21,7 @@ from lintrain.evidence.run import (
     StepEvidence,
 )
 from lintrain.runtime.child.hooks import Given
-from lintrain.runtime.child.library import loaded
+from lintrain.runtime.child.library import attribute, has, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.frameworks.loop.loaders import LoaderRun
 from lintrain.runtime.frameworks.loop.loop_state import LoopState
@@ -102,7 +102,7 @@ def forward_evidence(
         finite=finite,
         logits_shape=run.logits_shape,
         returned_keys=run.output_keys,
-        fresh_head=run.session.knows_origins and (not hasattr(run.model, "state_dict") or is_fresh(run.model)),
+        fresh_head=run.session.knows_origins and (not has(run.model, "state_dict") or is_fresh(run.model)),
         standard_loss=loss is not None,
         first_non_finite=non_finite.module if non_finite else None,
         first_non_finite_input=non_finite.input_was if non_finite else None,
@@ -253,7 +253,7 @@ class FollowedEvaluation:
         run = self._run
         run.measure_split("eval_dataset", loader)
         measure_encodings(run, find_tokenizer(run))
-        train, held_out = getattr(run.loader, "dataset", None), getattr(loader, "dataset", None)
+        train, held_out = attribute(run.loader, "dataset", None), attribute(loader, "dataset", None)
         if train is not None and held_out is not None:
             given = [Given("train_dataset", train), Given("eval_dataset", held_out)]
             run.measured(shared_rows=shared_rows(given))

@@ -12,7 +12,7 @@ from lintrain.evidence.run import LossTerm, NonFiniteRows, OptimizerGroup, Reach
 from lintrain.evidence.stages import AFTER_TRAINING, TRAINING_STAGES, StageStatus
 from lintrain.model.location import Location
 from lintrain.runtime.child.label_rows import of_training
-from lintrain.runtime.child.library import gpu_answers
+from lintrain.runtime.child.library import attribute, gpu_answers
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import statement_now
 from lintrain.runtime.frameworks.loop.loaders import LoaderRun
@@ -136,7 +136,7 @@ class LoopRun(LoaderRun):
     def _measure_dataset(self) -> None:
         self.measured(model=measure_model(self), tokenizer=measure_tokenizer(self))
         self.measure_split("train_dataset", self.loader)
-        rows = number_of_rows(getattr(self.loader, "dataset", None))
+        rows = number_of_rows(attribute(self.loader, "dataset", None))
         self.measured(conflicts=of_training(self.session, rows))
 
     def _describe_batch(self) -> None:
@@ -146,8 +146,8 @@ class LoopRun(LoaderRun):
 
     def _source(self) -> Source | None:
         """The loader's data set and its collator, for rows that are asked for; None if it makes its own batches."""
-        dataset, collate = getattr(self.loader, "dataset", None), self.collator
-        if dataset is None or collate is None or getattr(self.loader, "batch_size", None) is None:
+        dataset, collate = attribute(self.loader, "dataset", None), self.collator
+        if dataset is None or collate is None or attribute(self.loader, "batch_size", None) is None:
             return None
         return Source(dataset, lambda rows: [collate([dataset[row] for row in rows])])
 

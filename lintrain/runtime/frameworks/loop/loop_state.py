@@ -21,7 +21,7 @@ from typing import Any
 from lintrain.evidence.run import OddCallKind, OptimizerGroup
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
-from lintrain.runtime.child.library import library, loaded
+from lintrain.runtime.child.library import has, library, loaded
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.frameworks.loop.effects import Counts, Effects
@@ -145,7 +145,7 @@ LEAST_SECONDS_ON, SHARE_ON = 1.0, 0.3
 
 def _queue() -> float:
     """How many times as long as alone a process takes on this machine now: the load of each core, up to `SHARE`."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    load = os.getloadavg()[0] if has(os, "getloadavg") else 0.0
     return min(float(SHARE), max(1.0, load / (os.cpu_count() or 1)))
 
 

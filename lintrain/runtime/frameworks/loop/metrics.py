@@ -12,8 +12,8 @@ from lintrain.evidence.run import MetricUse
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import LONGEST_MESSAGE, frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import attribute, has, loaded
 from lintrain.runtime.child.library import library as imported
-from lintrain.runtime.child.library import loaded
 from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.measure.baselines import baselines
 from lintrain.runtime.measure.predictions import described, numbers_in
@@ -202,14 +202,14 @@ class Added:
 
 
 def _joined(parts: Sequence[Any]) -> Any:
-    if all(hasattr(part, "detach") for part in parts):
+    if all(has(part, "detach") for part in parts):
         return imported("torch").cat([part.detach() for part in parts])
     return imported("numpy").concatenate([imported("numpy").asarray(part) for part in parts])
 
 
 def _of_object(owner: Any, answer: Any, references: Any, options: dict[str, Any]) -> Any:
     # The objects of torchmetrics keep their state, and the script goes on adding to it: a copy is asked.
-    if not hasattr(owner, "clone"):  # of evaluate, which keeps nothing after `compute`
+    if not has(owner, "clone"):  # of evaluate, which keeps nothing after `compute`
         return owner.compute(predictions=answer, references=references, **options)
     other = owner.clone()
     other.reset()
@@ -251,7 +251,7 @@ def _hook_functions(uses: MetricUses, library: str, module: Any) -> None:
         watched = uses.watched(library, function, name)
         # A package that was imported before this ran has taken the original function from its private module.
         for owner in owners:
-            if owner is not None and getattr(owner, name, None) is function:
+            if owner is not None and attribute(owner, name, None) is function:
                 setattr(owner, name, watched)
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
-from lintrain.runtime.child.library import is_mapping
+from lintrain.runtime.child.library import attribute, has, is_mapping
 from lintrain.runtime.measure.calls import parameters_of
 from lintrain.runtime.measure.gradients import leaves_of
 from lintrain.runtime.measure.predictions import number, shape_of
@@ -82,14 +82,14 @@ def output_of(iteration: Iteration, model: Any) -> Any:
     if not outputs:
         return None
     # A single tensor becomes a tuple of one, so that readers of outputs meet names or positions, never rows.
-    return (outputs[-1],) if hasattr(outputs[-1], "shape") else outputs[-1]
+    return (outputs[-1],) if has(outputs[-1], "shape") else outputs[-1]
 
 
 def scored_output(iteration: Iteration, model: Any, call: LossCall | None) -> Any:
     """What a loss judges: the model's output, or that of a head behind it which is a module of its own."""
     output = output_of(iteration, model)
-    rows, given = iteration.rows(), getattr(call, "input", None)
-    shape = tuple(getattr(given, "shape", ()))
+    rows, given = iteration.rows(), attribute(call, "input", None)
+    shape = tuple(attribute(given, "shape", ()))
     is_of_rows = len(shape) > 1 and shape[0] == rows
     return (given,) if is_of_rows and shape not in {tuple(each.shape) for each in tensors_in(output)} else output
 
@@ -135,9 +135,9 @@ def inputs_of(iteration: Iteration) -> tuple[str, ...]:
 def loss_in(output: Any) -> list[float]:
     """The loss in an output, if it has one."""
     loss = output.get("loss") if is_mapping(output) else None
-    return [number(loss)] if hasattr(loss, "detach") else []
+    return [number(loss)] if has(loss, "detach") else []
 
 
 def shape_in(output: Any) -> tuple[int, ...]:
     """The shape of the logits of an output, or of the output itself where it is one tensor."""
-    return tuple(output.shape) if hasattr(output, "shape") else shape_of(output)[1]
+    return tuple(output.shape) if has(output, "shape") else shape_of(output)[1]

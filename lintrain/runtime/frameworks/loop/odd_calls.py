@@ -20,7 +20,7 @@ from lintrain.evidence.loop import OddCall, OddCallKind
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import callers_frame, frame_location, is_users
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import attribute, has, library
 from lintrain.runtime.child.surroundings import lines_now
 from lintrain.runtime.frameworks.loop.activations import divided, hook_divergence, least_of, probability_below
 from lintrain.runtime.measure.held_values import heads_around
@@ -193,7 +193,7 @@ def _is_alike(earlier: Any, later: Any) -> bool:
     if type(earlier) is not type(later) or earlier.defaults != later.defaults:
         return False
     # Plain SGD keeps nothing: making it again in each epoch loses nothing.
-    keeps = any(getattr(each, "ndim", 0) for state in earlier.state.values() for each in state.values())
+    keeps = any(attribute(each, "ndim", 0) for state in earlier.state.values() for each in state.values())
     held = [[{id(each) for each in group["params"]} for group in one.param_groups] for one in (earlier, later)]
     return keeps and held[0] == held[1]
 
@@ -281,7 +281,7 @@ def _watched_comparison(calls: OddCalls, function: Callable[..., Any]) -> Callab
 def _watched_rounding(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def rounded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not args and not kwargs and hasattr(self, "untyped_storage") and calls.are_logits(self):
+        if not args and not kwargs and has(self, "untyped_storage") and calls.are_logits(self):
             calls.note(OddCallKind.HALF_FOR_LOGITS, _range_of(self), _users(callers_frame(above=1)))
         return function(self, *args, **kwargs)
 
@@ -299,7 +299,7 @@ def _users(frame: FrameType | None) -> FrameType | None:
 
 def _hook_dropout(calls: OddCalls, module: Any) -> None:
     for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
-        if hasattr(module, name):
+        if has(module, name):
             setattr(module, name, _watched_dropout(calls, getattr(module, name)))
 
 
@@ -312,7 +312,7 @@ def _watched_dropout(calls: OddCalls, function: Callable[..., Any]) -> Callable[
             owner = frame.f_locals.get("self") if frame is not None else None
             rate = args[0] if args else kwargs.get("p", HALF)
             is_meant = DROPS_ALWAYS.search(type(owner).__name__) is not None
-            if owner is not None and getattr(owner, "training", None) is False and rate and not is_meant:
+            if owner is not None and attribute(owner, "training", None) is False and rate and not is_meant:
                 text = f"`{type(owner).__name__}` dropped values with probability {float(rate):.3g} in eval mode"
                 calls.note(OddCallKind.DROPOUT_IN_EVAL, text, frame, always=True)
         return function(input, *args, **kwargs)
@@ -344,7 +344,7 @@ def _watched_container(calls: OddCalls, build: Callable[..., None]) -> Callable[
 
 def _is_meant(module: Any, names: Mapping[str, Any]) -> bool:
     """Whether a name of a module, or its class, says that it is shared."""
-    parts: Mapping[str, Any] = getattr(names.get("self"), "_modules", {})
+    parts: Mapping[str, Any] = attribute(names.get("self"), "_modules", {})
     own = [name for held in (names, parts) for name, value in held.items() if value is module]
     return any(ON_PURPOSE.search(name) for name in (*own, type(module).__name__))
 
@@ -357,7 +357,7 @@ def _hook_schedules(calls: OddCalls, module: Any) -> None:
     def get_scheduler(*args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         name, steps = given.get("name"), given.get("num_warmup_steps")
-        if isinstance(steps, int) and steps > 0 and getattr(name, "value", name) == "constant":
+        if isinstance(steps, int) and steps > 0 and attribute(name, "value", name) == "constant":
             text = f"the schedule `constant` got {steps} warm-up steps, and its rate is the same from step 0 on"
             calls.note(OddCallKind.IGNORED_WARMUP, text, _users(callers_frame(above=1)))
         return make(*args, **kwargs)
@@ -367,7 +367,7 @@ def _hook_schedules(calls: OddCalls, module: Any) -> None:
 
 def is_own_gradient(loss: Any, gradient: Any) -> bool:
     """Whether the gradient that a backward pass begins with is the loss itself, or the same number."""
-    if not hasattr(gradient, "untyped_storage") or gradient.numel() != 1 or loss.numel() != 1:
+    if not has(gradient, "untyped_storage") or gradient.numel() != 1 or loss.numel() != 1:
         return False
     number = float(gradient.detach())
     # A loss of exactly 1 has the default gradient, 1.

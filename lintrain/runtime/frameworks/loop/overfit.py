@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from lintrain.evidence.run import BatchAnswers, StageName
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import attribute, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.frameworks.loop.loop_state import LoopState
 from lintrain.runtime.frameworks.loop.model import held_by
@@ -218,7 +218,7 @@ class Recipe:
         self.function = None if self.own is not None else _function(iteration, node)
         last = len(self._calls)
         self._input = None if self.function is None else self._source(self.function.input, last)
-        if self.function is not None and getattr(self.function.target, "requires_grad", False):
+        if self.function is not None and attribute(self.function.target, "requires_grad", False):
             raise CannotRemakeError(f"what `{self.function.name}` compares with also comes from a model")
         for index, call in enumerate(self._calls):
             given = {path: tensor for path, tensor in call.tensors().items() if _is_made(tensor)}
@@ -320,7 +320,7 @@ def _under_scales(node: Any) -> Any:
 
 def _function(iteration: Iteration, node: Any) -> LossCall:
     """The call of a loss function whose result is the loss."""
-    found = next((call for call in iteration.losses if getattr(call.result, "grad_fn", None) is node), None)
+    found = next((call for call in iteration.losses if attribute(call.result, "grad_fn", None) is node), None)
     if node is None or found is None:
         raise CannotRemakeError("its loss is neither returned by the model nor one call of a torch loss function")
     return found

@@ -8,6 +8,7 @@ from typing import Any
 from lintrain.evidence.run import ScheduleUse
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
+from lintrain.runtime.child.library import attribute, has
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -18,7 +19,7 @@ def peak_of(group: dict[str, Any]) -> float:
 
 def rates_of(optimizer: Any) -> tuple[float, ...]:
     """The highest rate of each group of an optimizer, as far as it is known."""
-    groups: list[dict[str, Any]] = getattr(optimizer, "param_groups", [])
+    groups: list[dict[str, Any]] = attribute(optimizer, "param_groups", [])
     return tuple(peak_of(group) for group in groups)
 
 
@@ -52,13 +53,13 @@ class Schedules:
         """A schedule is created, and the rates were these before; its steps are counted from now on."""
         # A subclass calls the constructor of its base, which is hooked too.
         if all(each.schedule is not schedule for each in self._made):
-            rates = (before, rates_of(getattr(schedule, "optimizer", None)))
+            rates = (before, rates_of(attribute(schedule, "optimizer", None)))
             self._made.append(Following(schedule, made_at=frame_location(users_frame()), group_rates=rates))
 
     def take_over(self, earlier: Schedules, optimizers: Sequence[Any]) -> None:
         """Follow what an earlier training left unused, and belongs to these optimizers."""
         for each in earlier._made:
-            optimizer = getattr(each.schedule, "optimizer", None)
+            optimizer = attribute(each.schedule, "optimizer", None)
             if not each.steps and any(optimizer is own for own in optimizers) and each not in self._made:
                 self._made.append(each)
 
@@ -95,9 +96,7 @@ def length_of(schedule: Any) -> int | None:
     """The number of steps after which a schedule ends: the one it stores, or the step from which its function stays
     0.
     """
-    length = next(
-        (getattr(schedule, name) for name in LENGTHS if hasattr(schedule, name)), _length_for_function(schedule)
-    )
+    length = next((getattr(schedule, name) for name in LENGTHS if has(schedule, name)), _length_for_function(schedule))
     if isinstance(length, int):
         return length
     factors = _factors(schedule)
@@ -108,8 +107,8 @@ def length_of(schedule: Any) -> int | None:
 
 def _length_for_function(schedule: Any) -> Any:
     """The number of steps that a schedule of transformers gives its function (transformers 5.23)."""
-    function = next(iter(getattr(schedule, "lr_lambdas", ())), None)
-    given: dict[str, Any] = getattr(function, "keywords", {})
+    function = next(iter(attribute(schedule, "lr_lambdas", ())), None)
+    given: dict[str, Any] = attribute(function, "keywords", {})
     return given.get("num_training_steps")
 
 
@@ -121,7 +120,7 @@ def _peak_of(schedule: Any) -> int | None:
 
 def _factors(schedule: Any) -> list[float]:
     """What a `LambdaLR` multiplies the rate with, step by step."""
-    function = next(iter(getattr(schedule, "lr_lambdas", ())), None)
+    function = next(iter(attribute(schedule, "lr_lambdas", ())), None)
     if function is None:
         return []
     return [float(function(step)) for step in range(MOST_STEPS)]

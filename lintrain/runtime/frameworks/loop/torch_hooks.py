@@ -19,7 +19,7 @@ from lintrain.runtime.child.frames import (
     users_frame,
 )
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import loaded
+from lintrain.runtime.child.library import attribute, has, loaded
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.activations import hook_layers, hook_methods, marked
 from lintrain.runtime.frameworks.loop.batches import WatchedBatches
@@ -175,7 +175,7 @@ def _hook_eval(watch: Watch, kind: Any) -> None:
 
 def _hook_scripting(module: Any) -> None:
     """TorchScript compiles the text of a hooked function: it looks up its names where that was written, not here."""
-    names_of = getattr(module, "createResolutionCallbackFromClosure", None)
+    names_of = attribute(module, "createResolutionCallbackFromClosure", None)
     if names_of is not None:
 
         def names(function: Any) -> Any:
@@ -197,10 +197,10 @@ def _watched_softmax(watch: Watch, function: Callable[..., Any]) -> Callable[...
         # Only the first of several axes is of interest: attention calls it for the last one all the time. Without one,
         # torch takes the first of three axes.
         # A layer of the library that calls it says nothing about where the script chose the axis.
-        is_first = dim == 0 or (dim is None and getattr(input, "ndim", 0) == 3)
+        is_first = dim == 0 or (dim is None and attribute(input, "ndim", 0) == 3)
         caller = callers_frame(above=1) if is_first else None
         is_direct = caller is not None and is_users(caller.f_code.co_filename)
-        if is_direct and watch.is_on and getattr(input, "ndim", 0) > 1:
+        if is_direct and watch.is_on and attribute(input, "ndim", 0) > 1:
             watch.effects.counts.note("softmaxes_over_rows", 1)
         return marked(function(input, dim, *args, **kwargs), callers_frame(above=1))
 
@@ -243,7 +243,7 @@ def _hook_clipping(watch: Watch, module: Any) -> None:
     @functools.wraps(by_norm)
     def clip_norm(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
         # A generator can be read once: torch gets the list that was made of it.
-        given = [parameters] if hasattr(parameters, "grad") else list(parameters)
+        given = [parameters] if has(parameters, "grad") else list(parameters)
         if watch.is_on:
             watch.on_clipping(given, max_norm)
             if not given and watch.effects.counts["backwards"]:
@@ -253,7 +253,7 @@ def _hook_clipping(watch: Watch, module: Any) -> None:
 
     @functools.wraps(by_value)
     def clip_value(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-        given = [parameters] if hasattr(parameters, "grad") else list(parameters)
+        given = [parameters] if has(parameters, "grad") else list(parameters)
         if watch.is_on:
             watch.on_clipping(given, None)
         return by_value(given, *args, **kwargs)
@@ -291,7 +291,7 @@ def _watched_clearing(watch: Watch, clear: Callable[..., Any]) -> Callable[..., 
 
 def _hook_schedules(watch: Watch, module: Any) -> None:
     for name in ("LRScheduler", "ReduceLROnPlateau"):
-        schedule = getattr(module, name, None)
+        schedule = attribute(module, name, None)
         if schedule is not None and "step" in vars(schedule):
             schedule.__init__ = _made_schedule(watch, schedule.__init__)
             schedule.step = _watched_schedule(watch, schedule.step)
@@ -301,7 +301,7 @@ def _made_schedule(watch: Watch, build: Callable[..., None]) -> Callable[..., No
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         # By now a one-cycle schedule has written its own rates beside `lr`, which is still the one from before.
-        groups = getattr(kwargs.get("optimizer", args[0] if args else None), "param_groups", [])
+        groups = attribute(kwargs.get("optimizer", args[0] if args else None), "param_groups", [])
         before = tuple(float(group["lr"]) for group in groups)
         build(self, *args, **kwargs)
         watch.schedules.on_schedule(self, before)

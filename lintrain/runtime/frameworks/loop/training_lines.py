@@ -11,6 +11,7 @@ from functools import lru_cache
 from types import CodeType
 
 from lintrain.runtime.child.given import parsed
+from lintrain.runtime.child.library import attribute
 from lintrain.runtime.child.own_files import own_files
 from lintrain.runtime.child.surroundings import Line, lines_now
 
@@ -73,7 +74,7 @@ def trains_behind(lines: Lines, made: Lines) -> bool:
         makes = _line_at(made, lines, level)
         loops = [loop for loop in _loops_around(code, line) if not (makes and _holds(loop, makes))]
         last = max((loop.end_lineno or line for loop in loops), default=line)
-        if any(_trains(node) for node in _nodes_of(code) if getattr(node, "lineno", 0) > last):
+        if any(_trains(node) for node in _nodes_of(code) if attribute(node, "lineno", 0) > last):
             return True
     return False
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import MaskEvidence, ResponseEvidence, SpreadEvidence
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.frameworks.tensorflow.tensorflow_run import TensorFlowRun, array_of, leaves, numbers_of
 from lintrain.runtime.measure.responses import EQUAL, MOST_ROWS, SECONDS
 
@@ -61,7 +61,7 @@ class TensorFlowResponses:
         """An array with an entry for each row, the logits where there are any; None for another form."""
         output = self._run.keras(inputs, training=False)
         logits = output.get("logits") if is_mapping(output) else output
-        values = numbers_of(logits) if hasattr(logits, "shape") else None
+        values = numbers_of(logits) if has(logits, "shape") else None
         return values if values is not None and values.ndim and len(values) == _rows(inputs) else None
 
     def _mask(self, answers: Any) -> MaskEvidence | None:
@@ -99,7 +99,9 @@ class TensorFlowResponses:
         expected = answers[row : row + 1]
         expected = expected[:, :kept] if expected.shape[1:2] == (width,) else expected
         return (
-            _difference(expected, given, _largest(answers)) if getattr(given, "shape", None) == expected.shape else None
+            _difference(expected, given, _largest(answers))
+            if attribute(given, "shape", None) == expected.shape
+            else None
         )
 
     def _gives_up(self, reason: str) -> None:

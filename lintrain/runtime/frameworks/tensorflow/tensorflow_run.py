@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lintrain.runtime.child.hooks import replaced
-from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
 from lintrain.runtime.frameworks.keras.data import ModeCalls, counted_modes
 from lintrain.runtime.frameworks.keras.keras_run import UNKNOWN_LENGTH, KerasRun
 
@@ -29,7 +29,7 @@ class TensorFlowRun(KerasRun):
     def scale(self) -> float:
         """The loss scale of the optimizer in mixed precision."""
         optimizer = self.keras.optimizer
-        found = getattr(optimizer, "dynamic_scale", None) or getattr(optimizer, "loss_scale", None)
+        found = attribute(optimizer, "dynamic_scale", None) or attribute(optimizer, "loss_scale", None)
         return float(found or 1.0)
 
     def new_iterator(self) -> Any:
@@ -67,14 +67,14 @@ class OlderRun(TensorFlowRun):
     @property
     def planned_steps(self) -> int:
         """Steps of all epochs; `UNKNOWN_LENGTH` for an epoch whose length is not known."""
-        length: int | None = getattr(self.iterator, "inferred_steps", None)
+        length: int | None = attribute(self.iterator, "inferred_steps", None)
         epochs: int = self.given["epochs"]
         return max(1, int(length or UNKNOWN_LENGTH) * epochs)
 
     @property
     def collator(self) -> Any:
         """The data adapter of Keras."""
-        return getattr(self.iterator, "_adapter", None)
+        return attribute(self.iterator, "_adapter", None)
 
     def parts(self, batch: Any) -> tuple[Any, Any, Any]:
         """Inputs, targets and sample weights of a batch."""
@@ -204,13 +204,13 @@ def _step(run: TensorFlowRun, batch: Any, seen: Seen, *, hold: bool) -> None:
 
 def array_of(value: Any) -> Any:
     """What a tensor, a variable or a sparse gradient holds; None for what holds no numbers."""
-    value = getattr(value, "value", value) if type(value).__module__.startswith("keras") else value
-    if hasattr(value, "indices") and hasattr(value, "values"):  # a gradient of an embedding, row by row
+    value = attribute(value, "value", value) if type(value).__module__.startswith("keras") else value
+    if has(value, "indices") and has(value, "values"):  # a gradient of an embedding, row by row
         value = library("tensorflow").convert_to_tensor(value)
-    if not hasattr(value, "numpy"):
+    if not has(value, "numpy"):
         return None
     values = value.numpy()
-    return values if getattr(values, "dtype", None) is not None else None
+    return values if attribute(values, "dtype", None) is not None else None
 
 
 def numbers_of(value: Any) -> Any:
@@ -233,10 +233,10 @@ def leaves(value: Any) -> Iterator[Any]:
 
 def name_of(variable: Any) -> str:
     """The path of a variable in its model, with dots."""
-    return str(getattr(variable, "path", None) or variable.name).removesuffix(":0").replace("/", ".")
+    return str(attribute(variable, "path", None) or variable.name).removesuffix(":0").replace("/", ".")
 
 
 def key_of(variable: Any) -> int:
     """What is the same for a variable of Keras 3 and for the one of TensorFlow inside it."""
-    inner = getattr(variable, "_value", None)
+    inner = attribute(variable, "_value", None)
     return id(variable if inner is None else inner)

@@ -24,7 +24,7 @@ from lintrain.evidence.run import (
     StepEvidence,
     TensorEvidence,
 )
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, library
 from lintrain.runtime.frameworks.keras.data import Backend, named_arrays
 from lintrain.runtime.frameworks.keras.keras_run import activation_at_end, from_logits, loss_name, rates
 from lintrain.runtime.frameworks.tensorflow.tensorflow_responses import TensorFlowResponses
@@ -62,7 +62,7 @@ def _describe(run: TensorFlowRun) -> BatchEvidence:
     x, y, weights = run.parts(run.batches[0])
     named = {**named_arrays("x", x), **named_arrays("y", y), **named_arrays("sample_weight", weights)}
     tensors = [_tensor(name, values) for name, value in named.items() if (values := array_of(value)) is not None]
-    mask = array_of(x.get("attention_mask")) if hasattr(x, "get") else None
+    mask = array_of(x.get("attention_mask")) if has(x, "get") else None
     return BatchEvidence(
         argument="train_dataset",
         collator=collator_name(run.collator),
@@ -106,7 +106,7 @@ def measure_forward(run: TensorFlowRun) -> None:
         run.measured(keras=_keras_evidence(run, seen))
     run.waiting = seen
     run.losses = [_loss(run, seen)]
-    run.logits_shape = tuple(getattr(seen.outputs, "shape", ()))
+    run.logits_shape = tuple(attribute(seen.outputs, "shape", ()))
     run.measured(forward=_forward_evidence(run))
     run.responses = TensorFlowResponses(run)
     run.responses.measure()
@@ -127,8 +127,8 @@ def _without_loss(run: TensorFlowRun) -> Seen:
 
 def _keras_evidence(run: TensorFlowRun, seen: Seen) -> KerasEvidence:
     x, y, _ = run.parts(run.batches[0])
-    numbers = numbers_of(seen.outputs) if getattr(seen.outputs, "shape", None) is not None else None
-    targets = seen.targets if hasattr(seen.targets, "dtype") else None
+    numbers = numbers_of(seen.outputs) if attribute(seen.outputs, "shape", None) is not None else None
+    targets = seen.targets if has(seen.targets, "dtype") else None
     sums = numbers.sum(axis=-1) if numbers is not None and numbers.ndim and numbers.size else None
     has_numbers = numbers is not None and numbers.size
     return KerasEvidence(
@@ -141,7 +141,7 @@ def _keras_evidence(run: TensorFlowRun, seen: Seen) -> KerasEvidence:
         output_maximum=float(numbers.max()) if numbers is not None and has_numbers else None,
         sums=(float(sums.min()), float(sums.max())) if sums is not None else None,
         target_shape=tuple(targets.shape) if targets is not None else (),
-        target_dtype=getattr(targets.dtype, "name", str(targets.dtype)) if targets is not None else "",
+        target_dtype=attribute(targets.dtype, "name", str(targets.dtype)) if targets is not None else "",
         modal_calls=seen.modes.every,
         modal_calls_in_training=seen.modes.in_training,
         activation=activation_at_end(run.keras),
@@ -219,7 +219,7 @@ def take_two_steps(run: TensorFlowRun) -> None:
     """Two whole training steps at the highest learning rate of the schedule; the weights are restored."""
     model = run.keras
     first, highest, at = rates(run, MOST_RATES)
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    optimizer = attribute(model.optimizer, "inner_optimizer", model.optimizer)
     if at:
         # TensorFlow's schedules are functions of the step: the highest rate is reached by moving the counter to its
         # step.
@@ -239,7 +239,7 @@ def take_two_steps(run: TensorFlowRun) -> None:
 
 
 def _decay(optimizer: Any) -> float:
-    given = getattr(optimizer, "weight_decay", None) or getattr(optimizer, "weight_decay_rate", None)
+    given = attribute(optimizer, "weight_decay", None) or attribute(optimizer, "weight_decay_rate", None)
     return float(given or 0.0)
 
 
@@ -300,10 +300,10 @@ def _mean(loss: Any) -> float:
 def measure_model(run: TensorFlowRun) -> ModelEvidence:
     """The weights of the model, its head where it is one of transformers, and whether a checkpoint filled any part."""
     model = run.keras
-    config = getattr(model, "config", None)
+    config = attribute(model, "config", None)
     layers = list(model._flatten_layers())
     kinds = {type(layer).__name__ for layer in layers}
-    labels = getattr(config, "num_labels", None)
+    labels = attribute(config, "num_labels", None)
     return ModelEvidence(
         name=type(model).__name__,
         inputs=(),
@@ -313,13 +313,13 @@ def measure_model(run: TensorFlowRun) -> ModelEvidence:
         label_names=(),
         positions=None,
         rotary=False,
-        pretrained=any(getattr(layer, "lintrain_pretrained", False) for layer in (model, *layers)),
+        pretrained=any(attribute(layer, "lintrain_pretrained", False) for layer in (model, *layers)),
         parameters=_size(model.weights),
         trainable_parameters=_size(model.trainable_variables),
         training=True,
         has_dropout_or_batch_norm=any("Dropout" in kind or kind == "BatchNormalization" for kind in kinds),
         device=_device(),
-        checkpoint=str(getattr(config, "_name_or_path", "") or ""),
+        checkpoint=str(attribute(config, "_name_or_path", "") or ""),
     )
 
 

@@ -16,7 +16,7 @@ from lintrain.evidence.run import BatchAnswers, EvaluationEvidence, StageName, S
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location
 from lintrain.runtime.child.hooks import Given, replaced
-from lintrain.runtime.child.library import attribute, attributes_to_copy, is_mapping, library
+from lintrain.runtime.child.library import attribute, attributes_to_copy, has, is_mapping, library
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.frameworks.trainer.setfit import fit_and_evaluate, outer_trainer
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
@@ -161,8 +161,8 @@ def _watched(run: TrainerRun, function: Callable[..., Any], seen: Seen) -> Calla
     @functools.wraps(function, assigned=attributes_to_copy(function))
     def compute_metrics(prediction: Any, *args: Any, **kwargs: Any) -> Any:
         seen.called = True
-        seen.predictions = getattr(prediction, "predictions", None)
-        seen.labels = getattr(prediction, "label_ids", None)
+        seen.predictions = attribute(prediction, "predictions", None)
+        seen.labels = attribute(prediction, "label_ids", None)
         with _returns(run, function, seen):
             seen.metrics = function(prediction, *args, **kwargs)
         if not args and not kwargs:
@@ -211,7 +211,7 @@ def answers_after_steps(run: TrainerRun, batch: Any, output: Any) -> BatchAnswer
 
 def _metrics_of_batch(trainer: Any, batch: dict[str, Any]) -> dict[str, float]:
     """The numbers that the metric function of a trainer gives for one batch; none where it keeps a state."""
-    if getattr(trainer.args, "batch_eval_metrics", False):
+    if attribute(trainer.args, "batch_eval_metrics", False):
         return {}
     _, logits, labels = trainer.prediction_step(trainer.model, batch, prediction_loss_only=False)
     if logits is None or labels is None:
@@ -224,7 +224,7 @@ def _metrics_of_batch(trainer: Any, batch: dict[str, Any]) -> dict[str, float]:
 
 
 def _length(rows: Any) -> int:
-    return len(rows) if hasattr(rows, "__len__") else 0
+    return len(rows) if has(rows, "__len__") else 0
 
 
 def _is_bad(seen: Seen) -> bool:
@@ -233,18 +233,18 @@ def _is_bad(seen: Seen) -> bool:
 
 def _evidence(run: TrainerRun, split: Given, seen: Seen, rows: int) -> EvaluationEvidence:
     arguments = run.trainer.args
-    strategy = getattr(arguments, "eval_strategy", getattr(arguments, "evaluation_strategy", "no"))
+    strategy = attribute(arguments, "eval_strategy", attribute(arguments, "evaluation_strategy", "no"))
     metrics: Mapping[str, Any] = seen.metrics if is_mapping(seen.metrics) else {}
     size = bytes_of(seen.predictions)
     return EvaluationEvidence(
-        wanted=str(getattr(strategy, "value", strategy)) != "no",
+        wanted=str(attribute(strategy, "value", strategy)) != "no",
         has_metric_function=run.trainer.compute_metrics is not None,
         metric_function_called=seen.called,
         argument=split.argument,
         rows=rows,
         predictions=type(seen.predictions).__name__ if seen.called else "",
         predictions_are_tuple=isinstance(seen.predictions, tuple),
-        predictions_shape=tuple(getattr(seen.predictions, "shape", ())),
+        predictions_shape=tuple(attribute(seen.predictions, "shape", ())),
         returned=type(seen.metrics).__name__ if seen.metrics is not None else "",
         returned_at=seen.returned_at,
         chosen_at=only_call(".argmax") if seen.opposite == 0 else None,
@@ -264,7 +264,7 @@ def _evidence(run: TrainerRun, split: Given, seen: Seen, rows: int) -> Evaluatio
 
 
 def _entries(labels: Any) -> int:
-    return int(getattr(labels, "size", 0) or 0)
+    return int(attribute(labels, "size", 0) or 0)
 
 
 def _number(value: Any) -> float | None:

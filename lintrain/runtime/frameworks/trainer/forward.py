@@ -17,7 +17,7 @@ from typing import Any
 
 from lintrain.evidence.run import ForwardEvidence, NonFiniteRows, OddCall, StageName
 from lintrain.runtime.child.hooks import replaced
-from lintrain.runtime.child.library import is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.frameworks.trainer.setup import overridden
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.calls import Call
@@ -98,7 +98,7 @@ def training_step(run: TrainerRun, batch: Any) -> Any:
 
 def _items(trainer: Any, batch: Any) -> Any:
     """The number of scored labels, counted by the trainer as for a window of one batch."""
-    take = getattr(trainer, "get_batch_samples", None)
+    take = attribute(trainer, "get_batch_samples", None)
     if take is None:
         return None
     # The trainer divides its loss by the number of scored labels of a whole accumulation window; here the window is
@@ -119,7 +119,7 @@ def measure_forward(run: TrainerRun) -> None:
     run.waiting = recorder.waiting
     run.losses = [number(loss)]
     run.output_keys, run.logits_shape = shape_of(recorder.output)
-    run.terms = terms_of(loss, recorder.loss_calls) if hasattr(loss, "grad_fn") else ()
+    run.terms = terms_of(loss, recorder.loss_calls) if has(loss, "grad_fn") else ()
     run.loss_calls = tuple(loss_evidence(call) for call in recorder.loss_calls if call.is_own)[:MOST_CALLS]
     run.measured(forward=forward_evidence(run), odd_calls=_odd_calls(run))
     show_predictions(run, "train_dataset", recorder.output)
@@ -132,7 +132,7 @@ def measure_forward(run: TrainerRun) -> None:
 
 def _odd_calls(run: TrainerRun) -> tuple[OddCall, ...]:
     """Those until now; a session in the user's own process watches none."""
-    watch = getattr(run.session, "watch", None)
+    watch = attribute(run.session, "watch", None)
     return watch.odd_calls.evidence() if watch is not None else ()
 
 
@@ -235,7 +235,7 @@ def _whole_step(run: TrainerRun, batch: Any, done: int) -> None:
 
 
 def _scale(run: TrainerRun) -> float:
-    scaler = getattr(run.trainer.accelerator, "scaler", None)
+    scaler = attribute(run.trainer.accelerator, "scaler", None)
     return float(scaler.get_scale()) if scaler is not None else 1.0
 
 
@@ -278,7 +278,7 @@ def _predict_asked_rows(run: TrainerRun) -> None:
 def _reads_every_length(run: TrainerRun) -> bool:
     """Whether the sampler would read the whole dataset to group its rows by length."""
     arguments = run.trainer.args
-    groups = getattr(arguments, "group_by_length", False)
-    strategy = str(getattr(arguments, "train_sampling_strategy", "random"))
+    groups = attribute(arguments, "group_by_length", False)
+    strategy = str(attribute(arguments, "train_sampling_strategy", "random"))
     rows = number_of_rows(run.trainer.train_dataset) or 0
     return rows > MOST_LENGTHS and (groups or "length" in strategy or "rebalance" in strategy)

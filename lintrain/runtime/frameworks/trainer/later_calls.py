@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, characters, is_users, shown, spot
+from lintrain.runtime.child.library import attribute
 from lintrain.runtime.child.surroundings import is_in_loop
 
 ARGUMENTS = {"predict": "test_dataset", "evaluate": "eval_dataset"}
@@ -85,7 +86,7 @@ def trains_again(method: str, kind: type) -> bool:
 
 
 def _is_below(node: ast.AST, frame: FrameType) -> bool:
-    return getattr(node, "lineno", 0) > frame.f_lineno
+    return bool(attribute(node, "lineno", 0) > frame.f_lineno)
 
 
 def _trains(node: ast.AST, names: Mapping[str, Any], method: str, kind: type) -> bool:
@@ -100,7 +101,7 @@ def _trains(node: ast.AST, names: Mapping[str, Any], method: str, kind: type) ->
 
 
 def _trainings(tree: ast.Module, after: int) -> Iterator[int]:
-    below = [node for node in ast.walk(tree) if getattr(node, "lineno", 0) > after]
+    below = [node for node in ast.walk(tree) if attribute(node, "lineno", 0) > after]
     made = {
         name for node in below if isinstance(node, ast.Assign) and _makes_trainer(node.value) for name in _names(node)
     }
@@ -159,7 +160,7 @@ def look_up(node: ast.expr | None, names: Mapping[str, Any]) -> Any:
         case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
             return _entry(look_up(inner, names), key)
         case ast.Attribute(value=inner, attr=name):
-            return _entry(getattr(look_up(inner, names), "__dict__", None), name)
+            return _entry(attribute(look_up(inner, names), "__dict__", None), name)
         case _:
             return NOTHING
 

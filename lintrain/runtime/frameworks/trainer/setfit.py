@@ -9,7 +9,7 @@ from typing import Any
 
 from lintrain.evidence.run import EvaluationEvidence
 from lintrain.runtime.child.hooks import replaced
-from lintrain.runtime.child.library import is_mapping
+from lintrain.runtime.child.library import attribute, is_mapping
 from lintrain.runtime.frameworks.trainer.later_calls import calls_later
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.seen import subset
@@ -31,7 +31,7 @@ def follow(module: Any) -> None:
 
 def outer_trainer(trainer: Any) -> Any | None:
     """The trainer of SetFit that runs this one, or None for any other."""
-    return getattr(trainer, "lintrain_outer", None)
+    return attribute(trainer, "lintrain_outer", None)
 
 
 def fit_and_evaluate(run: TrainerRun, outer: Any) -> None:

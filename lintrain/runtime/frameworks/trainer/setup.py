@@ -12,7 +12,7 @@ from typing import Any, cast
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import function_location, is_users
 from lintrain.runtime.child.hooks import Given, replaced
-from lintrain.runtime.child.library import attribute, library
+from lintrain.runtime.child.library import attribute, has, library
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.trainer.later_calls import later_datasets
 from lintrain.runtime.measure.held_values import last_return
@@ -91,22 +91,22 @@ def _flat(argument: str, dataset: Any, location: Location | None) -> list[Given]
 
 def argument_values(arguments: Any) -> dict[str, str | int | float | bool | None]:
     """The arguments that a rule may need, as the user set them."""
-    asked = dict(getattr(arguments, "lintrain_asked", {}))
-    values = {name: getattr(arguments, name) for name in RECORDED if hasattr(arguments, name)}
+    asked = dict(attribute(arguments, "lintrain_asked", {}))
+    values = {name: getattr(arguments, name) for name in RECORDED if has(arguments, name)}
     values["save_strategy"] = asked.get("save_strategy")
     return {name: _scalar(value) for name, value in values.items()}
 
 
 def _scalar(value: Any) -> str | int | float | bool | None:
-    value = getattr(value, "value", value)
+    value = attribute(value, "value", value)
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
 def overridden(trainer: Any) -> tuple[str, ...]:
     """The trainer's methods that the user's own subclass replaces, and functions given instead of them."""
-    names = [name for name in OVERRIDABLE if _is_users_function(getattr(trainer, name, None))]
+    names = [name for name in OVERRIDABLE if _is_users_function(attribute(trainer, name, None))]
     functions = ("compute_loss_func", "preprocess_logits_for_metrics", "model_init")
-    names.extend(name for name in functions if getattr(trainer, name, None) is not None)
+    names.extend(name for name in functions if attribute(trainer, name, None) is not None)
     if any(given is not None for given in (trainer.optimizer, trainer.lr_scheduler)):
         names.append("optimizers")
     return tuple(names)
@@ -120,10 +120,10 @@ def reading_of(trainer: Any, given: Given) -> Reading:
         return Reading(draws_all=False)
     collate, arguments = trainer.data_collator, trainer.args
     name = f"`{attribute(collate, '__name__', type(collate).__name__)}`"
-    if hasattr(trainer, "_get_collator_with_removed_columns"):
+    if has(trainer, "_get_collator_with_removed_columns"):
         collate = trainer._get_collator_with_removed_columns(collate, description=None)
-    by_length = getattr(arguments, "group_by_length", False) or "length" in str(
-        getattr(arguments, "train_sampling_strategy", "")
+    by_length = attribute(arguments, "group_by_length", False) or "length" in str(
+        attribute(arguments, "train_sampling_strategy", "")
     )
     size = trainer._train_batch_size if is_training else arguments.eval_batch_size
     return Reading(collate=collate, mixes=size > 1 and not by_length, name=name)
@@ -131,7 +131,7 @@ def reading_of(trainer: Any, given: Given) -> Reading:
 
 def loss_locations(trainer: Any) -> dict[str, Location]:
     """Where the user's function that computes the loss begins, and where it returns."""
-    own = getattr(trainer, "compute_loss_func", None)
+    own = attribute(trainer, "compute_loss_func", None)
     function = trainer.compute_loss if own is None else own
     found = {"compute_loss": function_location(function), "returned_loss": last_return(function)}
     return {name: location for name, location in found.items() if location is not None}
@@ -180,7 +180,7 @@ def loaded_or_empty(session: ProbeSession, load: Load, cls: Any, args: tuple[Any
 
 def is_weightless(model: Any) -> bool:
     """Whether some weights of a model have no values."""
-    return any(getattr(weight, "is_meta", False) for weight in model.parameters())
+    return any(attribute(weight, "is_meta", False) for weight in model.parameters())
 
 
 def _empty(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -191,7 +191,7 @@ def _empty(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         config = kwargs.get("config")
         if config is None or isinstance(config, str):
             config, _ = cls.config_class.from_pretrained(config or args[0], return_unused_kwargs=True, **given)
-        if kwargs.get("quantization_config") or getattr(config, "quantization_config", None):
+        if kwargs.get("quantization_config") or attribute(config, "quantization_config", None):
             return None
         options = {name: given[name] for name in ("attn_implementation",) if name in given}
         # Shapes and dtypes without memory: a model of 70 billion parameters is made in a second.
@@ -208,7 +208,7 @@ def _dtype(config: Any, kwargs: dict[str, Any]) -> Any:
     if asked is None and int(transformers.__version__.split(".")[0]) < 5:
         return torch.float32
     if asked in (None, "auto"):
-        asked = getattr(config, "dtype", None) or getattr(config, "torch_dtype", None) or torch.float32
+        asked = attribute(config, "dtype", None) or attribute(config, "torch_dtype", None) or torch.float32
     return getattr(torch, asked) if isinstance(asked, str) else asked
 
 
@@ -221,7 +221,7 @@ def _instead(session: ProbeSession, empty: Any, why: str) -> Any:
 def _let_stay() -> None:
     """Weights without values stay where they are, wherever they are sent."""
     module = library("torch.nn").Module
-    if hasattr(module, "lintrain_stays"):
+    if has(module, "lintrain_stays"):
         return
     apply = module._apply
 

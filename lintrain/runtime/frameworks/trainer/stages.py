@@ -16,7 +16,7 @@ from lintrain.evidence.stages import TRAINING_STAGES
 from lintrain.model.location import Location
 from lintrain.runtime.child.hooks import Given, replaced
 from lintrain.runtime.child.label_rows import of_training
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import attribute, is_mapping, library
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import statement_now
 from lintrain.runtime.frameworks.driver import NO_STEP, Framework, Work, drive
@@ -118,7 +118,7 @@ class TrainerFramework(Framework):
         trainer = self.run.trainer
         return {
             "trainer": type(trainer).__name__,
-            "construction": getattr(trainer, "lintrain_construction", None),
+            "construction": attribute(trainer, "lintrain_construction", None),
             "device": str(trainer.args.device),
             "ended_in": statement_now(self.run.session.script),
             "arguments": {
@@ -143,7 +143,7 @@ class TrainerFramework(Framework):
             stopping=next(iter(stopping), None),
         )
         for name in ("train_dataset", "eval_dataset"):
-            if (cut_at := getattr(getattr(trainer, name, None), "lintrain_cut", None)) is not None:
+            if (cut_at := attribute(attribute(trainer, name, None), "lintrain_cut", None)) is not None:
                 given[name] = cut_at
         evaluation = evaluates_itself()
         given = {**given, **loss_locations(trainer)}
@@ -261,9 +261,9 @@ def why_no_projection(run: TrainerRun) -> str:
         return "no batch is a dictionary of tensors"
     if any(run.statuses.get(name) is StageStatus.FAILED for name in TRAINING_STAGES[1:]):
         return NO_STEP
-    if any(getattr(run.trainer.args, name, None) for name in SHARDED):
+    if any(attribute(run.trainer.args, name, None) for name in SHARDED):
         return "the run shards its model over several devices"
-    return "the weights are quantized" if getattr(run.model, "is_quantized", False) else ""
+    return "the weights are quantized" if attribute(run.model, "is_quantized", False) else ""
 
 
 def _evidence(run: TrainerRun) -> MemoryEvidence:

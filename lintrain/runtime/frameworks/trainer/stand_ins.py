@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lintrain.evidence.run import StageName, StageStatus
-from lintrain.runtime.child.library import attribute, attributes_to_copy, is_mapping, is_row, library
+from lintrain.runtime.child.library import attribute, attributes_to_copy, has, is_mapping, is_row, library
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 
 IGNORED = -100
@@ -68,12 +68,12 @@ def _filler(run: TrainerRun, name: str) -> int:
     if name in LABELS:
         return IGNORED
     # Masks and token types are filled with 0, whatever the id of padding is: a mask of 0 hides the filled places.
-    return int(getattr(run.model.config, "pad_token_id", None) or 0) if name == "input_ids" else 0
+    return int(attribute(run.model.config, "pad_token_id", None) or 0) if name == "input_ids" else 0
 
 
 def _widen_head(run: TrainerRun) -> str | None:
     """Give the head as many outputs as the first batches have labels."""
-    model, outputs = run.model, getattr(getattr(run.model, "config", None), "num_labels", None)
+    model, outputs = run.model, attribute(attribute(run.model, "config", None), "num_labels", None)
     classes = _classes(run)
     if not isinstance(outputs, int) or classes <= outputs:
         return None
@@ -88,7 +88,7 @@ def _widen_head(run: TrainerRun) -> str | None:
     setattr(model.get_submodule(owner), name, after)
     # transformers keeps the problem type that it found for the first batch, which was about the old head.
     model.config.num_labels, model.config.problem_type = classes, None
-    if hasattr(model, "num_labels"):
+    if has(model, "num_labels"):
         model.num_labels = classes
     return f"a head of {classes} outputs"
 
@@ -97,7 +97,7 @@ def _classes(run: TrainerRun) -> int:
     """One more than the largest label of the first batches."""
     integers = (library("torch").int64, library("torch").int32)
     found: list[Any] = [batch.get("labels") for batch in run.batches if is_mapping(batch)]
-    largest = [int(labels.max()) for labels in found if getattr(labels, "dtype", None) in integers and labels.numel()]
+    largest = [int(labels.max()) for labels in found if attribute(labels, "dtype", None) in integers and labels.numel()]
     return max(largest, default=-1) + 1
 
 
@@ -120,7 +120,7 @@ def _with_classes(prediction: Any) -> Any:
     scores, labels = prediction.predictions, prediction.label_ids
     # With hidden states the predictions are a tuple, whose first part are the logits.
     scores = scores[0] if is_row(scores) else scores
-    if getattr(scores, "ndim", 0) != getattr(labels, "ndim", 0) + 1:
+    if attribute(scores, "ndim", 0) != attribute(labels, "ndim", 0) + 1:
         return prediction
     # The library goes on to use its own object, for counts of samples and for what `predict` returns.
     chosen = copy.copy(prediction)

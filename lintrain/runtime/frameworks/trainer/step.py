@@ -12,7 +12,7 @@ from typing import Any
 
 from lintrain.evidence.run import AccumulationEvidence, OptimizerGroup, ScheduleEvidence, StageName, StepEvidence
 from lintrain.runtime.child.hooks import replaced
-from lintrain.runtime.child.library import is_mapping, library
+from lintrain.runtime.child.library import attribute, has, is_mapping, library
 from lintrain.runtime.frameworks.trainer.forward import training_step
 from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.weights import (
@@ -49,7 +49,7 @@ def take_two_steps(run: TrainerRun) -> None:
         # The first step uses the gradients that the backward stage left: making them again would cost one more pass.
         is_ready = number == 0 and _has_gradients(run)
         had_gradient |= apply_gradients(run) if is_ready else one_step(run, run.batches[number % len(run.batches)])
-        skipped += bool(getattr(trainer.accelerator, "optimizer_step_was_skipped", False))
+        skipped += bool(attribute(trainer.accelerator, "optimizer_step_was_skipped", False))
     moved, share, by_layer = changed(run, before), changed_share(run, before), updates(run, before, STEPS)
     # Only weights that moved can change an answer.
     if run.responses is not None and moved:
@@ -76,7 +76,7 @@ def make_optimizer(run: TrainerRun) -> None:
     """The optimizer and schedule as the library creates them; the peak learning rate is set afterwards."""
     trainer = run.trainer
     steps = training_steps(run)
-    if hasattr(trainer, "_prepare_for_training"):
+    if has(trainer, "_prepare_for_training"):
         trainer.create_optimizer()
         trainer.optimizer = trainer.accelerator.prepare(trainer.optimizer)
         trainer.create_scheduler(num_training_steps=steps)
@@ -89,7 +89,7 @@ def make_optimizer(run: TrainerRun) -> None:
 
 def _schedule(run: TrainerRun) -> ScheduleEvidence | None:
     """Simulate the schedule; a class of the script's own may not support being copied."""
-    schedule = getattr(run.trainer.lr_scheduler, "scheduler", run.trainer.lr_scheduler)
+    schedule = attribute(run.trainer.lr_scheduler, "scheduler", run.trainer.lr_scheduler)
     try:
         return played_through(schedule, training_steps(run))
     except Exception as error:  # noqa: BLE001 - what cannot be played through is no fault of the script
@@ -112,7 +112,7 @@ def _batches(run: TrainerRun) -> int:
     own_loader = library("transformers.trainer").Trainer.get_train_dataloader
     if (
         run.trainer.train_dataset is None
-        or getattr(run.trainer.get_train_dataloader, "__func__", None) is not own_loader
+        or attribute(run.trainer.get_train_dataloader, "__func__", None) is not own_loader
     ):
         return len(run.trainer.get_train_dataloader())
     return math.ceil(len(run.trainer.train_dataset) / max(1, int(run.trainer._train_batch_size)))
@@ -199,7 +199,7 @@ def _parted(run: TrainerRun) -> list[Batch] | None:
     if wanted < 2 or not is_mapping(batch):
         return None
     entries: Batch = dict(batch)
-    rows = {int(value.shape[0]) if getattr(value, "ndim", 0) else 0 for value in entries.values()}
+    rows = {int(value.shape[0]) if attribute(value, "ndim", 0) else 0 for value in entries.values()}
     # More rows than the batch size: a collator that makes two rows of each (chosen and rejected) and whose parts
     # would tear pairs apart.
     if len(rows) != 1 or max(rows) > int(run.trainer._train_batch_size) or (size := rows.pop() // wanted) == 0:
@@ -260,7 +260,7 @@ def _step(run: TrainerRun, batch: Batch, items: Any) -> None:
 
 def _items(trainer: Any, batches: list[Batch]) -> Any:
     """The number of scored labels of a whole step, as the trainer counts it."""
-    take = getattr(trainer, "get_batch_samples", None)
+    take = attribute(trainer, "get_batch_samples", None)
     if take is None:
         return None
     arguments: list[Any] = [iter(batches), len(batches)]

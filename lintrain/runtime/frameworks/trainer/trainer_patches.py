@@ -15,7 +15,7 @@ from lintrain.evidence.run import StateLoad
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import attribute
+from lintrain.runtime.child.library import attribute, has
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.trainer.setfit import follow, outer_trainer
 from lintrain.runtime.frameworks.trainer.setup import loaded_or_empty
@@ -69,17 +69,17 @@ def _remember(session: ProbeSession, error: Exception, location: Location | None
 
 def _use_cpu(arguments: Any) -> None:
     for name in ("use_cpu", "no_cuda"):
-        if hasattr(arguments, name):
+        if has(arguments, name):
             setattr(arguments, name, True)
             break
-    if getattr(arguments, "tf32", None):
+    if attribute(arguments, "tf32", None):
         arguments.tf32 = None  # raises without a GPU, and says nothing about the script
 
 
 def _leave_out_compilation(session: ProbeSession, arguments: Any) -> None:
     """Compiling takes longer than all measurements together and changes none of them."""
     settings = ("torch_compile", "torch_compile_backend", "torch_compile_mode")
-    names = [name for name in settings if hasattr(arguments, name)]
+    names = [name for name in settings if has(arguments, name)]
     if any(getattr(arguments, name) for name in names):
         session.shorten("`torch_compile` was left out")
     for name in names:
@@ -88,14 +88,14 @@ def _leave_out_compilation(session: ProbeSession, arguments: Any) -> None:
 
 def quieten(session: ProbeSession, arguments: Any) -> None:
     """No tracker, no upload, no checkpoint, and a temporary output folder; the requested settings are stored."""
-    if not hasattr(arguments, "lintrain_asked"):
+    if not has(arguments, "lintrain_asked"):
         asked = ("output_dir", "save_strategy", "report_to", "push_to_hub")
-        object.__setattr__(arguments, "lintrain_asked", {name: getattr(arguments, name, None) for name in asked})
+        object.__setattr__(arguments, "lintrain_asked", {name: attribute(arguments, name, None) for name in asked})
         _say_what_is_off(session, arguments)
     changes: dict[str, Any] = {"output_dir": session.folder("output"), "report_to": [], "push_to_hub": False}
     # No no-op for `save_model`: the library looks for the files of a checkpoint that it believes it has saved.
     changes["save_strategy"] = type(arguments.save_strategy)("no")
-    if getattr(arguments, "logging_dir", None):
+    if attribute(arguments, "logging_dir", None):
         changes["logging_dir"] = session.folder("logs")
     for name, value in changes.items():
         object.__setattr__(arguments, name, value)
@@ -135,9 +135,9 @@ def _patch_trainer(session: ProbeSession, trainer: Any) -> None:
 
 def _make_the_folder_asked_for(trainer: Any) -> None:
     """A Trainer makes its output folder (transformers 5.23), in which the script may look for a checkpoint."""
-    arguments = getattr(trainer, "args", None)
-    folder = getattr(arguments, "lintrain_asked", {}).get("output_dir")
-    if folder is not None and getattr(arguments, "should_save", False):
+    arguments = attribute(trainer, "args", None)
+    folder = attribute(arguments, "lintrain_asked", {}).get("output_dir")
+    if folder is not None and attribute(arguments, "should_save", False):
         with contextlib.suppress(OSError):
             os.makedirs(folder, exist_ok=True)  # as if the script did: in a temporary layer
 
@@ -266,9 +266,9 @@ def watch_loading(session: ProbeSession, module_class: Any) -> None:
         zeros, bad = damaged(state_dict, dict(self.named_parameters())) if location is not None else ((), ())
         result = load(self, state_dict, *args, **kwargs)
         # Kept on the module: a script may load its body and its head in two calls.
-        filled = getattr(self, "lintrain_filled", frozenset[str]())
+        filled = attribute(self, "lintrain_filled", frozenset[str]())
         object.__setattr__(self, "lintrain_filled", filled | frozenset(map(str, state_dict)))
-        if location is not None and len(session.state_loads) < MOST and hasattr(result, "missing_keys"):
+        if location is not None and len(session.state_loads) < MOST and has(result, "missing_keys"):
             session.state_loads.append(
                 StateLoad(
                     location,

@@ -7,7 +7,7 @@ from typing import Any
 
 from lintrain.evidence.run import LossEvidence, LossTerm
 from lintrain.model.location import Location
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import attribute, library
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import ProbeSession
 
@@ -48,7 +48,7 @@ class TrainerRun(MeasuredRun):
     def optimizers(self) -> tuple[Any, ...]:
         """The optimizer under accelerate's wrapper."""
         optimizer = self.trainer.optimizer
-        return () if optimizer is None else (getattr(optimizer, "optimizer", optimizer),)
+        return () if optimizer is None else (attribute(optimizer, "optimizer", optimizer),)
 
     @property
     def label_inputs(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class TrainerRun(MeasuredRun):
     @property
     def passes_all(self) -> bool:
         """Whether the loss is that of transformers, which calls the model with the batch."""
-        compute = getattr(self.trainer.__class__, "compute_loss", None)
+        compute = attribute(self.trainer.__class__, "compute_loss", None)
         return compute is library("transformers.trainer").Trainer.compute_loss
 
     def tokenizer_holders(self) -> Iterable[tuple[Any, str]]:

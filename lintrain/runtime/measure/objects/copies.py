@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from lintrain.evidence.run import CopiedRows
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.label_rows import spread
-from lintrain.runtime.child.library import is_mapping, is_row, library, loaded
+from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
 from lintrain.runtime.child.probe_session import END
 from lintrain.runtime.measure.seen import has_rows
 
@@ -39,26 +39,26 @@ GENERATORS = (
 def is_own(dataset: Any) -> bool:
     """Whether a data set is of a class of the script's own, so that it is not known how workers share its rows."""
     module = sys.modules.get(type(dataset).__module__)
-    path = getattr(module, "__file__", None)
+    path = attribute(module, "__file__", None)
     return isinstance(path, str) and is_users(path)
 
 
 def generators_of(dataset: Any) -> list[Any]:
     """The attributes of a data set that draw random numbers from a state of their own."""
     kinds = tuple(getattr(module, name) for path, name in GENERATORS if (module := loaded(path)) is not None)
-    return [value for value in getattr(dataset, "__dict__", {}).values() if isinstance(value, kinds)]
+    return [value for value in attribute(dataset, "__dict__", {}).values() if isinstance(value, kinds)]
 
 
 def _state(generator: Any) -> str:
     """All that decides which numbers a generator draws next."""
-    if hasattr(generator, "bit_generator"):
+    if has(generator, "bit_generator"):
         return str(generator.bit_generator.state)
-    return str(generator.getstate()) if hasattr(generator, "getstate") else _listed(generator.get_state())
+    return str(generator.getstate()) if has(generator, "getstate") else _listed(generator.get_state())
 
 
 def _listed(state: Any) -> str:
     parts: Any = state if is_row(state) else (state,)
-    return str([part.tolist() if hasattr(part, "tolist") else part for part in parts])
+    return str([part.tolist() if has(part, "tolist") else part for part in parts])
 
 
 def may_be_alike(dataset: Any) -> bool:
@@ -68,7 +68,7 @@ def may_be_alike(dataset: Any) -> bool:
 
 def read_copies(loader: Any) -> CopiedRows | str:
     """What workers read, or why that is not known."""
-    if not hasattr(os, "fork"):
+    if not has(os, "fork"):
         return "this system cannot fork a process"
     is_stream = not has_rows(loader.dataset)
     # Two workers as in the run, and of a stream one alone, twice: only a stream that repeats itself can show that
@@ -165,10 +165,10 @@ def _seen(dataset: Any) -> Iterator[Any]:
 
 def _bytes(value: Any) -> bytes:
     """What a row holds: equal for rows of equal numbers and texts."""
-    if hasattr(value, "detach"):
+    if has(value, "detach"):
         value = value.detach().cpu().numpy()
-    if hasattr(value, "tobytes"):
-        return f"{getattr(value, 'shape', '')} {getattr(value, 'dtype', '')} ".encode() + bytes(value.tobytes())
+    if has(value, "tobytes"):
+        return f"{attribute(value, 'shape', '')} {attribute(value, 'dtype', '')} ".encode() + bytes(value.tobytes())
     if is_mapping(value):
         return b"{" + b",".join(str(name).encode() + b":" + _bytes(part) for name, part in value.items()) + b"}"
     if is_row(value):

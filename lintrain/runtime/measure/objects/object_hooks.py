@@ -22,7 +22,7 @@ from lintrain.evidence.run import CopiedRows, EncodedChat, LearnedRows, MadeLoad
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import callers_frame, frame_location, users_frame
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import is_mapping
+from lintrain.runtime.child.library import attribute, is_mapping
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure import tokenizer
 from lintrain.runtime.measure.objects import models, origins
@@ -195,7 +195,7 @@ def _watch_splits(learners: Learners, module: Any) -> None:
 
 
 def _rows(value: Any) -> int | None:
-    shape = getattr(value, "shape", None)
+    shape = attribute(value, "shape", None)
     return int(shape[0]) if shape else number_of_rows(value)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from lintrain.evidence.run import ObjectEvidence
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_users, shown, users_frame
+from lintrain.runtime.child.library import attribute
 
 MOST = 64
 """Objects of each kind that are reported."""
@@ -96,7 +97,7 @@ class Origins:
 
     def note_silent(self, module: Any) -> None:
         """A module that the script calls returns nothing."""
-        code = getattr(module.__class__.forward, "__code__", None)
+        code = attribute(module.__class__.forward, "__code__", None)
         if self.silent is None and code is not None and is_users(code.co_filename):
             line = max((line for *_, line in code.co_lines() if line), default=code.co_firstlineno)
             self.silent = Location(shown(code.co_filename), line, 1, line, 1)

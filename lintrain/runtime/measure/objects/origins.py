@@ -16,6 +16,7 @@ from lintrain.evidence.run import DroppedResult
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, is_called_from, is_users, users_frame
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.library import attribute, has
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.measure.model import (
     MISSPELT,
@@ -140,7 +141,7 @@ def _watched_cast(cast: Any) -> Any:
 
 def _format_of(module: Any) -> Any:
     """The dtype of the first weight of a module."""
-    return getattr(next(iter(module.parameters()), None), "dtype", None)
+    return attribute(next(iter(module.parameters()), None), "dtype", None)
 
 
 def _note_adapter(origins: Origins, kind: Any) -> None:
@@ -176,7 +177,7 @@ def _note_made(origins: Origins, kind: Any, is_known: Any = None) -> None:
 @functools.cache
 def _is_own(kind: type) -> bool:
     """Whether a class is the script's: a library makes its layers by the thousand, and no rule asks for them."""
-    path = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    path = attribute(sys.modules.get(kind.__module__), "__file__", None)
     return kind.__module__ == "__main__" or (isinstance(path, str) and is_users(path))
 
 
@@ -194,10 +195,10 @@ def _watched(dropped: dict[DroppedResult, None], name: str, method: Any) -> Any:
         location = frame_location(frame) if frame is not None and is_users(frame.f_code.co_filename) else None
         if frame is not None and location is not None and _drops_result(frame):
             columns = tuple(sorted(_columns(self)))
-            is_cached = name in CACHED and not hasattr(self, "n_shards")  # which streams have
+            is_cached = name in CACHED and not has(self, "n_shards")  # which streams have
             dropped[DroppedResult(location, name, _added(self, result), columns, is_cached)] = None
-        cut_at = location if name in CUTTING and location is not None else getattr(self, "lintrain_cut", None)
-        if cut_at is not None and hasattr(result, "__dict__"):
+        cut_at = location if name in CUTTING and location is not None else attribute(self, "lintrain_cut", None)
+        if cut_at is not None and has(result, "__dict__"):
             result.__dict__["lintrain_cut"] = cut_at  # the results of further methods inherit it
         return result
 
@@ -231,7 +232,7 @@ def _added(before: Any, after: Any) -> tuple[str, ...]:
 
 
 def _columns(rows: Any) -> set[str]:
-    names: Any = getattr(rows, "column_names", None) or []
+    names: Any = attribute(rows, "column_names", None) or []
     # One list for each split of a dictionary.
     every: list[Any] = list(cast("dict[str, Any]", names).values()) if isinstance(names, dict) else [names]
     return {str(name) for part in every for name in part}
@@ -247,9 +248,9 @@ def locations_of(origins: Origins, model: Any, tokenizer: Any, **others: object)
     shown_by_text = {
         "freeze": None if frozen is None else assignment_to(frozen.rpartition(".")[2], "requires_grad", *MISSPELT),
         "padding": assignment_to("", "pad_token", "pad_token_id") if _pads_with_eos(tokenizer) else None,
-        "cast": getattr(base_model(model), "__dict__", {}).get(CAST_AT),
-        "resizing": getattr(base_model(model), "__dict__", {}).get(RESIZED_AT),
-        "tokens": getattr(tokenizer, "__dict__", {}).get(ADDED_AT),
+        "cast": attribute(base_model(model), "__dict__", {}).get(CAST_AT),
+        "resizing": attribute(base_model(model), "__dict__", {}).get(RESIZED_AT),
+        "tokens": attribute(tokenizer, "__dict__", {}).get(ADDED_AT),
         "forward": origins.silent,
         "frozen": _frozen_at(origins, model),
     }
@@ -267,5 +268,5 @@ def _frozen_at(origins: Origins, model: Any) -> Location | None:
 
 
 def _pads_with_eos(tokenizer: Any) -> bool:
-    pad = getattr(tokenizer, "pad_token_id", None)
+    pad = attribute(tokenizer, "pad_token_id", None)
     return pad is not None and pad == tokenizer.eos_token_id
