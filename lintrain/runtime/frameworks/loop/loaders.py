@@ -82,8 +82,8 @@ def _sampler_of(loader: Any) -> Any:
 
 def _rows_in(loader: Any) -> int | None:
     """The rows of an epoch, if every row of a data set that gives them by number comes once."""
-    sampler = attribute(loader, "sampler", None)
-    rows = number_of_rows(loader.dataset) if has_rows(loader.dataset) else None
+    sampler, dataset = attribute(loader, "sampler", None), attribute(loader, "dataset", None)
+    rows = number_of_rows(dataset) if dataset is not None and has_rows(dataset) else None
     is_plain = type(sampler).__name__ in ("RandomSampler", "SequentialSampler")
     return rows if is_plain and rows == _length(sampler) else None
 
