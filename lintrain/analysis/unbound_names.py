@@ -162,7 +162,7 @@ def _unset_by(
         ]
         others = frozenset[str]().union(*(bound[index] for index in setting)) - {name}
         parallel = [each for each in lacking if each[2].keys() & others]
-        use = _needed(after, name) if parallel else None
+        use = _needed(source, after, name) if parallel else None
         if use is None or parallel[0][1].lineno in reported or _is_set_before(scope, name, start):
             continue
         test, first, _ = parallel[0]
@@ -211,16 +211,23 @@ def _may_end(body: Sequence[ast.stmt]) -> bool:
     return any(isinstance(node, ast.Raise) for node in nodes) or any(map(MAY_END.search, called))
 
 
-def _needed(after: Sequence[ast.stmt], name: str) -> ast.Name | None:
+def _names_in(statement: ast.stmt) -> frozenset[str]:
+    return frozenset(node.id for node in walk(statement) if isinstance(node, ast.Name))
+
+
+def _needed(source: Source, after: Sequence[ast.stmt], name: str) -> ast.Name | None:
     """The first use of a name in statements that run in any case; None if something before it may set the name."""
     for statement in after:
+        if name not in source.once(_names_in, statement):
+            if isinstance(statement, ast.Return | ast.Raise):
+                return None
+            continue
         mentioned = [node for node in walk(statement) if isinstance(node, ast.Name) and node.id == name]
         certain = list(_evaluated(statement))
         used = next((node for node in certain if isinstance(node, ast.Name) and node.id == name), None)
         if used is not None and isinstance(used.ctx, ast.Load) and not _is_stored(mentioned, statement):
             return used
-        if mentioned or isinstance(statement, ast.Return | ast.Raise):
-            return None
+        return None
     return None
 
 

@@ -50,16 +50,18 @@ def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, sc
 
 def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
     """Note `total = total + added` and `total = torch.cat([total, added])`."""
+    if not reader.loops or not isinstance(node.value, ast.BinOp | ast.Call):
+        return
     match node:
         case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.BinOp(ast.Name(id=same), ast.Add(), added)):
-            if name == same and reader.loops:
+            if name == same:
                 # The addition is evaluated here and again by the assignment: the value alone would not tell
                 # what was added.
                 note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
         case ast.Assign(
             targets=[ast.Name(id=name) as target], value=ast.Call(func=ast.Attribute(attr=joins), args=[parts, *_])
         ):
-            if reader.loops and joins in JOINS and isinstance(parts, ast.Tuple | ast.List):
+            if joins in JOINS and isinstance(parts, ast.Tuple | ast.List):
                 first, *others = parts.elts or [target]
                 for added in others if isinstance(first, ast.Name) and first.id == name else ():
                     note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
