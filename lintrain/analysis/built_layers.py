@@ -375,7 +375,6 @@ SIZED = frozenset({"Linear", "LSTM", "GRU", "RNN", "Embedding", "MultiheadAttent
 
 MANY_AXES = ("Conv1d", "Conv2d", "Conv3d", "Transpose1d", "Transpose2d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d")
 
-
 MAY_BE_SIZED = lazy_pattern(
     r"\b(?:Linear|LSTM|GRU|RNN|Embedding|MultiheadAttention|LayerNorm|(?:Conv|ConvTranspose|BatchNorm)[123]d)\([^()\n]*\d"
 )
@@ -396,6 +395,5 @@ def _is_sized_layer(call: ast.Call) -> bool:
     name = callee.attr if isinstance(callee, ast.Attribute) else callee.id if isinstance(callee, ast.Name) else ""
     if name not in SIZED and not name.endswith(MANY_AXES):
         return False
-    return any(
-        isinstance(node, ast.Constant) and isinstance(node.value, int) for each in call.args for node in walk(each)
-    )
+    parts = (node for each in call.args for node in walk(each))
+    return any(isinstance(node, ast.Constant) and isinstance(node.value, int) for node in parts)

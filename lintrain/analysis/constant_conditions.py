@@ -39,10 +39,9 @@ def _always_true(source: Source) -> list[AlwaysTrue]:
 
 
 def _tests(source: Source) -> Iterator[ast.expr]:
-    for statement in source.nodes_of(ast.If, ast.While):
-        yield statement.test
-    for other in source.nodes_of(ast.IfExp, ast.Assert):
-        yield other.test
+    for node in source.nodes_of(ast.If, ast.While, ast.IfExp, ast.Assert):
+        if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
+            yield node.test
 
 
 def _parts(test: ast.expr) -> Iterator[ast.expr]:

@@ -265,11 +265,8 @@ def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str)
             continue
         lines = source.lines[(node.end_lineno or node.lineno) : each.lineno - 1]
         code = _code_of_items(scope, each)
-        is_used = (
-            COMPARED.search(code)
-            if code
-            else re.search(COMPARED_ITSELF.format(name=name), source.lines[each.lineno - 1])
-        )
+        itself = re.compile(COMPARED_ITSELF.format(name=name))
+        is_used = COMPARED.search(code) if code else itself.search(source.lines[each.lineno - 1])
         if TRAINS.search("\n".join(lines)) and is_used and ".shape" not in code:
             return each
     return None
@@ -290,9 +287,7 @@ USES_WEIGHTS = re.compile(r"optim|adam|sgd|clip_grad|accelerator|adagrad|rmsprop
 def _uses_them(call: ast.Call) -> list[ast.expr]:
     """The arguments of a call that trains weights: what they are is no matter there."""
     named = [each.value for each in call.keywords if each.arg in {"parameters", "params"}]
-    if USES_WEIGHTS.search(unparse(call.func)) is None:
-        return named
-    return [*call.args, *named]
+    return named if USES_WEIGHTS.search(unparse(call.func)) is None else [*call.args, *named]
 
 
 COMPARED_ITSELF = (

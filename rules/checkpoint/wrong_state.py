@@ -52,7 +52,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import checkpoints
+from lintrain.analysis import wrong_states
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 
@@ -63,11 +63,11 @@ class WrongState(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return bool(checkpoints.wrong_states(source))
+        return bool(wrong_states.wrong_states(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_per_location(map(self._report, checkpoints.wrong_states(pipeline.source)))
+        yield from one_per_location(map(self._report, wrong_states.wrong_states(pipeline.source)))
 
-    def _report(self, found: checkpoints.WrongState) -> Finding:
+    def _report(self, found: wrong_states.WrongState) -> Finding:
         saved = [Related(found.other, "saved here", "saved")] if found.other else []
         return self.finding(found.location, found.problem, related=saved, help=found.remedy)

@@ -98,6 +98,7 @@ from lintrain.analysis import (
     gradients,
     iterations,
     lightning_updates,
+    manual_updates,
     script_text,
     training_loops,
     uncalled,
@@ -138,7 +139,7 @@ class MissingZeroGrad(Rule[Claim]):
         for training in training_loops.training_loops(pipeline):
             if self._never_clears(pipeline, training):
                 found.setdefault(training.backward.location, self._report(training))
-        for backward, update in gradients.updates_by_hand(pipeline):
+        for backward, update in manual_updates.updates_by_hand(pipeline):
             found.setdefault(backward.location, self._report_by_hand(backward, update))
         for backward, step in _updates(pipeline):
             found.setdefault(backward.location, self._report_update(backward, step))

@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage, StageName, StandIn, StateLoad
@@ -392,10 +393,8 @@ class ProbeSession:
     @staticmethod
     def _exit() -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
-            try:
+            with suppress(OSError, ValueError, AttributeError):  # a stream that the script closed or replaced
                 stream.flush()
-            except (OSError, ValueError, AttributeError):
-                continue  # a stream that the script closed or replaced
         # No `finally:` and no exit handler of the script runs: it must not save a checkpoint of two steps over a real
         # one, or report success.
         END(0)

@@ -1,0 +1,93 @@
+"""States that are saved or loaded wrongly: never asked for, names of files, other keys, and a network's own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis import checkpoints
+from lintrain.model.location import Location
+from lintrain.source.nodes import unparse
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WrongState:
+    """A state that is saved or loaded wrongly: where, what is wrong, and what belongs there."""
+
+    location: Location
+    problem: str
+    remedy: str
+    other: Location | None = None
+
+
+def wrong_states(source: Source) -> list[WrongState]:
+    """The states of a file that are never asked for, that are names of files, or that have another key where read."""
+    return source.cached(_wrong_states)
+
+
+def _wrong_states(source: Source) -> list[WrongState]:
+    return [*_uncalled_states(source), *_paths_as_states(source), *_unsaved_keys(source), *_own_states(source)]
+
+
+def _own_states(source: Source) -> Iterator[WrongState]:
+    """`target.load_state_dict(target.state_dict())`, where another network's state was meant."""
+    for node in source.nodes_of(ast.Expr):
+        match node.value:
+            case ast.Call(
+                func=ast.Attribute(value=owner, attr="load_state_dict"),
+                args=[ast.Call(func=ast.Attribute(value=same, attr="state_dict"), args=[]) as state],
+            ) if unparse(owner) == unparse(same):
+                problem = "a network is given its own state, which changes nothing"
+                yield WrongState(source.location(state), problem, "load the state of the other network")
+            case _:
+                pass
+
+
+def _uncalled_states(source: Source) -> Iterator[WrongState]:
+    """`torch.save(model.state_dict, path)`, also as the value of a dictionary."""
+    for call in source.nodes_of(ast.Call):
+        if unparse(call.func) != "torch.save" or not call.args:
+            continue
+        saved = call.args[0]
+        values = saved.values if isinstance(saved, ast.Dict) else [saved]
+        for value in values:
+            if isinstance(value, ast.Attribute) and value.attr == "state_dict":
+                remedy = f"call it: `{unparse(value)}()`"
+                yield WrongState(source.location(value), "this saves the method `state_dict`, not the weights", remedy)
+
+
+def _paths_as_states(source: Source) -> Iterator[WrongState]:
+    """`model.load_state_dict("model.pt")`."""
+    for call in source.nodes_of(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and call.args:
+            given = call.args[0]
+            is_text = isinstance(given, ast.JoinedStr) or (
+                isinstance(given, ast.Constant) and isinstance(given.value, str)
+            )
+            if is_text or (isinstance(given, ast.Call) and unparse(given.func) == "os.path.join"):
+                remedy = f"read it first: `torch.load({unparse(given)})`"
+                yield WrongState(source.location(given), "`load_state_dict` gets the name of a file", remedy)
+
+
+def _unsaved_keys(source: Source) -> Iterator[WrongState]:
+    """The entries that a checkpoint is read for, though the file saves one with other keys, which it reads as well."""
+    saves = [call for call in source.nodes_of(ast.Call) if unparse(call.func) == "torch.save" and call.args]
+    written = saves[0].args[0] if len(saves) == 1 else None
+    if not isinstance(written, ast.Dict) or not all(isinstance(each, ast.Constant) for each in written.keys):
+        return
+    keys = {each.value for each in written.keys if isinstance(each, ast.Constant)}
+    entries = source.cached(checkpoints.entries_by_key)
+    # A file of another origin shares no key with what is saved here; one that is tested for a key may have any.
+    if not keys & entries.keys() or any(isinstance(node, ast.In | ast.NotIn) for node in source.nodes):
+        return
+    # So does what another name was given, which may be read from the file of another script.
+    known = {unparse(each.value) for key, reads in entries.items() if key in keys for each in reads}
+    for key, reads in entries.items():
+        for read in [each for each in reads if key not in keys and isinstance(each.value, ast.Name)]:
+            if unparse(read.value) not in known:
+                continue
+            problem = f'the checkpoint is saved without the entry "{key}"'
+            names = ", ".join(f"`{each}`" for each in sorted(map(str, keys)))
+            yield WrongState(source.location(read), problem, f"it has {names}", source.location(written))
