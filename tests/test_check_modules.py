@@ -156,6 +156,17 @@ def test_scripts_that_move_nothing_have_no_second_device(trains: str, said: list
     assert found(CheckRun(request_of("net.py", select="mixed-devices")).check()) == said
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [("model = cfg['base_model']", []), ("print('base_model')", ["config.yaml:3:1 contradictory-settings"])],
+)
+def test_settings_of_a_script_are_not_those_of_a_tool(script: str, said: list[str]) -> None:
+    text = "base_model: gpt2\nsequence_len: 512\nbatch_size: 4\ngradient_accumulation_steps: 4\nlora_r: 8\n"
+    Path("config.yaml").write_text(text, encoding="utf-8")
+    Path("train.py").write_text(f"{script}\n", encoding="utf-8")
+    assert found(CheckRun(request_of("config.yaml", select="contradictory-settings")).check()) == said
+
+
 SCALED = """import torch
 from torch import nn
 

@@ -163,10 +163,3 @@ def test_settings_that_a_training_saved_configure_nothing(project: Path) -> None
     for path in project.rglob("*.json"):
         path.write_text(settings, encoding="utf-8")
     assert found(project) == ["out/checkpoint-20/model.py", "run.json"]
-
-
-@pytest.mark.parametrize(("script", "read"), [("model = cfg['base_model']", False), ("print('base_model')", True)])
-def test_settings_of_a_script_are_not_those_of_a_tool(project: Path, script: str, read: bool) -> None:
-    (project / "config.yaml").write_text("base_model: gpt2\nsequence_len: 512\nmicro_batch_size: 4\n", encoding="utf-8")
-    (project / "train.py").write_text(f"{script}\n", encoding="utf-8")
-    assert ("config.yaml" in found(project)) == read

@@ -19,6 +19,7 @@ from lintrain.model.level import Level
 from lintrain.source.configuration import Configuration
 from lintrain.source.newer_grammar import NOT_READ, NewerGrammarError
 from lintrain.source.pasted import is_pasted
+from lintrain.source.project import scripts_take
 from lintrain.source.source import LARGEST_CODE
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -240,11 +241,21 @@ def _unjudged(source: Source, rules: Sequence[RuleFile], spent: str) -> Reading:
 def _concerned(pipeline: Pipeline, rules: Sequence[RuleFile]) -> Iterator[RuleFile]:
     """The rules whose keywords the script contains, or one of the modules that were read for it."""
     if isinstance(pipeline.source, Configuration):
-        yield from rules  # the words of a configuration are not those of Python
+        # The words of a configuration are not those of Python.
+        yield from () if _is_of_a_script(pipeline.source) else rules
         return
     words = Words(pipeline.sources.values(), pipeline.named_in_settings)
     is_partial = pipeline.source.is_partial
     yield from (rule for rule in rules if not (is_partial and rule.judges_whole_script) and words.hold(rule))
+
+
+OWN_KEY = "base_model"
+"""The key of the model in the settings of axolotl, by which scripts take theirs too."""
+
+
+def _is_of_a_script(source: Configuration) -> bool:
+    """Whether a script takes the settings of a file that names its entries like a tool."""
+    return any(OWN_KEY in part.section.keys for part in source.parts) and scripts_take(source.path, OWN_KEY)
 
 
 def training_locations(pipeline: Pipeline) -> Iterator[Location]:

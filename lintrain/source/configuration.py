@@ -6,7 +6,6 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lintrain.source.project import scripts_take
 from lintrain.source.source import MARK, Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from lintrain.model.fixes import Fix
     from lintrain.source.suppression import Suppression
 
-
-OWN_KEY = "base_model"
-"""The key of the model in the settings of axolotl, by which scripts take theirs too."""
 
 COMMENT = lazy_pattern(r"""(?:^|(?<=\s))#.*|"(?:\\.|[^"\\])*"|(?<![\w)])'[^']*'""")
 
@@ -59,10 +55,7 @@ class Configuration(Source):
 
         if not may_configure(self.text.encode(errors="replace")) or self.document is None:
             return []
-        parts = parts_of(self.document)
-        # The settings of a script that names its entries like a tool.
-        is_own = any(OWN_KEY in part.section.keys for part in parts) and scripts_take(self.path, OWN_KEY)
-        return [] if is_own else parts
+        return parts_of(self.document)
 
     @property
     def sections(self) -> list[Section]:
