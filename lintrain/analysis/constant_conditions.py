@@ -39,9 +39,10 @@ def _always_true(source: Source) -> list[AlwaysTrue]:
 
 
 def _tests(source: Source) -> Iterator[ast.expr]:
-    for node in source.nodes_of(ast.If, ast.While, ast.IfExp, ast.Assert):
-        if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
-            yield node.test
+    yield from (node.test for node in source.nodes_of(ast.If))
+    yield from (node.test for node in source.nodes_of(ast.While))
+    yield from (node.test for node in source.nodes_of(ast.IfExp))
+    yield from (node.test for node in source.nodes_of(ast.Assert))
 
 
 def _parts(test: ast.expr) -> Iterator[ast.expr]:
