@@ -56,6 +56,8 @@ class Descents:
 
     def sound_optimizers(self, weights: Iterable[Any]) -> Iterator[Any]:
         """Fresh ones for the weights that train, until one learns the batch; none if a rate of the run has."""
+        # A batch that no tried rate learns says nothing yet: the script's optimizer may hold too few of the weights, or
+        # its own state may be at fault. One that knows nothing of it tells the model from the optimizer.
         trained = [weight for weight in weights if weight.requires_grad]
         for rate in SOUND_RATES:
             if not trained or self._is_late() or self._has_learned():
@@ -71,6 +73,7 @@ class Descents:
         """What came of them all."""
         at_rate, at_ten_times, at_a_tenth = self._series
         answers = self._answers
+        # A rate whose loss is not finite in the end has diverged, and is not the best one however low it was before.
         finite = {rate: each for rate, each in self._fresh.items() if each and math.isfinite(each[-1])}
         fresh_rate = min(finite, key=lambda rate: finite[rate][-1], default=None)
         return OverfitEvidence(

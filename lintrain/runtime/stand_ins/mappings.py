@@ -35,6 +35,7 @@ def settings_of_line(text: str, line: int, script: str) -> Settings | None:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
+    # A file of rows is no mapping of settings: where the code loops over what it loaded, a data set stands in for it.
     names = set(_names(tree, line))
     unpacked = any(_is_unpacked(node, names) for node in ast.walk(tree))
     keys = dict.fromkeys(key for node in ast.walk(tree) if (key := _key(node, names)) is not None)

@@ -105,6 +105,8 @@ def _trainings(tree: ast.Module, after: int) -> Iterator[int]:
     made = {
         name for node in below if isinstance(node, ast.Assign) and _makes_trainer(node.value) for name in _names(node)
     }
+    # Only trainers that are made below count: one that exists by now is the trainer whose call is being measured, and
+    # `model.train()` sets a mode.
     for node in below:
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="train")) if name in made:
@@ -123,6 +125,7 @@ def _names(assignment: ast.Assign) -> list[str]:
 
 def _tree(frame: FrameType) -> ast.Module:
     """The text of a frame's file, of a notebook that of its cells; nothing of a file that cannot be read as Python."""
+    # Not `inspect.getsource`: the cells of a notebook are in `linecache` alone, as no file holds them.
     try:
         return ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
     except (SyntaxError, ValueError):
