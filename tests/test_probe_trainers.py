@@ -48,7 +48,7 @@ def before_arguments(code: str) -> str:
 
 
 def test_a_head_that_the_script_loads_is_not_held_to_chance(tmp_path: Path) -> None:
-    trained = "\nmodel.pre_classifier.load_state_dict(model.pre_classifier.state_dict())\n"
+    trained = "\nsaved = model.pre_classifier.state_dict()\nmodel.pre_classifier.load_state_dict(saved)\n"
     probed = probe(tmp_path, before_arguments(LEARNED + trained))
     assert max(probed.run["forward"]["losses"]) < 0.1
     # Rows of one class are a mistake of their own.
