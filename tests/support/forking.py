@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 import weakref
@@ -93,3 +94,7 @@ def pass_for_started_in(folder: str) -> None:
     registered: dict[Any, Any] = weakref.finalize._registry  # type: ignore[attr-defined]  # there is no other way to it
     for finalizer in [*registered]:
         finalizer.atexit = False
+    # Imports a package to print a table that nobody asked for.
+    compiled = sys.modules.get("torch._dynamo.utils")
+    if compiled is not None:
+        atexit.unregister(compiled.dump_compile_times)
