@@ -105,6 +105,35 @@ def _skips_missing_keys(call: ast.expr) -> TypeGuard[ast.Call]:
             return False
 
 
+def saves_some_weights(source: Source) -> bool:
+    """Whether code selects weights of a model to save them: those that are trained, or have some name."""
+    if not source.contains("state_dict"):
+        return False
+    comprehensions = (each for node in source.nodes_of(ast.DictComp) for each in node.generators)
+    loops = (node for node in source.nodes_of(ast.For) if any(map(_stores_under_condition, node.body)))
+    selecting = [*(each.iter for each in comprehensions if each.ifs), *(each.iter for each in loops)]
+    return any(OF_MODEL.search(unparse(each)) for each in selecting)
+
+
+OF_MODEL = lazy_pattern(r"\.(?:state_dict|named_parameters)\(")
+"""The weights of a model, with their names."""
+
+
+def _stores_under_condition(statement: ast.stmt) -> bool:
+    """Whether a statement of a loop puts some items into a mapping: `if weight.requires_grad: kept[name] = weight`."""
+    parts = walk(statement) if isinstance(statement, ast.If) else ()
+    return any(isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store) for each in parts)
+
+
+def is_second_try(source: Source, load: Location) -> bool:
+    """Whether code loads in this way only after it has failed to load all weights, so that the difference is known."""
+    for node in source.nodes_of(ast.Try):
+        handlers = [each for each in node.handlers if source.location(each).holds(load)]
+        if handlers and any("load_state_dict" in unparse(each) for each in node.body):
+            return True
+    return False
+
+
 def entries_read(source: Source, key: str) -> Sequence[ast.Subscript]:
     """Where an entry of a checkpoint is read by its key."""
     return source.cached(entries_by_key).get(key, ())

@@ -61,7 +61,6 @@ PyTorch documentation, `torch.nn.Module.load_state_dict`.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -79,7 +78,6 @@ from lintrain.rule import (
     Verdict,
     lazy_pattern,
 )
-from lintrain.source.nodes import unparse, walk
 
 ON_PURPOSE = lazy_pattern(
     r"lora|adapter|peft|\bema|teacher|partial|backbone|pretrain|encoder|decoder|vae|clip|proj|head|delta|strict|base",
@@ -102,13 +100,13 @@ class IgnoredMissingKeys(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         source = pipeline.source
         for load in checkpoints.unchecked_loads(source) if "load_state_dict" in source.text else ():
-            if source.is_displayed(load.call.location) or _is_second_try(source, load.call.location):
+            if source.is_displayed(load.call.location) or checkpoints.is_second_try(source, load.call.location):
                 continue
             if script_text.mentions_name(
                 pipeline, r"lora|adapter|peft"
             ):  # adapters are part of the weights, on purpose
                 return
-            if any(_saves_some_weights(each) for each in pipeline.sources.values()):
+            if any(checkpoints.saves_some_weights(each) for each in pipeline.sources.values()):
                 return
             if load.read is None:
                 continue
@@ -145,32 +143,3 @@ class IgnoredMissingKeys(Rule):
 
 def _is_at(location: Location, claimed: Location) -> bool:
     return location.path == claimed.path and claimed.line <= location.line <= claimed.end_line
-
-
-def _saves_some_weights(source: Source) -> bool:
-    """Whether code selects weights of a model to save them: those that are trained, or have some name."""
-    if not source.contains("state_dict"):
-        return False
-    comprehensions = (each for node in source.nodes_of(ast.DictComp) for each in node.generators)
-    loops = (node for node in source.nodes_of(ast.For) if any(map(_stores_under_condition, node.body)))
-    selecting = [*(each.iter for each in comprehensions if each.ifs), *(each.iter for each in loops)]
-    return any(OF_MODEL.search(unparse(each)) for each in selecting)
-
-
-OF_MODEL = lazy_pattern(r"\.(?:state_dict|named_parameters)\(")
-"""The weights of a model, with their names."""
-
-
-def _stores_under_condition(statement: ast.stmt) -> bool:
-    """Whether a statement of a loop puts some items into a mapping: `if weight.requires_grad: kept[name] = weight`."""
-    parts = walk(statement) if isinstance(statement, ast.If) else ()
-    return any(isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store) for each in parts)
-
-
-def _is_second_try(source: Source, load: Location) -> bool:
-    """Whether code loads in this way only after it has failed to load all weights, so that the difference is known."""
-    for node in source.nodes_of(ast.Try):
-        handlers = [each for each in node.handlers if source.location(each).holds(load)]
-        if handlers and any("load_state_dict" in unparse(each) for each in node.body):
-            return True
-    return False
