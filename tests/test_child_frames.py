@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from lintrain.runtime.child import frames
+from lintrain.runtime.child import own_files as own
+from lintrain.runtime.child.own_files import own_files
 
 
 @pytest.fixture(autouse=True)
@@ -28,3 +31,21 @@ def test_packages_of_another_environment_are_no_user_code(
 def test_packages_of_an_environment_that_is_added_later_are_no_user_code(tmp_path: Path) -> None:
     frames.library_folders()
     assert not frames.is_users(str(tmp_path / "site-packages" / "transformers" / "models" / "modeling_bert.py"))
+
+
+def test_a_module_that_is_imported_later_is_among_the_own_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = own_files()
+    later = ModuleType("imported_later")
+    later.__file__ = str(tmp_path / "imported_later.py")
+    monkeypatch.setitem(sys.modules, later.__name__, later)
+    assert {*own_files()} - {*before} == {later.__file__}
+    monkeypatch.delitem(sys.modules, later.__name__)
+    assert own_files() == before
+
+
+def test_files_are_listed_again_only_after_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    own_files()
+    monkeypatch.setattr(own, "is_users", lambda _: pytest.fail("listed again"))
+    own_files()
