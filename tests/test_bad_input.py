@@ -48,6 +48,11 @@ def test_a_folder_without_python_says_so_and_is_no_error(project: Path, capsys: 
         (b"# coding: klingon\n\xe9", 1, "error[unreadable-file] the encoding `klingon` that it declares is unknown"),
         (b"x = 1\ny = (1\n", 2, "error[syntax-error] '(' was never closed"),
         (b"if x:\npass\n", 2, "error[syntax-error] expected an indented block after 'if' statement on line 1"),
+        (
+            b"import torch\n!pip install torch\n",
+            2,
+            "error[syntax-error] a command of a notebook, which Python cannot read",
+        ),
         (b"\tx\n  y\n", 1, "error[syntax-error] unexpected indent"),
         (b"(" * 5000, 1, "error[syntax-error] too many nested parentheses"),
         (b"x = " + b"-" * 100_000 + b"1\n", 1, "error[unreadable-file] nested too deeply to be parsed"),

@@ -355,6 +355,9 @@ def _syntax_error(source: Source, error: SyntaxError) -> Finding:
     same_line = error.end_lineno == line and (error.end_offset or 0) > column
     end_column = (error.end_offset or 0) if same_line else column + 1
     message = error.msg or "cannot be parsed"
+    if source.notebook is None and re.match(r"\s*[!%]\w", source.lines[line - 1]):
+        # What Colab saves as a script keeps them, and "invalid syntax" would not say what to take out.
+        message = "a command of a notebook, which Python cannot read"
     span = (line, column, line, end_column)
     return _finding(SYNTAX_ERROR, source.path, span, message[:1].lower() + message[1:], GRAMMAR)
 
