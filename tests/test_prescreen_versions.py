@@ -156,6 +156,8 @@ def test_a_network_is_judged_in_a_file_that_trains_nothing(code: str, found: str
 @pytest.mark.parametrize(
     ("name", "code"),
     [
+        ("argmax-without-axis", "def evaluate(rows, sizes):\n    return max(sizes), torch.argmax(rows, dim=-1)"),
+        ("argmax-without-axis", "from sklearn import svm\nlargest = max(sizes)  # of argmax"),
         ("batch-first-mismatch", "class Stack(nn.Module):\n    layer = TransformerBlock"),
         ("batch-first-mismatch", "from models import TransformerModel, DeformableTransformer"),
         (
@@ -187,6 +189,8 @@ def test_a_network_is_judged_in_a_file_that_trains_nothing(code: str, found: str
         ("tensor-for-parameter", "layer.weight = nn.Parameter(torch.zeros(4, 4))"),
         ("unknown-choice", "def f(reduction='mean'):\n    return nn.MSELoss(reduction='none')"),
         ("unstable-log", "scores = torch.log_softmax(x, 1)\nshares = torch.softmax(x, 1)\nsize = math.log(n)"),
+        ("wrong-attention-mask", "layer = nn.TransformerEncoderLayer(8, 2)\ny = layer(x, src_key_padding_mask=x == 0)"),
+        ("wrong-attention-mask", "from transformers import ViTConfig\ny = net(x, attn_mask=mask, mask=mask)"),
     ],
 )
 def test_a_file_without_training_is_not_read_for_the_keywords_of_a_rule_alone(name: str, code: str) -> None:
@@ -199,6 +203,8 @@ def test_a_file_without_training_is_not_read_for_the_keywords_of_a_rule_alone(na
 @pytest.mark.parametrize(
     ("name", "code"),
     [
+        ("argmax-without-axis", "from sklearn.metrics import f1_score\nscore = f1_score(y, scores.argmax())"),
+        ("argmax-without-axis", "import evaluate\nfrom numpy import argmax\nevaluate.load('f1').compute(argmax(y))"),
         ("batch-first-mismatch", "from torch.nn import LSTM\nlstm = LSTM(8, 16)"),
         ("batch-first-mismatch", "lstm = torch.nn.LSTM(8, 16, batch_first=False)"),
         ("batch-first-mismatch", "lstm = getattr(nn, 'LSTM')(8, 16)"),
@@ -232,6 +238,7 @@ def test_a_file_without_training_is_not_read_for_the_keywords_of_a_rule_alone(na
         ("swapped-loss-arguments", "from torch.nn.functional import cross_entropy as ce\nce(labels, logits)"),
         ("swapped-loss-arguments", "nn.BCELoss()(labels, outputs)"),
         ("unknown-choice", "nn.MSELoss(reduction='none_')"),
+        ("wrong-attention-mask", "layer = nn.TransformerEncoderLayer(8, 2)\ny = layer(x, src_key_padding_mask=x != 0)"),
     ],
 )
 def test_a_file_without_training_is_read_where_the_mistake_may_be(name: str, code: str) -> None:

@@ -81,7 +81,8 @@ class Given:
 def wrong_masks(source: Source) -> Iterator[Given]:
     """The masks that hide the wrong tokens, or none."""
     layers = source.cached(attention_layers)
-    for call in source.nodes_of(ast.Call):
+    may_attend = bool(layers) or "scaled_dot_product_attention" in source.text
+    for call in source.nodes_of(ast.Call) if may_attend else ():
         is_function = last_name(call.func) == "scaled_dot_product_attention"
         if not is_function and unparse(call.func) not in layers:
             continue

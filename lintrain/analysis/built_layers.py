@@ -382,8 +382,9 @@ MAY_BE_SIZED = lazy_pattern(
 
 def builds_sized_layers(source: Source) -> bool:
     """Whether a file builds two or more layers with sizes that are written as numbers."""
-    # The text is searched first, since most files that import torch build no layer.
-    return len(MAY_BE_SIZED.findall(source.text)) > 1 and _count_sized_layers(source) > 1
+    # The text is searched first, since most files that import torch build no layer; all of it only where calls do.
+    may_build = source.contains(MAY_BE_SIZED) and _count_sized_layers(source) > 1
+    return may_build and len(MAY_BE_SIZED.findall(source.text)) > 1
 
 
 def _count_sized_layers(source: Source) -> int:

@@ -9,6 +9,7 @@ from lintrain.analysis.hits import loops_over_loaders, same_number
 from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
+from lintrain.source.training_syntax import imported_packages
 from lintrain.startup.lazy_dataclass import dataclass
 
 CHOOSING = frozenset({"argmax", "max"})
@@ -26,6 +27,18 @@ class ChosenRows:
     location: Location
     compared: Location
     has_axis: bool
+
+
+HAVE_METRICS = frozenset({"datasets", "evaluate", "sklearn"})
+"""Libraries with metrics for classes."""
+
+
+def may_measure_choices(source: Source) -> bool:
+    """Whether a file imports a library with metrics, and names what chooses classes in its code."""
+    return not HAVE_METRICS.isdisjoint(imported_packages(source)) and (
+        any(node.attr in CHOOSING for node in source.nodes_of(ast.Attribute))
+        or any(node.name in CHOOSING for node in source.nodes_of(ast.alias))
+    )
 
 
 def chosen_rows(source: Source) -> list[ChosenRows]:

@@ -31,7 +31,7 @@ DECODERS = {"Transformer": (1, 3), "TransformerDecoder": (0, 2)}
 def unmasked_decoders(source: Source) -> Iterator[Unmasked]:
     """The calls of decoders in a `forward` on the embedding of a parameter, without a mask for later tokens."""
     layers = source.cached(attention_layers)
-    embeddings = source.cached(_embedding_layers)
+    embeddings = source.cached(_embedding_layers) if not DECODERS.keys().isdisjoint(layers.values()) else set[str]()
     for function in source.nodes_of(ast.FunctionDef) if embeddings else ():
         parameters = {each.arg for each in function.args.args} - {"self"}
         for call in walk(function) if function.name == "forward" else ():
@@ -55,12 +55,11 @@ POOLS = re.compile(r"\.mean\(|\.max\(|\.amax\(|\[:, *-?\d|\[-1|\[0\]|mask|causal
 
 def unmasked_encoders(source: Source) -> Iterator[Unmasked]:
     """The calls of encoders without a mask on the embedding of a parameter, in a file that predicts next tokens."""
-    layers, embeddings = source.cached(attention_layers), source.cached(_embedding_layers)
-    shifts = any(all(part.search(source.text) for part in pair) for pair in NEXT_TOKENS)
-    is_alone = (
-        ENCODERS.issuperset(layers.values()) and bool(layers) and shifts and "cross_entropy" in source.text.lower()
-    )
-    for function in source.nodes_of(ast.FunctionDef) if is_alone and embeddings else ():
+    layers = source.cached(attention_layers)
+    is_alone = bool(layers) and ENCODERS.issuperset(layers.values()) and "cross_entropy" in source.text.lower()
+    shifts = is_alone and any(all(part.search(source.text) for part in pair) for pair in NEXT_TOKENS)
+    embeddings = source.cached(_embedding_layers) if shifts else set[str]()
+    for function in source.nodes_of(ast.FunctionDef) if embeddings else ():
         if function.name != "forward" or POOLS.search(unparse(function)):
             continue
         parameters = {each.arg for each in function.args.args} - {"self"}

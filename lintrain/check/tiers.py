@@ -10,7 +10,7 @@ from lintrain.source.configuration import Configuration
 from lintrain.source.fragments import meanings, packages_meant
 from lintrain.source.pasted import may_be_pasted
 from lintrain.source.project import Project
-from lintrain.source.source import Source
+from lintrain.source.source import Source, words
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ LIBRARIES = lazy_pattern(
     rb"\b(?:accelerate|datasets|evaluate|hydra|keras|lightning|peft|pytorch_lightning|sklearn|tensorflow|torch|transformers|trl)\b"
 )
 """A file that names none of these contains no training run that lintrain knows."""
-
-WORD = lazy_pattern(r"\w+", re.ASCII)
 
 NETWORKS = frozenset({"torch", "keras", "tensorflow", "tf_keras"})
 """Libraries whose networks are judged in files that only define them."""
@@ -93,7 +91,7 @@ class Words:
         # Keywords may be words of an import: `datasets`.
         meant = [*(" ".join(meanings(source).values()) for source in sources), *also]
         self._texts = [*(source.text for source in sources), *meant]
-        self._words = " ".join([*(source.cached(_words) for source in sources), *meant])
+        self._words = " ".join([*(source.cached(_joined) for source in sources), *meant])
         self._known: dict[tuple[str, ...], bool] = {}
 
     def hold(self, rule: RuleFile) -> bool:
@@ -109,5 +107,5 @@ class Words:
         return word in self._words if word.isidentifier() else any(word in text for text in self._texts)
 
 
-def _words(source: Source) -> str:
-    return " ".join(set(WORD.findall(source.text)))
+def _joined(source: Source) -> str:
+    return " ".join(source.cached(words))

@@ -86,13 +86,13 @@ class PackageReader:
 
         `allowed` are the packages that may be read.
         """
-        names = names_of(source, frozenset(tops))
+        packages = {top: package for top in sorted(tops) if (package := self.package_of(source, top)) is not None}
+        readable = {top: package for top, package in packages.items() if allowed.may_run_on(package)}
+        names = names_of(source, frozenset(readable)) if readable else {}
         found: dict[str, Facts] = {}
         versions: dict[str, Version] = {}
         for top, paths in sorted(names.items()):
-            package = self.package_of(source, top)
-            if package is None or not allowed.may_run_on(package):
-                continue
+            package = readable[top]
             found.update(self._facts(package, sorted(paths)[:MOST_NAMES]))
             versions[top] = Version(package.version, package.source)
         found.update(dict(_by_public_name(found)))

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lintrain.model.location import Location
@@ -134,8 +135,8 @@ class Source:
 
     @cached_property
     def _by_kind(self) -> dict[tuple[type[ast.AST], ...], list[ast.AST]]:
-        """The nodes of each kind; of several kinds after the first request."""
-        return {(kind,): [self.nodes[index] for index in indices] for kind, indices in self._indices.items()}
+        """The nodes of the kinds that were requested."""
+        return {}
 
     @cached_property
     def _indices(self) -> dict[type[ast.AST], list[int]]:
@@ -148,8 +149,10 @@ class Source:
     def nodes_of(self, *kinds: type[Node]) -> Sequence[Node]:
         """The nodes of these kinds, each of them a class that the parser makes nodes of, outer ones first."""
         if kinds not in self._by_kind:
-            indices = sorted(index for kind in kinds for index in self._indices.get(kind, ()))
-            self._by_kind[kinds] = [self.nodes[index] for index in indices]
+            indices = self._indices
+            found = chain.from_iterable(indices.get(kind, ()) for kind in kinds)
+            found = found if len(kinds) == 1 else sorted(found)
+            self._by_kind[kinds] = [self.nodes[index] for index in found]
         return cast("Sequence[Node]", self._by_kind[kinds])
 
     def contains(self, pattern: str | re.Pattern[str]) -> bool:
@@ -323,6 +326,14 @@ class Source:
     def _character(self, line: int, byte: int) -> int:
         text = self.lines[line - 1]
         return byte if text.isascii() else len(text.encode()[:byte].decode(errors="replace"))
+
+
+WORD = lazy_pattern(r"\w+", re.ASCII)
+
+
+def words(source: Source) -> frozenset[str]:
+    """The words of a text, each once; asked for by way of `cached`."""
+    return frozenset(WORD.findall(source.text))
 
 
 FindSource = Callable[[str], Source | None]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from lintrain.source.fragments import packages_lacking, packages_meant
 from lintrain.source.nodes import statements, walk
 from lintrain.source.pasted import is_pasted
-from lintrain.source.source import Source
+from lintrain.source.source import Source, words
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 HUB_LIBRARIES = frozenset(
@@ -33,7 +33,8 @@ TRAINING_ACTS = {
 ANYWHERE = frozenset({"backward"})
 """What trains in a file that imports no library: it may receive the model as an argument."""
 
-TRAINER = lazy_pattern(r"(?:Trainer|TrainingArguments)\Z")
+TRAINERS = ("Trainer", "TrainingArguments")
+TRAINER = lazy_pattern(rf"(?:{'|'.join(TRAINERS)})\Z")
 
 SHOWN_AT_THE_MARGIN = lazy_pattern(
     r"^(?!from |import |class |def )[^\s#@][^\n]*(?:\b(?:nn|F|functional)\.\w*(?:[Ll]oss|cross_entropy)\w*\("
@@ -65,8 +66,8 @@ def may_train(source: Source) -> bool:
         return False
     if "torch" in imported_packages(source) and source.contains(SHOWN_AT_THE_MARGIN):
         return True
-    found = re.search(rf"\b(?:{'|'.join(sorted(acts))})\b|Trainer|TrainingArguments", source.text)
-    return found is not None and any(is_act(name, acts) for name in _names(source))
+    may_name = not acts.isdisjoint(source.cached(words)) or any(word in source.text for word in TRAINERS)
+    return may_name and any(is_act(name, acts) for name in _names(source))
 
 
 def acts_of(source: Source) -> frozenset[str]:

@@ -123,7 +123,8 @@ class ArgmaxWithoutAxis(Rule[Claim]):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(MEASURES) or bool(chosen_rows.chosen_rows(source))
+        may_measure = source.contains(MEASURES) and chosen_rows.may_measure_choices(source)
+        return may_measure or bool(chosen_rows.chosen_rows(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[Location]()

@@ -82,8 +82,8 @@ from lintrain.rule import (
 )
 
 REPLACES = lazy_pattern(r"\.(?:weight|bias)(?:\.data)?[ \t]*=[^=]")
-REPLACES_OF_LAYER = lazy_pattern(r"(?<!\bself)\.(?:weight|bias)[ \t]*=[^=]|\.(?:weight|bias)\.data[ \t]*=[^=]")
-"""A class of the script that sets `self.weight` is no layer of torch."""
+REPLACES_OF_LAYER = lazy_pattern(r"\.(?:(?<!\bself\.)(?:weight|bias)|(?:weight|bias)\.data)[ \t]*=[^=]")
+"""A class that sets `self.weight` is no layer of torch. A pattern that begins with a dot is found faster."""
 
 RAISED = ("mat1 and mat2", "dtype", "expected scalar type", "shape", "size")
 """Parts of the error messages of PyTorch for a weight that does not fit."""

@@ -88,7 +88,8 @@ from lintrain.analysis import attention_masks, seen_tokens
 from lintrain.analysis.attention_masks import Holds
 from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, lazy_pattern
 
-MASKS = lazy_pattern(r"(?:key_padding|src|tgt|attn)_mask|TransformerDecoder|\bTransformer\(|\bmask=")
+ATTENDS = lazy_pattern(r"Transformer|MultiheadAttention|scaled_dot_product_attention")
+"""What code names that makes a layer of attention, or calls the function."""
 
 HIDES = {
     Holds.TOKENS: "hides the tokens, and leaves the padding",
@@ -106,7 +107,11 @@ class WrongAttentionMask(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(MASKS)
+        return source.contains(ATTENDS) and (
+            any(attention_masks.wrong_masks(source))
+            or any(seen_tokens.unmasked_encoders(source))
+            or any(seen_tokens.unmasked_decoders(source))
+        )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for given in attention_masks.wrong_masks(pipeline.source):
