@@ -55,6 +55,17 @@ def restored_later(nodes: Sequence[ast.AST]) -> set[int]:
     }
 
 
+def nodes_of_graphs(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names of tensors that a layer gets together with edges, `conv(x, data.edge_index)`: a row for each node."""
+    calls = (each for each in nodes if isinstance(each, ast.Call) and len(each.args) > 1)
+    given = (each.args for each in calls if EDGES.search(unparse(each.args[1])))
+    return {first.id for first, *_ in given if isinstance(first, ast.Name)}
+
+
+EDGES = lazy_pattern(r"(^|\.)(edge_index(_dict)?|adj_t)$")
+"""How the edges of a graph are called in PyTorch Geometric."""
+
+
 def squeezed_in(node: ast.AST) -> ast.expr | None:
     """What a call squeezes all axes of: `x.squeeze()`, `torch.squeeze(x)`."""
     match node:

@@ -10,6 +10,7 @@ from lintrain.analysis.script_text import networks_of
 from lintrain.analysis.squeezes import (
     MODEL,
     flat_names,
+    nodes_of_graphs,
     reduced,
     restored_around,
     restored_later,
@@ -316,7 +317,7 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
     nodes = list(walk(method))
     if method.name == "__init__" or not (squeezes := [(each, of) for each in nodes if (of := squeezed_in(each))]):
         return
-    rows = _names_with_rows(method, is_part)
+    rows = _names_with_rows(method, is_part) - nodes_of_graphs(nodes)
     unharmed = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in HARMLESS}
     unharmed |= restored_later(nodes) | restored_around(nodes) | reduced(nodes)
     whole = rows - {name for each in nodes if isinstance(each, ast.Assign) for name in flat_names(each)}

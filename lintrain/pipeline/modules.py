@@ -180,7 +180,7 @@ def _own_names(node: ast.ClassDef, made: Instance) -> Iterator[str]:
     stores = [each for each in walk(node) if isinstance(each, ast.Assign) and made.attributes]
     missing = [each for each in stores if _attributes(each) and made.attributes.keys().isdisjoint(_attributes(each))]
     unset = {name for each in missing for name in _attributes(each)}
-    left_out = {id(part) for each in missing for part in walk(each)}
+    left_out = {id(part) for each in missing for part in walk(each)} | _asked_for(node)
     for part in walk(node):
         match part:
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in unset:
@@ -189,6 +189,13 @@ def _own_names(node: ast.ClassDef, made: Instance) -> Iterator[str]:
                 yield name
             case _:
                 pass
+
+
+def _asked_for(node: ast.ClassDef) -> frozenset[int]:
+    """The classes in `isinstance(layer, nn.BatchNorm2d)`: who sets up all kinds of layers need not have this one."""
+    tests = (each for each in walk(node) if isinstance(each, ast.Call) and len(each.args) == 2)
+    asked = (each for each in tests if isinstance(each.func, ast.Name) and each.func.id == "isinstance")
+    return frozenset(id(part) for each in asked for part in ast.walk(each.args[1]))
 
 
 def _attributes(node: ast.Assign) -> list[str]:
@@ -207,6 +214,9 @@ def _module_ignores_mode(module: Module) -> bool:
     dropout = module.arguments.get("dropout")
     if module.name in QUIET_WITHOUT_DROPOUT:
         return dropout is None or (isinstance(dropout, Constant) and dropout.value == 0)
+    if module.name.startswith("InstanceNorm"):
+        tracks = module.arguments.get("track_running_stats", module.arguments.get("4", Constant(False)))
+        return isinstance(tracks, Constant) and not tracks.value
     if module.name.startswith("Dropout"):
         rate = module.arguments.get("p", module.arguments.get("0"))
         return isinstance(rate, Constant) and not rate.may_differ and rate.value == 0
@@ -223,7 +233,10 @@ def _differs(name: str) -> bool:
 
 
 def _names_in(node: ast.ClassDef) -> Iterator[str]:
+    asked = _asked_for(node)
     for part in walk(node):
+        if id(part) in asked:
+            continue
         if isinstance(part, ast.Attribute):
             yield part.attr
         elif isinstance(part, ast.Name):

@@ -73,8 +73,8 @@ class DividedWithoutAccumulation(Rule):
     def _report(self, training: training_loops.TrainingLoop, divisor: str) -> Finding:
         return self.finding(
             training.backward.location,
-            f"the loss is divided by `{divisor}`, but every batch makes a step",
-            related=[Related(training.steps[0].location, "steps after every batch", "step")],
+            f"the loss is divided by `{divisor}`, but each `backward` makes a step",
+            related=[Related(training.steps[0].location, "steps after each `backward`", "step")],
             help=f"step only every `{divisor}` batches, or do not divide the loss",
         )
 

@@ -75,6 +75,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import iterations, script_text, training_loops
+from lintrain.pipeline.events import Act
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
 
@@ -95,7 +96,7 @@ class OffByOneAccumulation(Rule):
                 help=f"test `({first.counter} + 1) % {first.batches} == 0`",
             )
             for training in training_loops.training_loops(pipeline)
-            if (first := iterations.first_step(pipeline, training)) is not None
+            if (first := iterations.first_step(pipeline, training)) is not None and not _clears_always(training)
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
@@ -118,6 +119,13 @@ class OffByOneAccumulation(Rule):
         if first == 1 and min(later) == max(later) > 1 and is_one_each:
             return Verdict.confirmed(f"the first step came after 1 batch, each later one after {later[0]}", first=first)
         return Verdict.refuted(f"the first step came after {first} backward passes", first=first)
+
+
+def _clears_always(training: training_loops.TrainingLoop) -> bool:
+    """Whether each iteration clears the gradients, so that no step has those of several batches."""
+    backward = training.backward
+    clears = (event for event in training.inside if event.act is Act.ZERO_GRAD and event.loops == backward.loops)
+    return any(training_loops.always_with(event, backward) for event in clears)
 
 
 LONGEST = 12

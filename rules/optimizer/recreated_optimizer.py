@@ -130,7 +130,8 @@ def _repeated_by(pipeline: Pipeline, created: Event) -> Loop | None:
     inside = pipeline.events_in(loop)
     steps = any(event.act is Act.STEP and event.subject is optimizer for event in inside)
     is_other = any(event.act in STARTS_AGAIN for event in inside)
-    return loop if steps and not is_other and _trains_from_before(optimizer, loop) else None
+    is_from_before = _trains_from_before(pipeline, created, optimizer, loop)
+    return loop if steps and not is_other and is_from_before else None
 
 
 def _is_made_once(pipeline: Pipeline, created: Event, loop: Loop) -> bool:
@@ -153,8 +154,13 @@ def _is_alike(optimizer: Optimizer) -> bool:
     return not optimizer.has_groups and all(isinstance(each, Constant) for each in settings)
 
 
-def _trains_from_before(optimizer: Optimizer, loop: Loop) -> bool:
+def _trains_from_before(pipeline: Pipeline, created: Event, optimizer: Optimizer, loop: Loop) -> bool:
     """Whether the modules of an optimizer are all known, and made before a loop."""
+    # What a function that the loop calls makes, together with its optimizer, is new in each iteration too.
+    origins = [each.origin for each in optimizer.trains if each.origin is not None]
+    is_called = not blocks.is_one_scope(pipeline, created.location, loop.location)
+    if is_called and any(blocks.is_one_scope(pipeline, created.location, origin) for origin in origins):
+        return False
     return bool(optimizer.trains) and all(_is_from_before(each, loop) for each in optimizer.trains)
 
 

@@ -437,8 +437,13 @@ def _useless_pass(pipeline: Pipeline, backward: events.Event) -> events.Event | 
     if any(isinstance(each.subject, Unknown) for some in passes.values() for each in some):
         return None
     parts = {key: expressions.parts_shared(pipeline, [each.subject for each in some]) for key, some in passes.items()}
-    useless = [key for key, some in parts.items() if some.isdisjoint(trained)]
+    useless = [key for key, some in parts.items() if some.isdisjoint(trained) and _gets_known_history(passes[key][0])]
     return passes[useless[0]][-1] if useless and len(useless) < len(parts) else None
+
+
+def _gets_known_history(forward: events.Event) -> bool:
+    """Whether the input of a pass is understood: what a function that is not known gives may have any history."""
+    return isinstance(forward.details.get("given"), Tensor)
 
 
 def _computed_off(pipeline: Pipeline, backward: events.Event) -> Location | None:

@@ -33,7 +33,7 @@ def _run(call: Call) -> Value:
     own = frozenset[int]()
     if not runs_inside_a_forward(call.reader):
         own = frozenset[int]() if call.reader.without_grad else frozenset({len(call.reader.record.events)})
-        call.reader.act(Act.FORWARD, call.location, module)
+        call.reader.act(Act.FORWARD, call.location, module, given=call.value("input", 0))
     found = module.cls.lookup("forward")
     if found is None or not isinstance(found[1], Function):
         return UNKNOWN

@@ -169,7 +169,7 @@ def _call_module(call: Call) -> Value:
     given, own = call.value("input", 0), frozenset[int]()
     if not runs_inside_a_forward(call.reader) and not is_method_of_weight(module):
         own = frozenset({len(call.reader.record.events)})
-        call.reader.act(Act.FORWARD, call.location, module)
+        call.reader.act(Act.FORWARD, call.location, module, given=given)
     result = through(call, module, given)
     if isinstance(result, Tensor):
         result.passes = frozenset() if call.reader.without_grad else graph_of([given]) | own
@@ -185,7 +185,9 @@ def _computed(call: Call) -> Value:
     given, name = call.value("input", 0), call.path.rpartition(".")[2]
     rank = given.shape.rank if isinstance(given, Tensor) and name in KEEPS_AXES and not call.is_open else None
     shape = ANY if rank is None else Shape((None,) * rank, False)
-    return Tensor(text=call.text, shape=shape, origin=call.location)
+    given_to = [argument.value for argument in (*call.positional, *call.keywords.values())]
+    passes = frozenset[int]() if call.reader.without_grad else graph_of(given_to)
+    return Tensor(text=call.text, shape=shape, origin=call.location, passes=passes)
 
 
 def _harmless(call: Call) -> Value:
