@@ -92,6 +92,20 @@ def bind_parameters(call: Call, function: Function, receiver: Value | None, scop
     scope.names.update(bound)
 
 
+def refuses(call: Call, called: Value) -> bool:
+    """Whether a call certainly has too few or too many arguments for a function, or for the `forward` of a module."""
+    is_module = isinstance(called, Instance) and called.cls.lookup("__call__") is None
+    found = called.cls.lookup("forward") if isinstance(called, Instance) and is_module else None
+    function = found[1] if found is not None else called
+    if not isinstance(function, Function) or call.is_open or function.is_wrapped:
+        return False
+    arguments = function.node.args
+    names = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)][int(found is not None) :]
+    taken = {*names[: len(call.positional)], *call.keywords, *function.defaults}
+    is_too_long = len(call.positional) > len(names) and arguments.vararg is None
+    return is_too_long or not taken.issuperset(names)
+
+
 def hands_all_on(node: ast.AST) -> bool:
     """Whether a function does nothing with its `**kwargs` but give them to calls as they came."""
     arguments = node.args if isinstance(node, FUNCTIONS) else None

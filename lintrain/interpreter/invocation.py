@@ -69,9 +69,11 @@ def _callee(reader: Reader, node: ast.Call, scope: Scope) -> Value:
 
 @callee(Either)
 def _invoke_any(call: Call, called: Either) -> Value:
+    # Of `loss = Dense() if dense else Plain()`, one that would refuse these arguments is not the one that is called.
+    fitting = [option for option in called.options if not functions.refuses(call, option)] or called.options
     call.reader.alternatives += 1
     try:
-        return join([dispatch.invoke(call, option) for option in called.options])
+        return join([dispatch.invoke(call, option) for option in fitting])
     finally:
         call.reader.alternatives -= 1
 
