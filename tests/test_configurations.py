@@ -200,6 +200,36 @@ def test_rows_that_a_script_takes_from_a_key_of_its_own_are_unknown(
     assert found(capsys, ".") == []
 
 
+LEFT_OUT = """\
+output_dir: out
+per_device_train_batch_size: 2
+num_train_epochs: 2
+save_steps: 10
+load_best_model_at_end: true
+"""
+
+
+def test_a_program_may_add_what_a_section_of_its_file_leaves_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A strategy that is not written has the library's default in a file of its own, and any value in a section."""
+    (folder / "whole.yaml").write_text(LEFT_OUT)
+    assert found(capsys, "whole.yaml") == ["whole.yaml:1 unmatched-save-strategy"]
+    section = "".join(f"  {line}\n" for line in LEFT_OUT.splitlines())
+    (folder / "part.yaml").write_text(f"model:\n  name: gpt2\ntraining:\n{section}")
+    assert found(capsys, "part.yaml") == []
+    (folder / "part.yaml").write_text(
+        f"model:\n  name: gpt2\ntraining:\n{section}  eval_strategy: steps\n  save_strategy: epoch\n"
+    )
+    assert found(capsys, "part.yaml") == ["part.yaml:10 unmatched-save-strategy"]
+
+
+def test_a_file_with_words_that_trl_does_not_know_is_of_another_program() -> None:
+    text = f"model_name_or_path: gpt2\ndataset_name: mine\nmax_seq_length: 512\n{LEFT_OUT}"
+    assert [part.kind.name for part in Configuration("a.yaml", text).parts] == ["trl-sft"]
+    assert Configuration("a.yaml", f"{text}use_lora: true\n").parts == []
+
+
 def test_files_of_other_kinds_are_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text in FOREIGN.items():
         (folder / name).write_text(text)

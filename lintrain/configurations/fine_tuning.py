@@ -92,7 +92,7 @@ DUMPED = frozenset({"_n_gpu", "__cached__setup_devices", "log_history", "best_mo
 OTHER_WORDS = frozenset(
     {
         *("lr", "batch_size", "epochs", "num_epochs", "n_epochs", "grad_clip", "clip_grad", "grad_accum"),
-        *("max_seq_len", "max_len", "clip_eps", "kl_coeff", "train_batch_size", "min_lr"),
+        *("max_seq_len", "max_len", "clip_eps", "kl_coeff", "train_batch_size", "min_lr", "use_lora", "task_type"),
     }
 )
 """Words for what training arguments call otherwise: another program reads the file, and passes on what it chooses."""
@@ -153,13 +153,14 @@ def _names_data(section: Section) -> bool:
 def _is_trl(section: Section, trainer: str) -> bool:
     named = _trl_trainer(section) or ("SFT" if _names_data(section) else "")
     starts = {"model_name_or_path", "dataset_name"} <= section.keys and len(section.keys & ARGUMENTS) > 1
+    starts &= not section.keys & OTHER_WORDS
     return named == trainer and (starts or _is_arguments(section))
 
 
 def _write_arguments(program: Program, section: Section) -> None:
     """The arguments alone: which model they are for is in the script that reads the file."""
     name = "Seq2SeqTrainingArguments" if "predict_with_generate" in section.keys else "TrainingArguments"
-    is_part = "output_dir" not in section.keys
+    is_part = program.is_part or "output_dir" not in section.keys
     arguments = program.call(f"transformers.{name}", section.location, program.keywords(section), is_open=is_part)
     program.assign("args", arguments, section.location)
 
@@ -168,7 +169,7 @@ def _write_trl(program: Program, section: Section, trainer: str) -> None:
     keywords = program.keywords(section)
     for taker in ("trl.ScriptArguments", "trl.ModelConfig"):
         program.do(program.call(taker, section.location, keywords), section.location)
-    is_part = "output_dir" not in section.keys
+    is_part = program.is_part or "output_dir" not in section.keys
     arguments = program.call(f"trl.{trainer}Config", section.location, keywords, is_open=is_part)
     program.assign("args", arguments, section.location)
     model = section.entry("model_name_or_path")

@@ -27,6 +27,7 @@ class Part:
 
     kind: Kind
     section: Section
+    is_nested: bool = False
 
 
 def parts_of(document: Node) -> list[Part]:
@@ -45,7 +46,7 @@ def _nested(section: Section, depth: int) -> list[Part]:
     for entry in section.entries if depth else ():
         if isinstance(entry.value, Section) and entry.is_own:
             kind = next((kind for kind in KINDS if kind.may_be_nested and kind.shows(entry.value)), None)
-            found += [Part(kind, entry.value)] if kind else _nested(entry.value, depth - 1)
+            found += [Part(kind, entry.value, is_nested=True)] if kind else _nested(entry.value, depth - 1)
     return found
 
 

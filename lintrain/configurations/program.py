@@ -36,6 +36,8 @@ class Program:
         self.lines = lines
         self.body: list[ast.stmt] = []
         self.imported = dict[str, Location]()
+        self.is_part = False
+        """Whether it is a section of a file that another program reads, which may add what the section leaves out."""
 
     @property
     def module(self) -> ast.Module:

@@ -71,6 +71,7 @@ class Configuration(Source):
 
         program = Program(self.lines)
         for part in self.parts:
+            program.is_part = part.is_nested
             part.kind.write(program, part.section)
         return program.module
 
