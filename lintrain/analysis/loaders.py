@@ -122,8 +122,11 @@ def _is_made_for_phases(pipeline: Pipeline, loader: Loader) -> bool:
 
 
 def loaders_in(each: Value) -> Iterator[Loader]:
-    """The loaders whose batches a loop's element contains: alone, or in a tuple with an index."""
+    """The loaders whose batches a loop's element contains in any case: alone, or in a tuple with an index."""
     match each:
+        case Either(options=options):
+            first, *others = (tuple(loaders_in(option)) for option in options)
+            yield from (loader for loader in first if all(loader in other for other in others))
         case Batch(loader=Loader() as loader):
             yield loader
         case Sequence(items=items):

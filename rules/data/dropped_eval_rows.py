@@ -78,7 +78,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluations, loaders, training_loops
-from lintrain.pipeline.events import Act, Loop
+from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import LibraryObject, is_missing, is_true, number_of, options_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
@@ -98,9 +98,9 @@ class DroppedEvalRows(Rule):
         trained = {each.origin for loop in training for each in loaders.loaders_in(loop.each)}
         for forward in pipeline.acts(Act.FORWARD):
             loop = forward.loops[-1] if forward.loops else None
-            if loop is None or not forward.without_grad or not evaluations.is_in_eval_mode(pipeline, forward):
+            if loop is None or not forward.without_grad or not _is_evaluated(pipeline, forward):
                 continue
-            for loader in options_of(loop.over):
+            for loader in (*options_of(loop.over), *loaders.loaders_in(loop.each)):
                 drops = isinstance(loader, Loader) and (_drops(loader) or _has_dropping_sampler(loader))
                 if isinstance(loader, Loader) and loader.origin and loader.origin not in trained and drops:
                     found.setdefault(loader.origin, self._report(loader, loader.origin, loop.location))
@@ -142,9 +142,15 @@ def _trains(pipeline: Pipeline, loop: Loop) -> bool:
     return any(each.act is Act.BACKWARD for each in training_loops.events_in(pipeline, loop))
 
 
+def _is_evaluated(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether a pass evaluates; one in train mode does so where its loop or function says it."""
+    return evaluations.is_in_eval_mode(pipeline, forward) or evaluations.evaluates(pipeline, forward)
+
+
 def _drops(loader: Loader) -> bool:
     """Whether a loader certainly drops rows: of a sampler the number may be chosen to fill its batches."""
-    own = {"sampler", "batch_sampler", "**"}
+    samplers = (name for name in ("sampler", "batch_sampler") if not is_missing(loader.value(name)))
+    own = {*samplers, "**"}
     size = loader.value("batch_size")
     is_alone = is_missing(size) or number_of(size) == 1  # each row is a batch, so each batch is full
     is_certain = loader.is_complete and is_true(loader.value("drop_last"))
