@@ -175,7 +175,23 @@ def _shuffled_images(source: Source) -> dict[str, ast.Call]:
             others.add(code.rpartition(".")[0])
         else:
             others.add(code)
-    return {} if "index_array" in source.text else {code: call for code, call in found.items() if code not in others}
+    return {} if _reads_order(source) else {code: call for code, call in found.items() if code not in others}
+
+
+def _reads_order(source: Source) -> bool:
+    """Whether the order of shuffled images is read, and for more than to print what it gives."""
+    if "index_array" not in source.text:
+        return False
+    shown = {id(each) for call in source.nodes_of(ast.Call) if _called(call) == "print" for each in call.args}
+    others = [each for each in source.nodes_of(ast.Attribute) if each.attr == "index_array" and id(each) not in shown]
+    read = {each.id for each in source.nodes_of(ast.Name) if isinstance(each.ctx, ast.Load) and id(each) not in shown}
+    for assign in source.nodes_of(ast.Assign):
+        match assign.targets[0]:
+            case ast.Name(id=name) if name not in read:
+                others = [each for each in others if not any(part is each for part in walk(assign.value))]
+            case _:
+                pass
+    return bool(others)
 
 
 def _meets_metric(source: Source, node: ast.Attribute) -> bool:

@@ -24,6 +24,11 @@ from lintrain.startup.lazy_dataclass import dataclass
 PREPROCESSORS = LEARNERS | {"CountVectorizer", "OneHotEncoder", "OrdinalEncoder"}
 
 
+ADAPTED = frozenset(
+    {"TextVectorization", "Normalization", "StringLookup", "IntegerLookup", "CategoryEncoding", "Discretization"}
+)
+"""Layers of Keras that learn from rows by `adapt`, and forget what they learnt at a second call."""
+
 SCALES = frozenset({"scale", "minmax_scale", "maxabs_scale", "robust_scale", "quantile_transform", "power_transform"})
 """Functions of scikit-learn that fit a preprocessor on what they are given."""
 
@@ -39,6 +44,8 @@ class Refit:
     location: Location
     callee: Location | None
     first: Location
+    is_adapted: bool = False
+    """Whether a layer of Keras learns again, and forgets the training rows."""
 
 
 @dataclass(slots=True)
@@ -62,6 +69,9 @@ def refitted(pipeline: Pipeline) -> Iterator[Refit]:
     source = pipeline.source
     names = ((call.location, call.path) for call in pipeline.calls if call.path.startswith("sklearn."))
     made = {at: name for at, path in names if (name := path.rpartition(".")[2]) in PREPROCESSORS | SCALES}
+    if ".adapt(" in source.text:
+        layers = ((call, unparse(call.func).rpartition(".")[2]) for call in source.nodes_of(ast.Call))
+        made |= {source.location(call): name for call, name in layers if name in ADAPTED}
     splits = {call.location for call in pipeline.calls if call.path in SPLITS}
     helpers = {name for name, each in source.cached(plain_functions).items() if _fits_itself(source, each, made)}
     functions = source.nodes_of(ast.FunctionDef)
@@ -148,7 +158,8 @@ def _fit(call: ast.Call, fits: _Fits) -> Iterator[Refit]:
     is_test, transforms = _is_test(rows, fits), isinstance(call.func, ast.Attribute) and call.func.attr != "fit"
     first = fits.learners.get(name)
     if first is not None and is_test and transforms:
-        yield Refit(name, here, fits.source.location(call.func), first)
+        is_adapted = kind in ADAPTED
+        yield Refit(name, here, None if is_adapted else fits.source.location(call.func), first, is_adapted)
         return
     if name in fits.learners and first is None and not is_test:
         fits.learners[name] = here
@@ -164,9 +175,9 @@ def _fit(call: ast.Call, fits: _Fits) -> Iterator[Refit]:
 def _fitted(call: ast.Call, fits: _Fits) -> tuple[str, ast.expr, str] | None:
     """The name of the preprocessor that a call fits, if it has one, the rows, and its class or function."""
     match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="fit" | "fit_transform"), args=[rows, *_]) if (
-            name in fits.learners
-        ):
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id=name), attr="fit" | "fit_transform" | "adapt"), args=[rows, *_]
+        ) if name in fits.learners:
             return name, rows, fits.classes[name]
         case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr="fit_transform"), args=[rows, *_]):
             kind = fits.made.get(fits.source.location(made))

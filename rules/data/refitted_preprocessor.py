@@ -77,7 +77,7 @@ class Claim:
 
 class RefittedPreprocessor(Rule[Claim]):
     level = Level.WARNING
-    keywords = "fit_transform|scale(|fit_on_texts"
+    keywords = "fit_transform|scale(|fit_on_texts|.adapt("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for refit in refits.refitted(pipeline):
@@ -86,7 +86,7 @@ class RefittedPreprocessor(Rule[Claim]):
                 refit.location,
                 f"{shown} is fitted again, on the test rows",
                 related=[Related(refit.first, "fitted on the training rows here", "fit")],
-                help="only `transform` the test rows",
+                help="leave out this call" if refit.is_adapted else "only `transform` the test rows",
                 claim=Claim(refit.callee, f"{refit.learner}.transform") if refit.callee is not None else None,
             )
 
