@@ -47,8 +47,8 @@ def means_over_rows(pipeline: Pipeline, loss: LossCall) -> Iterator[RowAverage]:
     if loop is None or statement is None or not is_mean(loss):
         return
     scope = blocks.scope_of(pipeline, loss.location)
-    names = _names_of(source, loop, statement, loss.location)
     for addition, total in source.once(additions_in, loop):
+        names = _names_of(source, loop, statement, loss.location, addition.lineno)
         if _reaches(source, _added(addition), names, loss.location):
             for division, rows in source.once(_divisions, scope).get(total, ()):
                 is_of_rows = not _holds(division, addition) and counts_rows(source, scope, loop, rows)
@@ -97,13 +97,15 @@ def _loops(source: Source) -> Nesting[ast.For]:
     return Nesting((source.location(loop), loop) for loop in source.nodes_of(ast.For))
 
 
-def _names_of(source: Source, loop: ast.For, statement: ast.stmt, loss: Location) -> set[str]:
-    """The names that a loop gives to a loss and to nothing else."""
+def _names_of(source: Source, loop: ast.For, statement: ast.stmt, loss: Location, end: int) -> set[str]:
+    """The names that a loop gives to a loss, and to nothing else before the line that adds it up."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if _reaches(source, value, set(), loss):
             stored = [each for each in walk(loop) if isinstance(each, ast.Name) and each.id == name]
-            count = sum(isinstance(each.ctx, ast.Store) for each in stored)
-            return {name} if count == 1 else set()
+            lines = [each.lineno for each in stored if isinstance(each.ctx, ast.Store)]
+            # What is bound after the sum is another number, unless the next iteration begins with it.
+            count = sum(not end < line for line in lines)
+            return {name} if count == 1 and statement.lineno < end else set()
         case _:
             return set()
 
@@ -173,6 +175,8 @@ def counts_rows(source: Source, scope: ast.AST, loop: ast.For, node: ast.expr, d
             return True
         case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
             return counts_rows(source, scope, loop, inner, depth)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _fills_batches(left, right) or _fills_batches(right, left)
         case ast.Name(id=name) if depth == 0:
             added = [_added(each) for each, total in source.once(additions_in, loop) if total == name]
             assigned = source.once(_assigned, scope).get(name, ())
@@ -182,6 +186,15 @@ def counts_rows(source: Source, scope: ast.AST, loop: ast.For, node: ast.expr, d
             return len(given) == 1 and counts_rows(source, scope, loop, given[0], depth + 1)
         case _:
             return False
+
+
+def _fills_batches(batches: ast.expr, size: ast.expr) -> bool:
+    """Whether two factors are a number of batches and the rows of each: `len(loader) * args.batch_size`."""
+    is_count = isinstance(batches, ast.Call) and unparse(batches.func) == "len" and len(batches.args) == 1
+    return is_count and BATCH_SIZE.search(unparse(size)) is not None
+
+
+BATCH_SIZE = lazy_pattern(r"(?i)(^|[._])batch_?size$")
 
 
 def _assigned(scope: ast.AST) -> dict[str, list[ast.expr]]:

@@ -161,7 +161,7 @@ def _unset_by(
             if name not in bound[index] and not _may_end(body)
         ]
         others = frozenset[str]().union(*(bound[index] for index in setting)) - {name}
-        parallel = [each for each in lacking if each[2].keys() & others]
+        parallel = [each for each in lacking if each[2].keys() & others or _only_says_it(each[0], each[1], group)]
         use = _needed(source, after, name) if parallel else None
         if use is None or parallel[0][1].lineno in reported or _is_set_before(scope, name, start):
             continue
@@ -171,6 +171,16 @@ def _unset_by(
         bound_at = source.location(bound[setting[0]][name])
         yield UnboundName(source.location(use), name, code, source.location(first), bound_at)
 
+
+def _only_says_it(test: ast.expr | None, first: ast.stmt, group: Sequence[Alternative]) -> bool:
+    """Whether an `else` only prints or logs: "no GPU is available, using the CPU instead"."""
+    body = next((body for each, start, body in group if start is first and each is None), ())
+    calls = [each.value for each in body if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)]
+    is_output = bool(calls) and len(calls) == len(body)
+    return test is None and is_output and all(SAYS.search(unparse(call.func)) for call in calls)
+
+
+SAYS = lazy_pattern(r"^print$|\blog(?:ger|ging)?\.(?:info|debug|warn(?:ing)?)$|^warnings\.warn$")
 
 BUILTINS = frozenset(dir(builtins))
 

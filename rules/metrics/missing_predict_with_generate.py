@@ -151,18 +151,38 @@ ChatGLM3#376; transformers documentation, `Seq2SeqTrainingArguments.predict_with
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import expressions, trainer_methods
+from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Misuse
-from lintrain.pipeline.values.model import Role, Tensor
-from lintrain.pipeline.values.python import Function, is_missing
+from lintrain.pipeline.values.model import Model, Role, Tensor
+from lintrain.pipeline.values.python import Function, Value, is_missing
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 OF_TEXTS = frozenset(
     {"bertscore", "bleu", "chrf", "exact_match", "google_bleu", "meteor", "rouge", "sacrebleu", "squad", "wer", "cer"}
 )
+TRAINERS = ("transformers.Seq2SeqTrainer", "transformers.Trainer")
+WITH_DECODER = lazy_pattern(
+    r"AutoModelFor(?:Speech)?Seq2Seq"
+    r"|(?:Whisper|M?T5|UMT5|LongT5|M?Bart|Pegasus|PegasusX|BigBirdPegasus|M2M100|LED|Blenderbot\w*|Speech2Text|ProphetNet)"
+    r"ForConditionalGeneration|MarianMTModel"
+)
+"""Classes of encoders with a decoder; others that end in `ForConditionalGeneration` are decoders of images and text."""
 OWN_EVALUATION = frozenset({"prediction_step", "evaluation_loop", "prediction_loop", "evaluate", "predict"})
 
 
@@ -180,13 +200,31 @@ class MissingPredictWithGenerate(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             settings = run.settings
-            if run.path != "transformers.Seq2SeqTrainer" or settings is None or run.overrides & OWN_EVALUATION:
+            if run.path not in TRAINERS or settings is None or run.overrides & OWN_EVALUATION:
                 continue
             function = trainer_methods.own_function(run.value("compute_metrics"))
-            if function is None or not trainer_methods.generates_nothing(run) or not is_missing(run.value("callbacks")):
+            generates = not trainer_methods.generates_nothing(run) or not _leaves_evaluation(pipeline, run)
+            if function is None or generates or not _compares_texts(pipeline, function):
                 continue
-            if is_missing(run.value("preprocess_logits_for_metrics")) and _compares_texts(pipeline, function):
+            chosen = run.value("preprocess_logits_for_metrics")
+            if run.path == TRAINERS[0] and is_missing(chosen):
                 yield self._report(run, settings)
+            elif _takes_best(chosen if not is_missing(chosen) else function) and _is_for_sequences(run):
+                yield self._report_seen(run, settings)
+
+    def _report_seen(self, run: TrainerRun, settings: TrainingArguments) -> Finding[Claim]:
+        """Texts of the best tokens of a forward pass, each of which had the right ones before it."""
+        is_sequence = run.path == TRAINERS[0]
+        remedy = "instead of the function that takes the best tokens" if is_sequence else "with a `Seq2SeqTrainer`"
+        found = self._report(run, settings)
+        return self.finding(
+            run.construction,
+            "the metric compares texts that are predicted with the right answer in view",
+            related=[each for each in found.related if each.role != "arguments"],
+            help=f"generate them: `predict_with_generate=True`, {remedy}",
+            subject="predict_with_generate",
+            claim=Claim(False),
+        )
 
     def _report(self, run: TrainerRun, settings: TrainingArguments) -> Finding[Claim]:
         function = run.arguments.get("compute_metrics")
@@ -251,6 +289,28 @@ def _compares_texts(pipeline: Pipeline, function: Function) -> bool:
     ]
     mistaken = [misuse.location for misuse in pipeline.misuses if misuse.use == "where" or _decodes_logits(misuse)]
     return any(location.line in lines for location in (*compared, *mistaken))
+
+
+def _leaves_evaluation(pipeline: Pipeline, run: TrainerRun) -> bool:
+    """Whether no callback generates texts for an evaluation."""
+    return is_missing(run.value("callbacks")) or not any(
+        ".generate(" in each.text for each in pipeline.sources.values()
+    )
+
+
+def _takes_best(value: Value) -> bool:
+    """Whether a function takes the best token at each position of logits."""
+    function = value if isinstance(value, Function) else trainer_methods.own_function(value)
+    return function is not None and any(
+        isinstance(node, ast.Attribute) and node.attr == "argmax" for node in trainer_methods.nodes_of(function)
+    )
+
+
+def _is_for_sequences(run: TrainerRun) -> bool:
+    """Whether a trainer certainly trains an encoder with a decoder: its decoder gets the right answer."""
+    if run.path == TRAINERS[0]:
+        return True
+    return any(isinstance(part, Model) and WITH_DECODER.match(part.name) for part in modules_in(run.value("model")))
 
 
 def _decodes_logits(misuse: Misuse) -> bool:
