@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 
@@ -29,9 +30,10 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 LATEST = 1 << 30
 
@@ -213,3 +215,97 @@ def scales_gradients(pipeline: Pipeline, training: Training) -> Location | None:
     launcher = training.launcher
     is_on = launcher is not None and literal(launcher.arguments.get("mixed_precision", ABSENT)) == "fp16"
     return launcher.origin if launcher is not None and is_on else None
+
+
+@dataclass(frozen=True, slots=True)
+class MisplacedHead:
+    """A new head that a network of a library gets under a name which it does not call, and the name of its own head."""
+
+    location: Location
+    network: str
+    name: str
+    head: str
+
+
+READY = lazy_pattern(r"(?:^|\.)create_model$|^pretrainedmodels\b|^(?:torchvision\.)?models\.[a-z]\w+$")
+"""Functions of timm, torchvision and pretrainedmodels that make a classifier with one head."""
+
+OWN_MODELS = lazy_pattern(r"(?m)^\s*(?:import models\b|from (?:\.\w*|(?!torchvision)\w+) import .*\bmodels\b)")
+"""Imports that make `models` a module of the project."""
+
+
+def misplaced_heads(source: Source) -> Iterator[MisplacedHead]:
+    """The new heads that have the inputs of a network's old one, and another name: `net.classifier` for `net.fc`."""
+    if ".in_features" not in source.text or source.contains(OWN_MODELS.pattern):
+        return
+    made = source.cached(_ready_networks)
+    for parent in (source.tree, *source.nodes_of(ast.FunctionDef), *source.nodes_of(ast.If)) if made else ():
+        for block in (parent.body, parent.orelse if isinstance(parent, ast.If) else []):
+            yield from _misplaced_in(source, [each for each in block if isinstance(each, ast.Assign)], made)
+
+
+def _ready_networks(source: Source) -> frozenset[str]:
+    """The code of what a file binds to networks of libraries, and to no others."""
+    bound: dict[str, bool] = {}
+    for node in source.nodes_of(ast.Assign):
+        for target in node.targets if isinstance(node.value, ast.Call) else ():
+            called = unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
+            code = unparse(target)
+            bound[code] = bound.get(code, True) and READY.search(called) is not None
+    return frozenset(code for code, is_ready in bound.items() if is_ready)
+
+
+def _misplaced_in(source: Source, block: Sequence[ast.Assign], made: frozenset[str]) -> Iterator[MisplacedHead]:
+    stored = {unparse(target) for each in block for target in each.targets}
+    sizes: dict[str, tuple[str, str]] = {}
+    for statement in block:
+        target = statement.targets[0]
+        read = _head_read(statement.value, made)
+        if isinstance(target, ast.Name):
+            sizes.pop(target.id, None)
+            sizes.update({target.id: read} if read is not None else {})
+            continue
+        linear = next((each for each in walk(statement.value) if _is_linear(each)), None)
+        if not isinstance(target, ast.Attribute) or not isinstance(linear, ast.Call) or not linear.args:
+            continue
+        first = linear.args[0]
+        size = sizes.get(first.id) if isinstance(first, ast.Name) else _head_read(first, made)
+        if size is None or unparse(target.value) != size[0] or target.attr == size[1]:
+            continue
+        is_called = source.contains(rf"\.{target.attr}\(|\bdef forward_\w|\.forward *=")
+        own = re.compile(rf"{re.escape(size[0])}\.{size[1]}\b")
+        is_replaced = any(map(own.match, stored))
+        if not is_called and not is_replaced:
+            yield MisplacedHead(source.location(target), size[0], target.attr, size[1])
+
+
+def _is_linear(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and unparse(node.func).rpartition(".")[2] == "Linear"
+
+
+def _head_read(node: ast.expr, made: frozenset[str]) -> tuple[str, str] | None:
+    """The network and the first part of `net.head.fc.in_features`."""
+    if not isinstance(node, ast.Attribute) or node.attr != "in_features":
+        return None
+    code = unparse(node)
+    network = max((each for each in made if code.startswith(f"{each}.")), key=len, default="")
+    part = re.split(r"[.\[(]", code[len(network) + 1 :])[0]
+    return (network, part) if network and part and part != "in_features" else None
+
+
+CUDNN = ("allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "fp32_precision", "conv", "rnn")
+"""The settings of `torch.backends.cudnn`; it keeps any other attribute, and reads none of them."""
+
+
+def misspelt_cudnn(source: Source) -> Iterator[tuple[Location, str, str]]:
+    """The settings of cuDNN that a file misspells: where, as they are written, and as they are called."""
+    if "cudnn." not in source.text:
+        return
+    from difflib import get_close_matches
+
+    for node in source.nodes_of(ast.Attribute):
+        is_set = isinstance(node.ctx, ast.Store) and node.attr not in CUDNN
+        if is_set and unparse(node.value) in {"torch.backends.cudnn", "cudnn", "backends.cudnn"}:
+            close = get_close_matches(node.attr, CUDNN, n=1, cutoff=0.75)
+            if close:
+                yield source.location(node), node.attr, close[0]
