@@ -15,6 +15,7 @@ from lintrain.pipeline.values.model import Layer, Model, ModelOutput, ModelPart,
 from lintrain.pipeline.values.python import (
     Constant,
     Either,
+    Function,
     Instance,
     Library,
     LibraryObject,
@@ -289,3 +290,25 @@ def _inside(part: Value) -> list[Value]:
             return list(part.options)
         case _:
             return []
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneReduction:
+    """A reduction of the learning rate that a schedule undoes: the callbacks of a `fit`, and where both are made."""
+
+    location: Location
+    reduction: Location
+    schedule: Location
+
+
+def undone_reductions(run: KerasRun) -> Iterator[UndoneReduction]:
+    """The fits with a `ReduceLROnPlateau` beside a schedule that sets the rate of each epoch from its number alone."""
+    for given in (arguments["callbacks"] for _, arguments in run.fits if "callbacks" in arguments):
+        items = given.value.items if isinstance(given.value, Sequence) else []
+        made = {each.path.rpartition(".")[2]: each for each in items if isinstance(each, LibraryObject)}
+        reduction, schedule = made.get("ReduceLROnPlateau"), made.get("LearningRateScheduler")
+        if reduction is None or schedule is None or reduction.origin is None or schedule.origin is None:
+            continue
+        function = schedule.arguments.get("schedule", schedule.arguments.get("0"))
+        if isinstance(function, Function) and len(function.node.args.args) == 1:
+            yield UndoneReduction(given.location, reduction.origin, schedule.origin)

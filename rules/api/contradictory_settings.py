@@ -1,7 +1,8 @@
 """Two settings of a run exclude each other, or one of them makes the other have no effect.
 
 The tool raises an error when it starts, or one of the two values is ignored without a word. In a configuration file,
-the two lines may be far apart, and one often comes from an example.
+the two lines may be far apart, and one often comes from an example. A schedule of Keras that computes the rate from the
+number of the epoch undoes what `ReduceLROnPlateau` has reduced.
 
 ## Bad
 
@@ -103,7 +104,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lintrain.analysis import deepspeed, library_arguments
+from lintrain.analysis import deepspeed, keras_runs, library_arguments
 from lintrain.knowledge import contradictions
 from lintrain.knowledge.contradictions import (
     GIVEN,
@@ -122,13 +123,16 @@ from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value, literal, number_of
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, one_per_location
 
 
 class ContradictorySettings(Rule):
     level = Level.ERROR
     judges_configurations = True
-    keywords = "optimizers|deepspeed|GenerationConfig|SFTConfig|DPOConfig|KTOConfig|GRPOConfig|RLOOConfig|ModelConfig"
+    keywords = (
+        "optimizers|deepspeed|GenerationConfig|SFTConfig|DPOConfig|KTOConfig|GRPOConfig|RLOOConfig|ModelConfig"
+        "|LearningRateScheduler"
+    )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for call in pipeline.calls:
@@ -139,6 +143,20 @@ class ContradictorySettings(Rule):
             yield from self._of_deepspeed(settings)
         yield from self._written_twice(pipeline)
         yield from self._of_given_optimizers(pipeline)
+        undone = (found for run in pipeline.keras_runs for found in keras_runs.undone_reductions(run))
+        yield from one_per_location(map(self._undone, undone))
+
+    def _undone(self, found: keras_runs.UndoneReduction) -> Finding:
+        return self.finding(
+            found.location,
+            "`LearningRateScheduler` undoes in each epoch what `ReduceLROnPlateau` has reduced",
+            related=[
+                Related(found.reduction, "reduced here", "setting"),
+                Related(found.schedule, "set here", "setting"),
+            ],
+            help="use one of them, or let the schedule start from the rate that it gets: `def schedule(epoch, lr)`",
+            level=Level.WARNING,
+        )
 
     def _of_call(self, call: LibraryCall, pipeline: Pipeline) -> Iterator[Finding]:
         found = list(self._found_in(call, pipeline))
