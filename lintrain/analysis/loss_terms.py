@@ -166,26 +166,27 @@ class _Terms:
         yield from found or [Term((Factor(node, node),), sign, site)]
 
     def _product(self, node: ast.BinOp, sign: int, site: ast.expr, steps: int) -> Term:
-        factors = list[Factor]()
-        for each in _factors(node):
+        found = list[Factor]()
+        for each in factors(node):
             if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Add | ast.Sub) and divergence(each) is None:
-                factors.append(Factor(each, each))
+                found.append(Factor(each, each))
                 continue
             inner = list(self.of(each, 1, each, steps + 1))
             if len(inner) != 1:
-                factors.append(Factor(each, each))
+                found.append(Factor(each, each))
                 continue
             sign *= inner[0].sign
             parts = [one for one in inner[0].factors if not isinstance(one.expression, ast.Constant)]
-            factors += [Factor(parts[0].expression, each)] if len(parts) == 1 else parts
-        return Term(tuple(factors) or (Factor(node, node),), sign, site)
+            found += [Factor(parts[0].expression, each)] if len(parts) == 1 else parts
+        return Term(tuple(found) or (Factor(node, node),), sign, site)
 
 
-def _factors(node: ast.expr) -> Iterator[ast.expr]:
+def factors(node: ast.expr) -> Iterator[ast.expr]:
+    """The factors of a product, or the expression itself."""
     match node:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            yield from _factors(left)
-            yield from _factors(right)
+            yield from factors(left)
+            yield from factors(right)
         case _:
             yield node
 
