@@ -18,7 +18,7 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-WEIGHTS = lazy_pattern(r"^(?:\w*_)?(?:advs?|advantages?|returns?|rewards?|gae|td_errors?|G|R)(?:_\w*)?$")
+WEIGHTS = lazy_pattern(r"^(?:\w*_)?(?:advs?|advantages?|returns?|rets?|rewards?|gae|td_errors?|G|R)(?:_\w*)?$")
 """Names of what a better action has more of."""
 
 GAINS = lazy_pattern(r"reward|return|td_target|\bR\b|\bG\b")
@@ -94,11 +94,11 @@ def _one(term: Term, matches: Callable[[ast.expr], bool]) -> tuple[Factor | None
 
 def _policy(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[WrongSign]:
     """The logarithm of a policy that is weighted by an advantage and minimized, so that good actions get rarer."""
-    inner, weights = _one(term, _is_log_of_policy)
+    inner, weights = _one(term, is_log_of_policy)
     if inner is None or len(weights) != 1 or term.sign < 0:
         return
     weight = weights[0].written
-    if _grows_with_reward(source, weight):
+    if grows_with_reward(source, weight):
         yield WrongSign(
             source.location(term.site),
             "minimizing this makes the actions with a high return less likely",
@@ -106,7 +106,7 @@ def _policy(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[Wrong
         )
 
 
-def _is_log_of_policy(node: ast.expr) -> bool:
+def is_log_of_policy(node: ast.expr) -> bool:
     """`policy.log_prob(action)`, or `torch.log(prob)` of what names a policy."""
     match node:
         case ast.Call(func=ast.Attribute(attr="log_prob"), args=[_, *_]):
@@ -119,18 +119,18 @@ def _is_log_of_policy(node: ast.expr) -> bool:
             return False
 
 
-def _grows_with_reward(source: Source, weight: ast.expr) -> bool:
+def grows_with_reward(source: Source, weight: ast.expr) -> bool:
     """Whether a weight is certainly larger for better actions: by its name, or as a difference from a value."""
     match weight:
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
             is_gain = _is_named(left) or GAINS.search(unparse(left)) is not None
             return is_gain and VALUES.search(unparse(right)) is not None and not _is_named(right)
         case ast.Call(func=ast.Attribute(value=inner, attr="detach"), args=[]):
-            return _grows_with_reward(source, inner)
+            return grows_with_reward(source, inner)
         case ast.Name() | ast.Attribute():
             made = [value for value, position, _ in loss_terms.definitions(source, weight) if position is None]
             if len(made) == 1 and isinstance(made[0], ast.BinOp) and isinstance(made[0].op, ast.Sub):
-                return _grows_with_reward(source, made[0])
+                return grows_with_reward(source, made[0])
             return _is_named(weight)
         case _:
             return False
@@ -141,7 +141,8 @@ def _is_named(node: ast.expr) -> bool:
     return WEIGHTS.search(name) is not None
 
 
-def _called(node: ast.expr) -> str:
+def called(node: ast.expr) -> str:
+    """The last name of what a call calls; empty for anything else."""
     match node:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
             return name
@@ -154,11 +155,11 @@ def _surrogate(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[Wr
     call = term.expression
     if len(term.factors) != 1 or not isinstance(call, ast.Call) or len(call.args) != 2:
         return
-    name, inner = _called(call), [list(loss_terms.terms(source, each)) for each in call.args]
+    name, inner = called(call), [list(loss_terms.terms(source, each)) for each in call.args]
     if name not in {"min", "max", "minimum", "maximum"} or [len(each) for each in inner] != [1, 1]:
         return
     signs = {each[0].sign for each in inner}
-    clipped = [each for each in inner if any(_called(one.expression) in {"clamp", "clip"} for one in each[0].factors)]
+    clipped = [each for each in inner if any(called(one.expression) in {"clamp", "clip"} for one in each[0].factors)]
     if len(signs) != 1 or len(clipped) != 1 or "exp(" not in source.text:
         return
     ratio = unparse(_clamped(clipped[0][0]))
@@ -179,7 +180,7 @@ def _surrogate(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[Wr
 
 
 def _clamped(term: Term) -> ast.expr:
-    call = next(each.expression for each in term.factors if _called(each.expression) in {"clamp", "clip"})
+    call = next(each.expression for each in term.factors if called(each.expression) in {"clamp", "clip"})
     match call:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "th" | "np")), args=[inner, *_]):
             return inner
@@ -212,7 +213,7 @@ def _divergence(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[W
 
 
 def _is_divergence(node: ast.expr) -> bool:
-    return loss_terms.divergence(node) is not None or _called(node) == "kl_divergence"
+    return loss_terms.divergence(node) is not None or called(node) == "kl_divergence"
 
 
 def _triplet(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[WrongSign]:
@@ -320,6 +321,6 @@ def _is_cosine(source: Source, node: ast.expr) -> bool:
             return True
         case ast.Call(func=function):
             made = [each.value for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == unparse(function)]
-            return bool(made) and all(_called(each) == "CosineSimilarity" for each in made)
+            return bool(made) and all(called(each) == "CosineSimilarity" for each in made)
         case _:
             return False

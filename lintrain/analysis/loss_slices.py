@@ -239,8 +239,8 @@ class _Follower:
             is_function = isinstance(owner, ast.Name) and owner.id in {"torch", "np", "numpy"}
             return self._cut_off(call, _together(given[:1]) if is_function else self.state_of(owner))
         module = owner.id if isinstance(owner, ast.Name) else ""
-        if module == "torch" and name in NUMBERS and not learns:
-            return DATA
+        if module == "torch" and name in NUMBERS:
+            return LIVE if learns else DATA
         if module in {"np", "numpy"}:
             return self._cut_off(call, _together(given))
         is_loss = LOSSES.search(name) and not self._is_of_object(owner)

@@ -124,6 +124,56 @@ def _functions(source: Source) -> dict[str, ast.FunctionDef]:
     return {name: some[0] for name, some in found.items() if len(some) == 1}
 
 
+def elements(source: Source, name: TYPED) -> list[ast.expr]:
+    """What a name of a loop or comprehension around it stands for, if that goes through a list that is filled."""
+    loops = [each for each in source.cached(_loops) if each[2] <= name.lineno <= each[3]]
+    for target, container, _, _ in reversed(loops):
+        match target, container:
+            case ast.Tuple(elts=names), ast.Call(func=ast.Name(id="zip"), args=given) if len(names) == len(given):
+                pairs = list(zip(names, given, strict=True))
+            case _:
+                pairs = [(target, container)]
+        for each, filled in pairs:
+            if isinstance(each, ast.Name) and each.id == origins.text_of(name):
+                return appended(source, filled)
+    return []
+
+
+def _loops(source: Source) -> list[tuple[ast.expr, ast.expr, int, int]]:
+    """The targets of loops and comprehensions, what these go through, and their first and last lines."""
+    found = list[tuple[ast.expr, ast.expr, int, int]]()
+    for node in source.nodes_of(ast.For, ast.ListComp, ast.GeneratorExp):
+        parts = [node] if isinstance(node, ast.For) else node.generators
+        found += [(each.target, each.iter, node.lineno, node.end_lineno or node.lineno) for each in parts]
+    return found
+
+
+def appended(source: Source, container: ast.expr) -> list[ast.expr]:
+    """What a file appends to a list of that name, wherever it does."""
+    match container:
+        case ast.Call(func=ast.Name(id="reversed" | "list" | "enumerate"), args=[inner]):
+            return appended(source, inner)
+        case ast.Subscript(value=inner, slice=ast.Slice()):
+            return appended(source, inner)
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return source.cached(_appended).get(name, [])
+        case _:
+            return []
+
+
+def _appended(source: Source) -> dict[str, list[ast.expr]]:
+    found = dict[str, list[ast.expr]]()
+    for node in source.nodes_of(ast.Call):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name), attr="append"), args=[value]
+            ):
+                found.setdefault(name, []).append(value)
+            case _:
+                pass
+    return found
+
+
 @dataclass(slots=True)
 class _Terms:
     source: Source
@@ -153,17 +203,27 @@ class _Terms:
         found = list[Term]()
         if steps < MOST_STEPS and isinstance(node, ast.Name | ast.Attribute):
             for value, position, operator in definitions(self.source, node):
-                if not isinstance(operator, ast.Add | ast.Sub | None):
-                    continue
-                way = -sign if isinstance(operator, ast.Sub) else sign
-                if position is None:
-                    found += self.of(value, way, value if operator or site is node else site, steps + 1)
-                elif isinstance(value, ast.Call) and (part := returned(self.source, value, position)) is not None:
-                    found += self.of(part, way, site, steps + 1)
+                if isinstance(operator, ast.Add | ast.Sub | None):
+                    way, is_sum = -sign if isinstance(operator, ast.Sub) else sign, operator is not None
+                    found += self._given(node, value, position, way, value if is_sum or site is node else site, steps)
+            for each in [] if found else elements(self.source, node):
+                found += self.of(each, sign, each if site is node else site, steps + 1)
         elif steps < MOST_STEPS and isinstance(node, ast.Call):
             value = returned(self.source, node, None)
             found += self.of(value, sign, value, steps + 1) if value is not None else ()
         yield from found or [Term((Factor(node, node),), sign, site)]
+
+    def _given(
+        self, name: ast.expr, value: ast.expr, position: int | None, sign: int, site: ast.expr, steps: int
+    ) -> Iterator[Term]:
+        """The terms of what a name was given: a value, a part of what a function returns, or a list that is filled."""
+        if isinstance(value, ast.List) and not value.elts:
+            for each in appended(self.source, name):
+                yield from self.of(each, sign, each if site is value else site, steps + 1)
+        elif position is None:
+            yield from self.of(value, sign, site, steps + 1)
+        elif isinstance(value, ast.Call) and (part := returned(self.source, value, position)) is not None:
+            yield from self.of(part, sign, site, steps + 1)
 
     def _product(self, node: ast.BinOp, sign: int, site: ast.expr, steps: int) -> Term:
         found = list[Factor]()

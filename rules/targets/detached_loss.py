@@ -145,6 +145,7 @@ from lintrain.analysis import (
     adversaries,
     expressions,
     lightning_modules,
+    loss_cuts,
     loss_slices,
     moved_leaves,
     script_text,
@@ -232,10 +233,21 @@ class DetachedLoss(Rule[Claim]):
             useless = _useless_pass(pipeline, event)
             if useless is not None and event.location not in found:
                 found[event.location] = self._report_term(pipeline, event, useless)
+        for term in loss_cuts.cut_terms(pipeline.source):
+            if not any(term.location.holds(each) or each == term.backward for each in found):
+                found[term.location] = self._report_policy(term)
         for untrained in adversaries.untrained_steps(pipeline):
             if not any(untrained.step.loops[-1].location.holds(location) for location in found):
                 found[untrained.backward.location] = self._report_untrained(untrained)
         yield from found.values()
+
+    def _report_policy(self, term: loss_cuts.CutTerm) -> Finding[Claim]:
+        return self.finding(
+            term.location,
+            term.message,
+            related=[Related(term.backward, "the loss that it is a part of", "backward")],
+            help="keep the tensors as they were computed: `torch.stack` joins a list of them",
+        )
 
     def _report_untrained(self, untrained: adversaries.Untrained) -> Finding[Claim]:
         loss, optimizer = map(training_loops.text_of_event, (untrained.backward, untrained.step))
