@@ -7,17 +7,26 @@ trains nothing. What it is multiplied by is a number.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
-from lintrain.analysis import loss_terms
+from lintrain.analysis import loss_terms, origins, weight_averages
 from lintrain.analysis.loss_signs import grows_with_reward, is_log_of_policy
 from lintrain.analysis.loss_terms import Term
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 OFF = ("torch.no_grad", "torch.inference_mode", "no_grad")
+
+TARGET_ENTROPY = lazy_pattern(r"target_entropy|entropy_target")
+LOG_OF_POLICY = lazy_pattern(r"log_?(?:pi|prob)|^logp")
+TEACHER = lazy_pattern(r"teacher", re.IGNORECASE)
+
+FREEZES = (r"requires_grad_\(False", r"parameters\(\):\s*\w+\.requires_grad(?:_\(False| = False)", r"freeze\(")
+"""Code after the name of a network that takes it out of training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +99,86 @@ def _is_off(source: Source, node: ast.expr) -> bool:
         if any(unparse(one).startswith(OFF) for one in managers):
             return True
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class Uncut:
+    """Something with gradients that is meant to be a number: where, in words, and where it is computed."""
+
+    location: Location
+    message: str
+    made: Location
+    remedy: str
+
+
+def temperatures(source: Source) -> Iterator[Uncut]:
+    """The entropy of a policy that a learned coefficient is compared with, in one loss with that of the policy."""
+    if not source.contains(TARGET_ENTROPY):
+        return
+    for _, terms in loss_terms.losses(source):
+        for term in terms if len(terms) > 1 else []:
+            sums = [each.expression for each in term.factors if TARGET_ENTROPY.search(unparse(each.expression))]
+            for part in walk(sums[0]) if len(sums) == 1 else []:
+                if not isinstance(part, ast.Name) or not LOG_OF_POLICY.search(part.id):
+                    continue
+                if not _is_cut_where_used(source, sums[0], part):
+                    yield Uncut(
+                        source.location(sums[0]),
+                        f"`{unparse(part)}` carries gradients, so the coefficient's loss moves the policy",
+                        source.location(sums[0]),
+                        f"write `{unparse(part)}.detach()`",
+                    )
+
+
+def _is_cut_where_used(source: Source, whole: ast.expr, name: ast.expr) -> bool:
+    code = re.escape(unparse(name))
+    is_cut = re.search(rf"\b{code}(?:\.\w+\([^()]*\))*\.(?:detach|item|data)\b", unparse(whole)) is not None
+    made = [value for value, _, _ in loss_terms.definitions(source, name)] if isinstance(name, ast.Name) else []
+    return is_cut or _is_off(source, whole) or any(_is_off(source, each) or "detach" in unparse(each) for each in made)
+
+
+def trained_references(source: Source) -> Iterator[Uncut]:
+    """The passes of a teacher, or of an average of the weights, that record gradients an optimizer applies."""
+    averaged = set(weight_averages.averaged(source))
+    for call in source.nodes_of(ast.Call):
+        name = unparse(call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ""
+        is_teacher = TEACHER.search(name.rpartition(".")[2]) is not None and f"{name}.eval()" in source.text
+        if not (name in averaged or is_teacher) or _is_off(source, call) or _is_frozen(source, name):
+            continue
+        if (made := _optimizer_of(source, call, name)) is not None and not _is_detached_later(source, call):
+            yield Uncut(
+                source.location(call),
+                f"`{name}` runs with gradients, and the optimizer trains it too",
+                source.location(made),
+                "compute it under `torch.no_grad()`",
+            )
+
+
+def _is_frozen(source: Source, name: str) -> bool:
+    return any(re.search(rf"{re.escape(name)}\.{what}", source.text) for what in FREEZES)
+
+
+def _is_detached_later(source: Source, call: ast.Call) -> bool:
+    """Whether code detaches what a call gives, in the call's own statement or by the name that it gets there."""
+    statement = origins.owner_of(source, call)
+    if statement is None or "detach" in unparse(statement) or "stop_grad" in source.text:
+        return True
+    names = [unparse(each) for each in statement.targets] if isinstance(statement, ast.Assign) else []
+    parts = [each.strip(" ()") for name in names for each in name.split(",")]
+    return any(
+        re.search(rf"\b{each}\b(?:\.\w+\([^()]*\)|\[[^\]]*\])*\.(?:detach|data|item)\b", source.text) for each in parts
+    )
+
+
+def _optimizer_of(source: Source, call: ast.Call, name: str) -> ast.Call | None:
+    """The call that makes an optimizer of all weights of the object that a network is a part of, or of its own."""
+    owner = next((each for each in source.nodes_of(ast.ClassDef) if any(one is call for one in walk(each))), None)
+    for each in source.nodes_of(ast.Call):
+        made = re.search(r"(?:^|optim\.)(?:SGD|Adam\w*|RMSprop|Lion|LARS)$", unparse(each.func))
+        given = re.match(r"([\w.]+)\.parameters\(\)$", unparse(each.args[0])) if made and each.args else None
+        if given is None:
+            continue
+        is_whole = name.startswith("self.") and owner is not None and "Module" in "".join(map(unparse, owner.bases))
+        if given[1] == name or (is_whole and given[1] == "self") or (is_whole and "." not in given[1]):
+            return each
+    return None

@@ -80,7 +80,7 @@ def _is_trained(pipeline: Pipeline, forward: Event) -> bool:
 
 def advantages(pipeline: Pipeline) -> Iterator[Carried]:
     """The advantages that weigh the logarithm of a policy, and through which the critic gets gradients too."""
-    if ".sample()" not in pipeline.source.text or "log_prob(" not in pipeline.source.text:
+    if "log_prob(" not in pipeline.source.text:
         return
     for backward in pipeline.acts(Act.BACKWARD):
         source, loss = pipeline.source_of(backward.location), origins.loss_of(pipeline, backward)

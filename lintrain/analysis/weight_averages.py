@@ -53,6 +53,21 @@ def swapped(source: Source) -> Iterator[Swapped]:
                     yield Swapped(source.location(node), name, share)
 
 
+def averaged(source: Source) -> Iterator[str]:
+    """The code of the networks whose weights a loop averages with those of another network."""
+    for loop, names in _loops(source):
+        match loop.target, loop.iter:
+            case ast.Tuple(elts=targets), ast.Call(func=ast.Name(id="zip"), args=given) if len(given) == len(targets):
+                updated = {_bare(target) for node in walk(loop) for target, _ in _updates(node)} & names
+                for target, weights in zip(targets, given, strict=True):
+                    if unparse(target) in updated and (
+                        found := re.match(r"([\w.]+)\.parameters\(\)", unparse(weights))
+                    ):
+                        yield found[1]
+            case _:
+                pass
+
+
 def rebound(source: Source) -> Iterator[tuple[Location, str]]:
     """The statements that compute new weights and bind them to the name of the loop, which changes no weight."""
     for loop, names in _loops(source):

@@ -61,7 +61,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import undetached
+from lintrain.analysis import loss_cuts, undetached
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 
@@ -72,6 +72,12 @@ class UndetachedTarget(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report_target, undetached.targets(pipeline)))
         yield from one_per_location(map(self._report_advantage, undetached.advantages(pipeline)))
+        uncut = (*loss_cuts.temperatures(pipeline.source), *loss_cuts.trained_references(pipeline.source))
+        yield from one_per_location(map(self._report_uncut, uncut))
+
+    def _report_uncut(self, uncut: loss_cuts.Uncut) -> Finding:
+        related = [Related(uncut.made, "trains it", "optimizer")] if uncut.made != uncut.location else []
+        return self.finding(uncut.location, uncut.message, related=related, help=uncut.remedy)
 
     def _report_target(self, target: undetached.Carried) -> Finding:
         shown = f"`{target.code}`" if len(target.code) <= 20 else "this target"
