@@ -164,10 +164,11 @@ def _is_detached_later(source: Source, call: ast.Call) -> bool:
     if statement is None or "detach" in unparse(statement) or "stop_grad" in source.text:
         return True
     names = [unparse(each) for each in statement.targets] if isinstance(statement, ast.Assign) else []
-    parts = [each.strip(" ()") for name in names for each in name.split(",")]
-    return any(
-        re.search(rf"\b{each}\b(?:\.\w+\([^()]*\)|\[[^\]]*\])*\.(?:detach|data|item)\b", source.text) for each in parts
-    )
+    parts = "|".join(each.strip(" ()") for name in names for each in name.split(","))
+    around = [each for each in source.nodes_of(ast.FunctionDef) if each.lineno <= call.lineno <= (each.end_lineno or 0)]
+    code = unparse(around[-1] if around else source.tree)
+    later = rf"\b(?:{parts})\b(?:\.\w+\([^()]*\)|\[[^\]]*\])*\.(?:detach|data|item)\b"
+    return bool(parts) and re.search(later, code) is not None
 
 
 def _optimizer_of(source: Source, call: ast.Call, name: str) -> ast.Call | None:
