@@ -1,7 +1,8 @@
 """The labels have numbers that the network has no score for.
 
 A cross-entropy takes a label as the position of a score. A label of -1, or one as large as the number of scores, raises
-an IndexError on a CPU and stops the GPU with an assertion. Labels that count from 1 need one to be subtracted.
+an IndexError on a CPU and stops the GPU with an assertion. Labels that count from 1 need one to be subtracted. Losses
+that expect 1 and -1, such as `CosineEmbeddingLoss`, raise no error for 0, and learn nothing from it.
 
 ## Bad
 
@@ -44,7 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import label_ranges, loop_verdicts
+from lintrain.analysis import label_ranges, loop_verdicts, signed_targets
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import ABSENT, literal
 from lintrain.pipeline.values.training import LossCall
@@ -55,7 +56,9 @@ RAISED = ("is out of bounds", "t >= 0 && t < n_classes")
 
 class LabelOutOfRange(Rule):
     level = Level.ERROR
-    keywords = "cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|BCE|rcnn|RCNN"
+    keywords = (
+        "cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|BCE|rcnn|RCNN|EmbeddingLoss|Margin|embedding_loss|margin"
+    )
     needs_training = False
     judges_networks = True
 
@@ -68,6 +71,15 @@ class LabelOutOfRange(Rule):
         )
 
         yield from map(self._report_background, label_ranges.without_background(pipeline.source))
+        yield from map(self._report_unsigned, signed_targets.unsigned(pipeline.source))
+
+    def _report_unsigned(self, found: signed_targets.Unsigned) -> Finding:
+        return self.finding(
+            found.location,
+            f"`{found.loss}` expects targets of 1 and -1, and gets 0",
+            related=[Related(found.made, "the targets come from here", "signs")],
+            help="write `2 * target - 1`, or -1 where the target is 0",
+        )
 
     def _report_background(self, found: label_ranges.NoBackground) -> Finding:
         return self.finding(
@@ -117,6 +129,8 @@ class LabelOutOfRange(Rule):
         if stage is not None and stage.failure is not None:
             return Verdict.confirmed(f"the {stage.name} stage failed: `{stage.failure.message.splitlines()[0]}`")
         loop = evidence.loop
+        if finding.with_role("signs"):
+            return Verdict.inconclusive("the targets of this loss are not measured")
         if loop is None or not loop.steps:
             return Verdict.inconclusive(evidence.without_loop)
         return Verdict.refuted(f"{loop.steps} steps ran with these labels", steps=loop.steps)
