@@ -275,6 +275,43 @@ _TRL = (
 
 CONTRADICTIONS = (*_ORDINARY, *_TRL)
 
+SETTING = "args."
+"""Before the name of a training argument, where the arguments of a trainer itself are asked for as well."""
+
+OF_RUNS = (
+    Contradiction(
+        "trl.SFTTrainer",
+        {"formatting_func": GIVEN, "args.completion_only_loss": ON, "args.dataset_kwargs": MISSING},
+        "`formatting_func` and `completion_only_loss` are both set, which is refused",
+        "remove `completion_only_loss`, or give rows with `prompt` and `completion` and no function that joins them",
+        since=(0, 18),
+    ),
+    Contradiction(
+        "trl.SFTTrainer",
+        {"data_collator": GIVEN, "args.packing": ON, "args.packing_strategy": MISSING},
+        "`packing` removes the padding, and with it a `data_collator` is refused",
+        'remove one of them, or set `packing_strategy="wrapped"`',
+        since=(0, 20),
+    ),
+    Contradiction(
+        "trl.SFTTrainer",
+        {"compute_loss_func": GIVEN, "args.loss_type": "dft"},
+        '`loss_type="dft"` sets the loss function, so `compute_loss_func` is refused',
+        "keep one of them",
+        since=(1, 0),
+    ),
+    *(
+        Contradiction(
+            path,
+            {"model_init": GIVEN, "optimizers": GIVEN},
+            "`model_init` makes a new model, which `optimizers` does not know",
+            "override `create_optimizer`, or give a `model`",
+        )
+        for path in ("transformers.Trainer", "transformers.Seq2SeqTrainer")
+    ),
+)
+"""Arguments of trainers that exclude each other, or a training argument, by their constructors."""
+
 
 class Switch(NamedTuple):
     """Settings of a callable that begin with a prefix and have no effect while another one is off."""

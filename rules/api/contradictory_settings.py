@@ -44,6 +44,23 @@ A Trainer that is given an optimizer makes none of its own:
     )
     trainer.train()
 
+Label smoothing is applied by the library's `compute_loss`:
+
+    class PlainLoss(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            return (outputs.loss, outputs) if return_outputs else outputs.loss
+
+    args = TrainingArguments("out", label_smoothing_factor=0.1)  # <- contradictory-settings
+    trainer = PlainLoss(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer.train()
+
+The Trainer resumes where `train` says:
+
+    args = TrainingArguments("out", resume_from_checkpoint="out/checkpoint-500")  # <- contradictory-settings
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer.train()
+
 ## Good
 
     args = TrainingArguments(
@@ -72,6 +89,24 @@ The rate of the optimizer, written once:
     trainer = Trainer(
         model, args, train_dataset=tokenized["train"], data_collator=collator, optimizers=(optimizer, None)
     )
+    trainer.train()
+
+The same loss with its own label smoothing:
+
+    class PlainLoss(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            outputs = model(**inputs)
+            loss = nn.functional.cross_entropy(outputs.logits, inputs["labels"], label_smoothing=0.1)
+            return (loss, outputs) if return_outputs else loss
+
+    args = TrainingArguments("out")
+    trainer = PlainLoss(model, args, train_dataset=tokenized["train"], data_collator=collator)
+    trainer.train()
+
+A new run:
+
+    args = TrainingArguments("out")
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
     trainer.train()
 
 ## When it is fine
@@ -104,7 +139,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lintrain.analysis import deepspeed, keras_runs, library_arguments
+from lintrain.analysis import deepspeed, keras_runs, library_arguments, run_conflicts
 from lintrain.knowledge import contradictions
 from lintrain.knowledge.contradictions import (
     GIVEN,
@@ -130,7 +165,7 @@ class ContradictorySettings(Rule):
     level = Level.ERROR
     judges_configurations = True
     keywords = (
-        "optimizers|deepspeed|GenerationConfig|SFTConfig|DPOConfig|KTOConfig|GRPOConfig|RLOOConfig|ModelConfig"
+        "Trainer|deepspeed|GenerationConfig|SFTConfig|DPOConfig|KTOConfig|GRPOConfig|RLOOConfig|ModelConfig"
         "|LearningRateScheduler"
     )
 
@@ -145,6 +180,7 @@ class ContradictorySettings(Rule):
         yield from self._of_given_optimizers(pipeline)
         undone = (found for run in pipeline.keras_runs for found in keras_runs.undone_reductions(run))
         yield from one_per_location(map(self._undone, undone))
+        yield from self._of_runs(pipeline)
 
     def _undone(self, found: keras_runs.UndoneReduction) -> Finding:
         return self.finding(
@@ -173,6 +209,23 @@ class ContradictorySettings(Rule):
             names = [name for name in call.arguments if name.startswith(switch.prefix) and _is(call, name, GIVEN)]
             if switch.path == call.path and names and _is(call, switch.name, OFF) and not _is_option(call, switch.name):
                 yield self._report_switch(switch, [call.arguments[name] for name in names], names[0])
+
+    def _of_runs(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            call = run_conflicts.as_call(run)
+            for each in contradictions.OF_RUNS:
+                is_wanted = each.path == run.path and _is_since(each, pipeline)
+                if is_wanted and all(_is(call, *wanted) for wanted in each.settings.items()):
+                    given = [call.arguments[name] for name in each.settings if name in call.arguments]
+                    yield self._report(each, [argument.keyword or argument.location for argument in given])
+        for found in run_conflicts.conflicts(pipeline):
+            yield self.finding(
+                found.location,
+                found.message,
+                related=[Related(*found.other)],
+                help=found.advice,
+                level=found.level,
+            )
 
     def _report_switch(self, switch: contradictions.Switch, given: list[Argument], first: str) -> Finding:
         locations = [argument.keyword or argument.location for argument in given]

@@ -1,0 +1,104 @@
+"""What a Trainer is given that excludes something else it is given, or that its own methods never read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import script_text, trainer_methods
+from lintrain.knowledge.contradictions import SETTING
+from lintrain.model.level import Level
+from lintrain.model.location import Location
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.record import LibraryCall, Pipeline
+from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.python import Constant, is_missing, number_of
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.startup.lazy_dataclass import dataclass
+
+SEARCH = "hyperparameter_search"
+RESUME = "resume_from_checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A setting that excludes another one, or has no effect: where it is, what to report, and where the other is."""
+
+    location: Location
+    message: str
+    advice: str
+    other: tuple[Location, str]
+    level: Level = Level.WARNING
+
+
+def as_call(run: TrainerRun) -> LibraryCall:
+    """A trainer with its own arguments and those of its settings, which are named `args.…`."""
+    arguments = {name: each for name, each in run.arguments.items() if name not in run.attributes}
+    if (settings := run.settings) is not None:
+        set_at = settings.locations.items()
+        arguments |= {SETTING + name: Argument(settings.value(name), location) for name, location in set_at}
+    return LibraryCall(run.path, run.construction, arguments, 0, False, not run.is_complete, run.text)
+
+
+def conflicts(pipeline: Pipeline) -> Iterator[Conflict]:
+    """What the runs of a script are given and never read, or cannot work with."""
+    for run in pipeline.runs:
+        yield from _unread_by_own_loss(run)
+        yield from _unread_checkpoint(pipeline, run)
+        yield from _search_of_one_model(pipeline, run)
+
+
+def _unread_by_own_loss(run: TrainerRun) -> Iterator[Conflict]:
+    """Label smoothing and loss functions are applied by the library's `compute_loss` alone."""
+    function, settings = trainer_methods.own_method(run, "compute_loss"), run.settings
+    if function is None or any(trainer_methods.reads(function, name) for name in READERS):
+        return
+    head = (function.source.location(function.node) if function.source else run.construction, "replaces the library's")
+    rate = number_of(settings.value("label_smoothing_factor")) if settings is not None else None
+    if settings is not None and rate and (location := settings.locations.get("label_smoothing_factor")):
+        message = "`label_smoothing_factor` has no effect: `compute_loss` is overridden"
+        yield Conflict(location, message, "pass `label_smoothing` to the loss in `compute_loss`, or remove it", head)
+    given = run.arguments.get("compute_loss_func")
+    if given is not None and not is_missing(given.value):
+        message = "`compute_loss_func` is never called: `compute_loss` is overridden"
+        yield Conflict(given.keyword or given.location, message, "keep one of them", head)
+
+
+READERS = ("label_smoother", "label_smoothing_factor", "label_smoothing", "compute_loss", "compute_loss_func")
+"""What an own `compute_loss` reads if it applies them itself, or calls the library's."""
+
+
+def _unread_checkpoint(pipeline: Pipeline, run: TrainerRun) -> Iterator[Conflict]:
+    """`resume_from_checkpoint` among the arguments is a place for a script's own option: the Trainer never reads it."""
+    settings = run.settings
+    location = settings.locations.get(RESUME) if settings is not None else None
+    if settings is None or location is None or "train" in run.overrides:
+        return
+    value = settings.value(RESUME)
+    trains = [event for event in pipeline.acts(Act.TRAIN) if event.subject is run]
+    is_given = isinstance(value, Constant) and value.value not in (None, False, "")
+    # What passes it on by name, or reads it anywhere in the file, may well resume.
+    is_read = RESUME in script_text.attribute_names(pipeline.source_of(location))
+    if not is_given or is_read or not trains or any(RESUME in event.details for event in trains):
+        return
+    yield Conflict(
+        location,
+        f"`{RESUME}` has no effect here: only `train` reads it",
+        f"pass it to the call: `train({RESUME}=…)`",
+        (trains[0].location, "starts from the model's weights"),
+    )
+
+
+def _search_of_one_model(pipeline: Pipeline, run: TrainerRun) -> Iterator[Conflict]:
+    """Each trial of a search needs a new model, which only `model_init` makes."""
+    if not run.is_complete or not is_missing(run.value("model_init")) or SEARCH in run.overrides:
+        return
+    model = run.arguments.get("model")
+    for location in run.train_calls:
+        if model is not None and f".{SEARCH}(" in pipeline.code(location):
+            yield Conflict(
+                location,
+                f"`{SEARCH}` needs `model_init`, but the trainer is given a model",
+                "pass a function that builds the model: `model_init=…`, and no `model`",
+                (model.keyword or model.location, "the only model of all trials"),
+                Level.ERROR,
+            )
