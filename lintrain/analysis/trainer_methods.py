@@ -133,6 +133,17 @@ def repeats_one_value(function: Function) -> bool:
     return bool(returned) and all(value is not None and _is_one_value(value) for value in returned)
 
 
+def returns_one_item(function: Function) -> bool:
+    """Whether all that a function returns are lists of a single item: `[score]`."""
+    body = function.node.body
+    returned = [body] if isinstance(body, ast.expr) else list(_returned(body))
+    return bool(returned) and all(_is_one_item(value) for value in returned)
+
+
+def _is_one_item(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.List) and len(node.elts) == 1 and not isinstance(node.elts[0], ast.Starred)
+
+
 def _is_one_value(node: ast.expr) -> bool:
     match node:
         case ast.BinOp(left=ast.List(elts=[item]), op=ast.Mult()):

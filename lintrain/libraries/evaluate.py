@@ -59,6 +59,9 @@ TASK_RESULTS = {
 }
 """What the `glue` metric gives for these tasks; the accuracy for all others."""
 
+BY_POSITION = "metric by position"
+"""The use of a metric's method with arguments that have no name, which `evaluate` accepts in no version."""
+
 DATASET_METHODS = ("map", "filter", "select", "shuffle", "train_test_split", "rename_column", "remove_columns")
 
 
@@ -116,6 +119,8 @@ def _compute(call: Call) -> Value:
     metric = call.receiver
     if not isinstance(metric, Metric):
         return UNKNOWN
+    if call.positional and not call.is_open and metric.text.startswith("evaluate."):
+        call.reader.record.misuses.append(Misuse(call.location, UNKNOWN, BY_POSITION, call.path.rpartition(".")[2]))
     predictions = call.argument("predictions", 0) or call.argument("prediction")
     references = call.argument("references", 1) or call.argument("reference")
     if predictions is not None or references is not None:

@@ -85,6 +85,7 @@ from lintrain.rule import (
     Verdict,
     dataclass,
     fixes,
+    one_per_location,
 )
 
 MOST_OF_ONE_CALL = 500
@@ -121,6 +122,17 @@ class UnknownArgument(Rule[Claim]):
                 yield self._report(pipeline, keyword, known)
         for surplus in library_arguments.surplus_arguments(pipeline):
             yield self._report_surplus(pipeline, surplus)
+        yield from one_per_location(
+            self.finding(
+                misuse.location,
+                f"`{misuse.text}` of a metric takes its arguments by name only",
+                help="write `predictions=…` and `references=…`",
+                subject=misuse.text,
+                claim=Claim("evaluate.compute", "", is_certain=True),
+            )
+            for misuse in pipeline.misuses
+            if misuse.use == "metric by position"
+        )
 
     def _report_surplus(self, pipeline: Pipeline, surplus: library_arguments.Surplus) -> Finding[Claim]:
         call, target = surplus.call, pipeline.targets.get(surplus.call.path.partition(".")[0])

@@ -106,7 +106,19 @@ from collections.abc import Iterator
 from lintrain.analysis import expressions
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.python import Value, is_missing, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    one_per_location,
+)
 
 OF_RATINGS = frozenset(
     {"mae", "mean_absolute_error", "mean_squared_error", "mse", "pearsonr", "r2_score", "r_squared", "spearmanr"}
@@ -149,6 +161,19 @@ class ArgmaxOnScores(Rule[Claim]):
                 subject="compute_metrics",
                 claim=Claim(_replacement(pipeline, misuse.location, misuse.value, model)),
             )
+
+        yield from one_per_location(
+            self.finding(
+                misuse.location,
+                "each row may have several classes, and `argmax` keeps one",
+                help="compare each score with a threshold: `logits > 0`",
+                subject="compute_metrics",
+                level=Level.WARNING,
+                claim=Claim(None),
+            )
+            for misuse in pipeline.misuses
+            if misuse.use == "argmax of tags"
+        )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         evaluation = evidence.evaluation

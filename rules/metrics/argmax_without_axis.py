@@ -150,6 +150,17 @@ class ArgmaxWithoutAxis(Rule[Claim]):
         over_tokens = (misuse for misuse in pipeline.misuses if misuse.use == "argmax over tokens")
         yield from one_per_location(map(self._over_tokens, over_tokens))
 
+        of_classes = (misuse for misuse in pipeline.misuses if misuse.use == "argmax of classes")
+        yield from one_per_location(map(self._of_classes, of_classes))
+
+    def _of_classes(self, found: Misuse) -> Finding[Claim]:
+        return self.finding(
+            found.location,
+            "these are classes already, so a second `argmax` chooses a row",
+            help="remove one of the two: classes come from `preprocess_logits_for_metrics`, or from an `argmax` above",
+            subject="compute_metrics",
+        )
+
     def _over_tokens(self, found: Misuse) -> Finding[Claim]:
         model = found.value.model if isinstance(found.value, Tensor) else None
         made = model.origin if isinstance(model, Model) else None

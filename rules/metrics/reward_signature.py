@@ -131,7 +131,8 @@ class RewardSignature(Rule):
             )
             for argument, construction in given
             for function in (_functions(argument.value) if argument else ())
-            if not _missing(function) and trainer_methods.returns_one_number(function)
+            if not _missing(function)
+            and (trainer_methods.returns_one_number(function) or trainer_methods.returns_one_item(function))
         )
 
     def _of_one_value(self, pipeline: Pipeline) -> Iterator[Finding]:

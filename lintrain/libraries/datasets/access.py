@@ -20,6 +20,7 @@ from lintrain.interpreter.core.registry import (
 from lintrain.interpreter.tracing import DATA
 from lintrain.libraries.datasets.columns import masks_some
 from lintrain.libraries.datasets.deriving import names_in
+from lintrain.libraries.datasets.rows import note_table
 from lintrain.libraries.torch.default_collation import NUMBERS, ROWS, batch_of_numbers
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Condition
@@ -51,6 +52,9 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
             return _as_split(reader, value, name)
         case Constant(value=str(name)):
             return _column_values(value, name)
+        case Constant(value=int()) if value.is_streaming:
+            note_table(reader, value, location, "[…]")
+            return UNKNOWN
         case Constant(value=int()) | Whole() | Unknown(name="index" | "idx" | "item" | "i" | "index_"):
             return Rows(value, False, depth=len(reader.conditions))
         # A slice of a data set is a dictionary of columns, not a data set: `len(dataset[:100])` counts
@@ -59,6 +63,13 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
             return Rows(value, True, depth=len(reader.conditions))
         case _:
             return UNKNOWN
+
+
+@method(Dataset, "__len__")
+def _length(call: Call) -> Value:
+    if isinstance(call.receiver, Dataset):
+        note_table(call.reader, call.receiver, call.location, "len")
+    return Whole(origin=call.location)
 
 
 SPLITS = frozenset({"train", "test", "validation", "valid", "val", "dev", "eval"})

@@ -6,10 +6,13 @@ from dataclasses import field, replace
 
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.certainty import is_certain
 from lintrain.interpreter.core.registry import ENTRIES, method, of_type
 from lintrain.libraries.datasets.columns import column_of, kind_by_name
 from lintrain.libraries.datasets.deriving import added_since, derived, listed_in, names_in, recolumned
+from lintrain.libraries.datasets.row_counts import copies_of, recounts
 from lintrain.model.location import Location
+from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.shifts import are_next_tokens, are_same_tokens
 from lintrain.pipeline.values.data import Column, ColumnNames, ColumnValues, Dataset, Features, Kind, Rows
 from lintrain.pipeline.values.python import (
@@ -36,7 +39,8 @@ class Change:
 
     `is_known` is false if it may have set any column; `is_empty` if it gives nothing back. `needs` are the columns that
     it certainly reads; `declared` are the types of all columns after it, if `features=` lists them. `whole` are the
-    columns that it sets to floats which are certainly whole numbers.
+    columns that it sets to floats which are certainly whole numbers. `recounts` if it certainly gives another number of
+    rows than it gets, and `copies` are the columns that it sets to values of the rows that it got.
     """
 
     added: dict[str, Column] = field(default_factory=dict[str, Column])
@@ -47,6 +51,8 @@ class Change:
     needs: tuple[str, ...] = ()
     declared: Features | None = None
     whole: set[str] = field(default_factory=set[str])
+    recounts: bool = False
+    copies: tuple[str, ...] = ()
 
 
 @method(Dataset, "map")
@@ -70,6 +76,8 @@ def read_change(call: Call, dataset: Dataset) -> Change:
     change.is_known = change.is_known and certain and not rows.is_open and len(call.positional) < 2
     _add_removals(call.value("remove_columns"), change, dataset)
     change.needs = tuple(rows.needs)
+    if is_batch and recounts(call.value("function", 0), result):
+        change.recounts, change.copies = True, copies_of(result, rows)
     declared = call.value("features")
     change.declared = declared if isinstance(declared, Features) else None
     return change
@@ -235,6 +243,9 @@ def changed(call: Call, dataset: Dataset, change: Change, operation: str = "map"
         if change.is_empty:
             return made
     before, is_complete = _left_over(dataset, change)
+    uneven = [*change.copies, *(name for name in before if name not in change.added)]
+    if change.recounts and change.is_known and uneven and is_certain(call.reader):
+        call.reader.record.misuses.append(Misuse(call.location, dataset, "uneven columns", uneven[0]))
     if not change.is_known:
         # A function that is not understood may set any column, so only the names of before are certain.
         before = {name: Column(name) for name in before}

@@ -19,7 +19,7 @@ from lintrain.libraries.datasets.deriving import (
     parts_of,
     recolumned,
 )
-from lintrain.libraries.datasets.rows import note_missing
+from lintrain.libraries.datasets.rows import note_missing, note_table
 from lintrain.pipeline.dataset_rows import rows_of
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Column, Cut, Dataset, DatasetDict, Features, Kind, Rows
@@ -33,6 +33,9 @@ from lintrain.pipeline.values.python import (
     is_true,
     text_of,
 )
+
+OF_TABLES = frozenset({"select", "sort", "flatten_indices"})
+"""Methods that an `IterableDataset` does not have (datasets 5.2)."""
 
 PLAIN = frozenset({Kind.TEXT, Kind.INTEGER, Kind.FLOAT, Kind.TOKENS, Kind.MASK, Kind.CLASS})
 
@@ -48,6 +51,8 @@ def _same_columns(call: Call) -> Value:
     dataset = call.receiver
     if not isinstance(dataset, Dataset):
         return UNKNOWN
+    if operation(call) in OF_TABLES:
+        note_table(call.reader, dataset, call.location, operation(call))
     made = derived(call, dataset, operation(call))
     made.cut = cut_of(call, dataset)
     made.rows = _rows_left(call, dataset, made.cut)
@@ -208,6 +213,7 @@ def _train_test_split(call: Call) -> Value:
     dataset = call.receiver
     if not isinstance(dataset, Dataset):
         return UNKNOWN
+    note_table(call.reader, dataset, call.location, "train_test_split")
     splits = {name: derived(call, dataset, "train_test_split") for name in ("train", "test")}
     for (name, made), rows in zip(splits.items(), parts_of(call, rows_of(dataset)), strict=True):
         made.split, made.rows = name, rows

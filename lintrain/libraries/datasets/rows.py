@@ -10,6 +10,7 @@ from dataclasses import replace
 from lintrain.interpreter import objects
 from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.certainty import is_certain
 from lintrain.interpreter.core.items import put_together
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import (
@@ -87,6 +88,12 @@ def note_missing(reader: Reader, dataset: Value, name: str, location: Location) 
         return
     if dataset.columns and name not in dataset.columns and name not in dataset.hidden:
         reader.record.misuses.append(Misuse(location, dataset, MISSING, name))
+
+
+def note_table(reader: Reader, dataset: Dataset, location: Location, operation: str) -> None:
+    """Record that a streaming data set is used as only one in memory can be: it has no length and no positions."""
+    if dataset.is_streaming and not dataset.may_differ and reader.alternatives <= 1 and is_certain(reader):
+        reader.record.misuses.append(Misuse(location, dataset, "stream as table", operation))
 
 
 @subscript_of(Rows)

@@ -14,6 +14,7 @@ from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
 from lintrain.pipeline.values.model import Model, Role, Tensor
 from lintrain.pipeline.values.python import (
+    UNKNOWN,
     Absent,
     Constant,
     Either,
@@ -171,20 +172,38 @@ SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
 
 OF_ONE = "argmax of one"
 OVER_TOKENS = "argmax over tokens"
+OF_CLASSES = "argmax of classes"
+OF_TAGS = "argmax of tags"
 HALF = "logits against 0.5"
 """Uses of the output of a model's head that do not fit it."""
 
 
 def note_choice(call: Call, scores: Value, axis: Argument | None) -> None:
     """Record a choice among the outputs of a head that has one, or among the tokens of a text."""
+    if (
+        axis is not None
+        and isinstance(scores, Tensor)
+        and scores.role is Role.CLASSES
+        and isinstance(scores.model, Model)
+    ):
+        if literal(axis.value) in {-1, 1}:
+            call.reader.record.misuses.append(Misuse(call.location, scores, OF_CLASSES, call.text))
+        return
     if axis is None or not isinstance(scores, Tensor) or scores.role not in SCORED:
         return
     # `argmax(-1)` over one column is always 0. Over the rows (axis 0) it would be a choice among rows.
     along, model, shape = literal(axis.value), scores.model, scores.shape
     if along in {-1, 1} and isinstance(model, Model) and literal(model.num_labels) == 1:
         call.reader.record.misuses.append(Misuse(call.location, scores, OF_ONE, call.text))
+    elif along in {-1, 1} and isinstance(model, Model) and has_tags(model):
+        call.reader.record.misuses.append(Misuse(call.location, scores, OF_TAGS, call.text))
     if along == 1 and isinstance(model, Model) and not shape.is_open and shape.sizes == PER_TOKEN:
         call.reader.record.misuses.append(Misuse(call.location, scores, OVER_TOKENS, call.text))
+
+
+def has_tags(model: Model) -> bool:
+    """Whether each row of a model's labels certainly has several classes."""
+    return text_of(model.arguments.get("problem_type", UNKNOWN)) == "multi_label_classification"
 
 
 PER_TOKEN = (None, None, CLASSES)
