@@ -11,6 +11,8 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Absent, Bound, Class, Constant, Function, Partial, Value
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.source.nodes import unparse
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
 
 
 def own_method(run: TrainerRun, name: str) -> Function | None:
@@ -204,6 +206,80 @@ def _is_one_number(node: ast.expr) -> bool:
             return _is_one_number(first) and _is_one_number(second)
         case _:
             return False
+
+
+@dataclass(frozen=True, slots=True)
+class Popped:
+    """Labels that were taken out of a batch before the pass whose loss is read: where both are, and the batch."""
+
+    read: Location
+    taken: Location
+    name: str
+
+
+def popped_labels(source: Source) -> Iterator[Popped]:
+    """The losses of passes `model(**inputs)` that a function reads after `inputs.pop("labels")`."""
+    for function in source.nodes_of(ast.FunctionDef):
+        statements = [each for each in ast.walk(function) if isinstance(each, ast.stmt)]
+        taken = {name: each for each in function.body if (name := _popped_from(each))}
+        for name, statement in taken.items():
+            given_back = any(_gives_labels(each, name) for each in statements if each.lineno > statement.lineno)
+            passes = {} if given_back else dict(_passes_of(statements, name, statement.lineno))
+            for node in ast.walk(function) if passes else ():
+                match node:
+                    case ast.Attribute(value=ast.Name(id=output), attr="loss", ctx=ast.Load()) if output in passes:
+                        yield Popped(source.location(node), source.location(statement), name)
+                    case _:
+                        pass
+
+
+def _popped_from(statement: ast.stmt) -> str:
+    """The name of the batch that a statement takes the labels out of; empty if it does not."""
+    match statement:
+        case ast.Assign(value=value) | ast.Expr(value=value):
+            pass
+        case _:
+            return ""
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="pop"), args=[ast.Constant(value="labels")]):
+            return name
+        case _:
+            return ""
+
+
+def _gives_labels(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement puts labels into a batch again, or makes it another one."""
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=owner))]):
+            return owner == name
+        case ast.Assign(targets=[ast.Name(id=target)]):
+            return target == name
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="update" | "setdefault"))):
+            return owner == name
+        case _:
+            return False
+
+
+def _passes_of(statements: list[ast.stmt], name: str, after: int) -> Iterator[tuple[str, int]]:
+    """The names of outputs of calls that get a batch as `**name` and no labels, where each is bound once."""
+    bound = [
+        target.id
+        for each in statements
+        if isinstance(each, ast.Assign)
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    ]
+    for statement in statements:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=output)], value=ast.Call(args=[], keywords=keywords)) if (
+                statement.lineno > after
+            ):
+                spread = [each.value.id for each in keywords if each.arg is None and isinstance(each.value, ast.Name)]
+                named = {each.arg for each in keywords}
+                if spread == [name] and "labels" not in named and bound.count(output) == 1:
+                    yield output, statement.lineno
+            case _:
+                pass
 
 
 def location_in(pipeline: Pipeline, function: Function, node: ast.expr) -> Location:

@@ -165,7 +165,7 @@ class ContradictorySettings(Rule):
     level = Level.ERROR
     judges_configurations = True
     keywords = (
-        "Trainer|deepspeed|GenerationConfig|SFTConfig|DPOConfig|KTOConfig|GRPOConfig|RLOOConfig|ModelConfig"
+        "Trainer|deepspeed|GenerationConfig|SFTConfig|DPOConfig|KTOConfig|GRPOConfig|RLOOConfig|ModelConfig|interleave"
         "|LearningRateScheduler"
     )
 
@@ -218,6 +218,9 @@ class ContradictorySettings(Rule):
                 if is_wanted and all(_is(call, *wanted) for wanted in each.settings.items()):
                     given = [call.arguments[name] for name in each.settings if name in call.arguments]
                     yield self._report(each, [argument.keyword or argument.location for argument in given])
+        for misuse in pipeline.misuses:
+            if misuse.use == "shares of data sets":
+                yield self.finding(misuse.location, misuse.text, help="give one share for each, of 1 in all")
         for found in run_conflicts.conflicts(pipeline):
             yield self.finding(
                 found.location,

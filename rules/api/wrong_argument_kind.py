@@ -95,6 +95,7 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Value,
     is_missing,
+    literal,
 )
 from lintrain.pipeline.values.training import Metric, TrainerRun, TrainingArguments
 from lintrain.rule import Finding, Level, Pipeline, Rule
@@ -109,7 +110,7 @@ OWN_SETTINGS = {
 
 class WrongArgumentKind(Rule):
     level = Level.ERROR
-    keywords = "Trainer"
+    keywords = "Trainer|id2label"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -121,8 +122,25 @@ class WrongArgumentKind(Rule):
                 if problem := judge(run, argument.value):
                     yield self._report(run, name, argument, *problem)
 
+        for model in pipeline.models:
+            names, at = model.arguments.get("id2label"), model.argument_locations.get("id2label")
+            if at is not None and isinstance(names, Mapping) and _is_turned(names):
+                yield self.finding(
+                    at,
+                    "`id2label` maps names to numbers, and is read the other way round",
+                    help="swap the two: `id2label` maps each class number to its name",
+                    subject="id2label",
+                )
+
     def _report(self, run: TrainerRun, name: str, argument: Argument, what: str, remedy: str) -> Finding:
         return self.finding(argument.location, f"`{name}` of `{run.name}` {what}", help=remedy, subject=name)
+
+
+def _is_turned(names: Mapping) -> bool:
+    """Whether all keys of a mapping are names of classes, and all of its values numbers."""
+    numbers = [literal(value) for value in names.entries.values()]
+    keys = [key for key in names.entries if isinstance(key, str) and not key.lstrip("-").isdigit()]
+    return bool(keys) and len(keys) == len(numbers) and all(type(number) is int for number in numbers)
 
 
 Problem = tuple[str, str]

@@ -70,11 +70,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import run_data
+from lintrain.analysis import run_data, trainer_methods
 from lintrain.pipeline.values.data import Collator, Column, Dataset, Kind
-from lintrain.pipeline.values.model import Task
-from lintrain.pipeline.values.python import is_missing
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.pipeline.values.loading import Batch, Collated
+from lintrain.pipeline.values.model import ModelOutput, Task
+from lintrain.pipeline.values.python import Value, is_missing
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    one_per_location,
+)
 
 LABELLED = frozenset(
     {
@@ -101,12 +113,41 @@ class Claim:
 
 class MissingLabels(Rule[Claim]):
     level = Level.ERROR
-    keywords = "Trainer"
+    keywords = "Trainer|from_pretrained & Trainer|loss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from one_per_location(self._of_loops(pipeline))
         for given in run_data.given_datasets(pipeline):
             if given.parameter == "train_dataset" and _needs_labels(given) and all(map(_has_none, given.datasets)):
                 yield self._report(given)
+
+    def _of_loops(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """Passes of a model by the script's own code that read a loss which the model does not compute."""
+        for call in pipeline.model_calls:
+            batch = call.arguments.get("**")
+            rows = _rows_of(batch.value) if batch is not None else None
+            reads = isinstance(call.output, ModelOutput) and "loss" in call.output.reads
+            if rows is None or not reads or "labels" in call.arguments or call.model.task not in LABELLED:
+                continue
+            if _has_none(rows):
+                yield self.finding(
+                    call.location,
+                    "the batch has no `labels`, so the model returns no loss",
+                    related=[
+                        Related(step.location, "the rows are made here", "columns", step.text)
+                        for step in rows.steps[-1:]
+                    ],
+                    help=f"keep a column `labels`: the rows have {', '.join(rows.columns or {})}",
+                    subject="labels",
+                )
+        for popped in trainer_methods.popped_labels(pipeline.source):
+            yield self.finding(
+                popped.read,
+                f"the loss is None: `labels` were taken out of `{popped.name}` before the pass",
+                related=[Related(popped.taken, "taken out here", "labels")],
+                help="read them without taking them out, or compute the loss from the logits",
+                subject="labels",
+            )
 
     def _report(self, given: run_data.Given) -> Finding[Claim]:
         dataset = given.datasets[0]
@@ -172,6 +213,17 @@ class MissingLabels(Rule[Claim]):
             return None
         code = f'{claim.text}.rename_column("{claim.column}", "labels")'
         return fixes.Fix.of(f"rename `{claim.column}` to `labels`", fixes.Replace(finding.location, code), safe=True)
+
+
+def _rows_of(batch: Value) -> Dataset | None:
+    """The rows of a loader whose batches have the columns of its data set; None if they may have others."""
+    loader = batch.loader if isinstance(batch, Batch) and not isinstance(batch, Collated) else None
+    if loader is None or not isinstance(loader.dataset, Dataset):
+        return None
+    plain = is_missing(loader.collate) or (
+        isinstance(loader.collate, Collator) and loader.collate.makes_labels is False
+    )
+    return loader.dataset if plain else None
 
 
 def _needs_labels(given: run_data.Given) -> bool:

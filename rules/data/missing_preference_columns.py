@@ -52,6 +52,7 @@ TRL documentation, "Dataset formats and types", which trainer reads which type; 
 
 from __future__ import annotations
 
+import ast  # the rule reads how a function of the script puts its rows together
 from collections.abc import Iterator
 
 from lintrain.analysis import run_data
@@ -59,6 +60,9 @@ from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.python import is_missing
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Finding, Level, Pipeline, Rule
+
+WITH_PROMPT = frozenset({"DPOTrainer", "CPOTrainer", "ORPOTrainer"})
+"""Trainers that put the prompt before both answers themselves."""
 
 PAIRS = ("chosen", "rejected")
 UNPAIRED = ("prompt", "completion", "label")
@@ -76,6 +80,8 @@ class MissingPreferenceColumns(Rule):
     keywords = "DPO|CPO|ORPO|Reward|KTO|GRPO|RLOO|SFT"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if any(run.path.rpartition(".")[2] in WITH_PROMPT and not run.overrides for run in pipeline.runs):
+            yield from self._repeated_prompts(pipeline)
         for run in pipeline.runs:
             rows, missing = run.dataset("train_dataset"), ""
             if rows is not None and run.path.startswith("trl.") and not run.overrides:
@@ -90,6 +96,36 @@ class MissingPreferenceColumns(Rule):
                 related=run_data.origin_of(rows),
                 help=f"rename its columns, which are {', '.join(rows.columns or {})}",
             )
+
+    def _repeated_prompts(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """Rows whose answers begin with the prompt, which the trainer puts before them as well."""
+        for row in pipeline.source.nodes_of(ast.Dict):
+            parts = {
+                key.value: value
+                for key, value in zip(row.keys, row.values, strict=True)
+                if isinstance(key, ast.Constant)
+            }
+            prompt, chosen = parts.get("prompt"), parts.get("chosen")
+            if prompt is None or chosen is None or isinstance(prompt, ast.Constant) or not _begins_with(chosen, prompt):
+                continue
+            yield self.finding(
+                pipeline.source.location(chosen),
+                "`chosen` begins with the prompt, which the trainer puts before it again",
+                help="leave the prompt out of `chosen` and `rejected`, or remove the column `prompt`",
+                subject="chosen",
+            )
+
+
+def _begins_with(node: ast.expr, prompt: ast.expr) -> bool:
+    """Whether code is a text that certainly begins with that of another: `prompt + answer`, `f"{prompt}…"`."""
+    code = ast.dump(prompt)
+    match node:
+        case ast.BinOp(left=left, op=ast.Add()):
+            return ast.dump(left) == code or _begins_with(left, prompt)
+        case ast.JoinedStr(values=[ast.FormattedValue(value=value), *_]):
+            return ast.dump(value) == code
+        case _:
+            return False
 
 
 def _missing(run: TrainerRun, rows: Dataset) -> str:

@@ -15,6 +15,7 @@ The windows of a text are several rows, and its label is one:
 
     encoded = raw.map(encode, batched=True)  # <- uneven-columns
     trainer = Trainer(model, args, train_dataset=encoded["train"], data_collator=collator)
+    # raises Column 4 named input_ids expected length
 
 ## Good
 

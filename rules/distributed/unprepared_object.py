@@ -122,6 +122,7 @@ class UnpreparedObject(Rule[Claim]):
     keywords = "Accelerator|Fabric & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from self._turned(pipeline)
         if not training_loops.trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
             return
         found: dict[Location, Finding[Claim]] = {}
@@ -135,6 +136,23 @@ class UnpreparedObject(Rule[Claim]):
             ):
                 found.setdefault(report.location, report)
         yield from found.values()
+
+    def _turned(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """The objects of `a, b = accelerator.prepare(b, a)`: they come back in the order in which they were given."""
+        for call in script_text.calls_of(pipeline.source, r"\.prepare\Z") if pipeline.launchers else ():
+            assigned = expressions.assignment_at(pipeline, call.location)
+            given = [each.code for each in call.arguments]
+            if assigned is None or call.keywords or assigned.value.location != call.location:
+                continue
+            names = [each.code for each in assigned.targets[0].items]
+            if names != given and sorted(names) == sorted(given):
+                name, other = next((one, two) for one, two in zip(names, given, strict=True) if one != two)
+                yield self.finding(
+                    call.location,
+                    f"`{name}` becomes the prepared `{other}`: they come back in the order given",
+                    help=f"write the names in one order: `prepare({', '.join(names)})`",
+                    level=Level.ERROR,
+                )
 
     def _optimizers(
         self, pipeline: Pipeline, training: training_loops.TrainingLoop, launcher: Launcher

@@ -72,7 +72,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import run_data, script_text, token_feeds
-from lintrain.pipeline.values.data import Encoding, Tokenizer
+from lintrain.pipeline.values.data import ColumnValues, Encoding, Kind, Tokenizer
 from lintrain.pipeline.values.python import Constant, Value, is_missing, is_true, literal, text_of
 from lintrain.pipeline.values.tensors import SpecialToken, Templated
 from lintrain.pipeline.values.training import TrainerRun
@@ -90,6 +90,7 @@ from lintrain.rule import (
     dataclass,
     fixes,
     lazy_pattern,
+    one_per_location,
 )
 
 ADDS_BOS = frozenset({"gemma", "gemma2", "llama", "mistral"})
@@ -158,6 +159,25 @@ class DoubleBos(Rule[Claim]):
 
         for run in pipeline.runs:
             yield from self._of_texts(pipeline, run)
+        yield from one_per_location(self._of_parts(pipeline))
+
+    def _of_parts(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """The token ids of two parts of one text that are joined, where both parts got a BOS token."""
+        for joined in pipeline.arithmetic.values():
+            first, second = _encoding_of(joined.left), _encoding_of(joined.right)
+            if joined.operator != "Add" or first is None or second is None or second.origin is None:
+                continue
+            tokenizer = second.tokenizer
+            if not isinstance(tokenizer, Tokenizer) or not _adds_bos(pipeline, second, tokenizer):
+                continue
+            yield self.finding(
+                second.origin,
+                "this part gets a BOS token of its own, and is joined to another one",
+                related=[Related(joined.location, "joined here", "written")],
+                help="pass `add_special_tokens=False` for each part but the first",
+                subject="parts",
+                claim=Claim("add_special_tokens" in second.arguments),
+            )
 
     def _of_texts(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding[Claim]]:
         """A column of text that SFTTrainer tokenizes itself, and that the script wrote by a template."""
@@ -206,6 +226,12 @@ class DoubleBos(Rule[Claim]):
         if finding.claim is not None and finding.claim.is_given:
             edit = fixes.RenameArgument(finding.location, "add_special_tokens", "add_special_tokens", "False")
         return fixes.Fix.of("pass `add_special_tokens=False`", edit, safe=True)
+
+
+def _encoding_of(value: Value) -> Encoding | None:
+    """The call of a tokenizer that gave these token ids."""
+    is_ids = isinstance(value, ColumnValues) and value.column.kind is Kind.TOKENS and not value.stretch
+    return value.dataset if is_ids and isinstance(value.dataset, Encoding) else None
 
 
 def _adds_bos(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> bool:

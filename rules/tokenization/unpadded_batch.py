@@ -121,6 +121,13 @@ class UnpaddedBatch(Rule[Claim]):
                 yield self._report_own(pipeline, loader, method, loader.origin)
             elif loader.origin and _stacks_rows(loader) and (other := _collated_alike(pipeline, loader)) is not None:
                 yield self._report_other(pipeline, loader, other, loader.origin)
+            elif loader.origin and (name := _text_column(loader)):
+                yield self.finding(
+                    loader.origin,
+                    f"`{name}` holds texts, of which the collator cannot make a tensor",
+                    related=run_data.origin_of(loader.dataset) if isinstance(loader.dataset, Dataset) else [],
+                    help=f'remove the columns of texts: `remove_columns(["{name}"])`',
+                )
         found: dict[Location, Finding[Claim]] = {}
         for misuse in pipeline.misuses:
             rows = misuse.value.dataset if misuse.use == "collate" and isinstance(misuse.value, ColumnValues) else None
@@ -322,3 +329,19 @@ def _claim(pipeline: Pipeline, location: Location, argument: str, code: str, *, 
     """The claim with the argument that pads, if the tokenizer has a name at this location."""
     name = run_data.tokenizer_name(pipeline, location) if code else None
     return Claim(argument, code.format(name), is_safe) if name else Claim()
+
+
+PADDING = frozenset(
+    f"transformers.DataCollator{kind}" for kind in ("WithPadding", "ForTokenClassification", "ForSeq2Seq")
+)
+"""Collators that pass all columns of the rows to `tokenizer.pad`."""
+
+
+def _text_column(loader: Loader) -> str:
+    """A column of texts that tokenized rows certainly still have for such a collator; empty if there is none."""
+    rows, collator = loader.dataset, loader.collate
+    if not isinstance(rows, Dataset) or not isinstance(collator, Collator) or collator.path not in PADDING:
+        return ""
+    if rows.may_differ or rows.has_transform or not rows.is_tokenized or "return_tensors" in collator.arguments:
+        return ""
+    return next(iter(rows.text_columns), "")

@@ -65,13 +65,6 @@ def _look_up(reader: Reader, value: Value, key: Value, location: Location) -> Va
             return UNKNOWN
 
 
-@method(Dataset, "__len__")
-def _length(call: Call) -> Value:
-    if isinstance(call.receiver, Dataset):
-        note_table(call.reader, call.receiver, call.location, "len")
-    return Whole(origin=call.location)
-
-
 SPLITS = frozenset({"train", "test", "validation", "valid", "val", "dev", "eval"})
 """What splits are called."""
 
@@ -180,6 +173,8 @@ def _fewer_names(reader: Reader, left: Value, operator: str, right: Value, locat
 @method(Dataset, "__len__")
 def _count(call: Call) -> Value:
     dataset = call.receiver
+    if isinstance(dataset, Dataset):
+        note_table(call.reader, dataset, call.location, "len")
     return Constant(dataset.rows) if isinstance(dataset, Dataset) and dataset.rows is not None else UNKNOWN
 
 

@@ -10,6 +10,7 @@ from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.deriving import derived, recolumned, started
 from lintrain.libraries.datasets.loading import TEXT_ONLY, Content, content_of
 from lintrain.libraries.datasets.rows import columns_of, encoding_entries
+from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.columns import DataFrame
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Encoding, Features, Kind
 from lintrain.pipeline.values.python import (
@@ -18,6 +19,7 @@ from lintrain.pipeline.values.python import (
     Value,
     is_missing,
     literal,
+    number_of,
 )
 
 
@@ -166,6 +168,7 @@ def _together(call: Call) -> Value:
     parts = given.items if isinstance(given, Sequence) and given.knows_items else []
     sets = [part for part in parts if isinstance(part, Dataset)]
     name = call.path.rpartition(".")[2]
+    _note_shares(call, parts if isinstance(given, Sequence) and given.is_complete else [])
     if not sets or len(sets) < len(parts):
         return started(call, name, None, is_complete=False)
     made = derived(call, sets[0], name)
@@ -175,6 +178,26 @@ def _together(call: Call) -> Value:
     made.split = None
     made.has_transform = any(part.has_transform for part in sets)
     return made
+
+
+def _note_shares(call: Call, parts: list[Value]) -> None:
+    """Record probabilities that are not one for each data set, or do not add up to 1."""
+    shares = call.value("probabilities", 1)
+    if not call.path.endswith("interleave_datasets") or not isinstance(shares, Sequence) or not shares.is_complete:
+        return
+    numbers = [number_of(each) for each in shares.items]
+    known = [number for number in numbers if number is not None]
+    text = ""
+    if parts and len(parts) != len(numbers):
+        text = f"{len(numbers)} probabilities are given for {len(parts)} data sets"
+    elif known and len(known) == len(numbers) and abs(sum(known) - 1) > MOST_LEFT:
+        text = f"the probabilities add up to {sum(known):g}, and not to 1"
+    if text:
+        call.reader.record.misuses.append(Misuse(call.location, shares, "shares of data sets", text))
+
+
+MOST_LEFT = 1e-6
+"""What probabilities may differ from 1 in all; NumPy refuses them from 1.5e-8 on."""
 
 
 def _common(sets: list[Dataset]) -> dict[str, Column]:
