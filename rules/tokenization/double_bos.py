@@ -230,8 +230,9 @@ class DoubleBos(Rule[Claim]):
 
 def _encoding_of(value: Value) -> Encoding | None:
     """The call of a tokenizer that gave these token ids."""
-    is_ids = isinstance(value, ColumnValues) and value.column.kind is Kind.TOKENS and not value.stretch
-    return value.dataset if is_ids and isinstance(value.dataset, Encoding) else None
+    if not isinstance(value, ColumnValues) or value.column.kind is not Kind.TOKENS or value.stretch:
+        return None
+    return value.dataset if isinstance(value.dataset, Encoding) else None
 
 
 def _adds_bos(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> bool:

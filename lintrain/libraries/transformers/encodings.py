@@ -16,6 +16,7 @@ from lintrain.interpreter.core.registry import (
     method_of,
     stored_attribute_of,
 )
+from lintrain.libraries.transformers.generated import holds_prompt
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Column, ColumnValues, Dataset, Encoding, Kind, Padding, Rows, Tokenizer
@@ -36,7 +37,7 @@ from lintrain.pipeline.values.python import (
     options_of,
     text_of,
 )
-from lintrain.pipeline.values.tensors import SPECIAL_TOKENS, SpecialToken, Templated, Text, TokenSetting
+from lintrain.pipeline.values.tensors import SPECIAL_TOKENS, Generated, SpecialToken, Templated, Text, TokenSetting
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 INPUTS = ("text", "text_pair", "text_target", "text_pair_target")
@@ -222,7 +223,8 @@ def _apply_chat_template(call: Call) -> Value:
     """Token ids; text with `tokenize=False`; by the version or `return_dict`, a dictionary of columns."""
     tokenize, wanted = call.value("tokenize"), call.value("return_dict")
     if isinstance(tokenize, Constant) and tokenize.value is False and not tokenize.default:
-        written = Templated(owner=call.receiver, adds_prompt=call.value("add_generation_prompt"), origin=call.location)
+        prompt, goes_on = call.value("add_generation_prompt"), call.value("continue_final_message")
+        written = Templated(owner=call.receiver, adds_prompt=prompt, goes_on=goes_on, origin=call.location)
         return ColumnValues(Column("", Kind.TEXT, written=written), origin=call.location)
     padding = padding_of(call)
     truncated = truncation_of(call, padding)
@@ -324,6 +326,9 @@ def _decode(call: Call) -> Value:
     if given is not None and isinstance(given.value, Tensor) and given.value.role in {Role.LABELS, Role.LOGITS}:
         made = Misuse(given.location, given.value, call.path.rpartition(".")[2], given.text)
         call.reader.record.misuses.append(made)
+    if given is not None and holds_prompt(call.reader, given):
+        text = Generated(origin=call.location)
+        return text if call.path.endswith(".decode") else Sequence([text], "list", False, origin=call.location)
     return UNKNOWN
 
 

@@ -131,10 +131,19 @@ class Text(Unknown):
 
 @dataclass(eq=False, slots=True)
 class Templated(Unknown):
-    """What a tokenizer's chat template makes of messages, as text; `adds_prompt` is `add_generation_prompt`."""
+    """What a tokenizer's chat template makes of messages, as text; `adds_prompt` is `add_generation_prompt`.
+
+    `goes_on` is `continue_final_message`, with which the last message is to be completed.
+    """
 
     owner: Value = UNKNOWN
     adds_prompt: Value = UNKNOWN
+    goes_on: Value = UNKNOWN
+
+
+@dataclass(eq=False, slots=True)
+class Generated(Unknown):
+    """The text of all tokens that a causal model gave for a prompt, which are the prompt and what follows it."""
 
 
 @dataclass(frozen=True, slots=True)

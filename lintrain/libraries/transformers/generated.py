@@ -1,0 +1,66 @@
+"""What `generate` is given and gives: prompts written by a chat template, tokens that begin with the prompt."""
+
+from __future__ import annotations
+
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import method, operated
+from lintrain.model.location import Location
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.data import ColumnValues, Encoding
+from lintrain.pipeline.values.model import Model, Role, Task, Tensor
+from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.tensors import Generated, Templated
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+PROMPT_COMPARED = "prompt compared"
+"""The use of a generated text, with its prompt, as an answer."""
+
+FROM_TEMPLATE = "generated from template"
+"""The use of a chat template for a prompt from which a model generates."""
+
+ROW = lazy_pattern(r"(\w+)\[-?\d+\]")
+
+
+def holds_prompt(reader: Reader, given: Argument) -> bool:
+    """Whether tokens that are decoded are all that a causal model generated: `out`, or the row `out[0]` of it."""
+    row = ROW.fullmatch(given.text)
+    value: Value = given.value
+    if row is not None:
+        bound = (each.value for each in reversed(reader.record.bindings) if each.name == row[1])
+        value = next(bound, value)
+    is_generated = isinstance(value, Tensor) and value.role is Role.TOKENS and not value.is_sliced
+    return is_generated and isinstance(value.model, Model) and value.model.task is Task.CAUSAL_LM
+
+
+@method(Generated, "strip", "lower", "upper", "lstrip", "rstrip", "casefold")
+def _same(call: Call) -> Value:
+    return call.receiver
+
+
+@operated(Generated)
+def _compare(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
+    """Record `text == answer`, which no text with its prompt is."""
+    found = next((side for side in (left, right) if isinstance(side, Generated)), None)
+    is_one = isinstance(left, Generated) is not isinstance(right, Generated)
+    if operator in {"Eq", "NotEq"} and found is not None and is_one:
+        reader.record.misuses.append(Misuse(location, found, PROMPT_COMPARED, reader.code(location)))
+    return None
+
+
+def note_prompt(call: Call) -> None:
+    """Record a prompt that a chat template wrote, where a model generates from its tokens."""
+    for argument in (*call.positional, *call.keywords.values()):
+        written = _template_of(argument.value)
+        if written is not None and written.origin is not None:
+            call.reader.record.misuses.append(Misuse(call.location, written, FROM_TEMPLATE, call.text))
+
+
+def _template_of(value: Value) -> Templated | None:
+    """The chat template that wrote the text of an encoding, or of a column of one."""
+    if isinstance(value, ColumnValues):
+        value = value.dataset
+    inputs = value.inputs if isinstance(value, Encoding) else None
+    written = inputs.column.written if isinstance(inputs, ColumnValues) else None
+    return written if isinstance(written, Templated) else None

@@ -1,0 +1,110 @@
+"""A model generates from a chat template without the opening of its own turn.
+
+`apply_chat_template(…, add_generation_prompt=True)` ends with the tokens that open an answer. Without them the text
+ends after the question, as no training text does, and the model may go on with the question or write a turn of another
+speaker.
+
+## Bad
+
+    chat = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B-Instruct")
+    talker = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B-Instruct")
+    messages = [{"role": "user", "content": "What is LoRA?"}]
+    text = chat.apply_chat_template(messages, tokenize=False)  # <- missing-generation-prompt
+    inputs = chat(text, return_tensors="pt", add_special_tokens=False)
+    out = talker.generate(**inputs, max_new_tokens=8)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## Good
+
+    chat = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B-Instruct")
+    talker = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B-Instruct")
+    messages = [{"role": "user", "content": "What is LoRA?"}]
+    text = chat.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    inputs = chat(text, return_tensors="pt", add_special_tokens=False)
+    out = talker.generate(**inputs, max_new_tokens=8)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+The last message is the beginning of the answer:
+
+    chat = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B-Instruct")
+    talker = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B-Instruct")
+    messages = [{"role": "user", "content": "What is LoRA?"}, {"role": "assistant", "content": "LoRA is"}]
+    text = chat.apply_chat_template(messages, tokenize=False, continue_final_message=True)
+    inputs = chat(text, return_tensors="pt", add_special_tokens=False)
+    out = talker.generate(**inputs, max_new_tokens=8)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## Fix
+
+Asks first: the template of a model may open the answer by itself.
+
+## References
+
+Transformers documentation, "Chat templates", `add_generation_prompt`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lintrain.pipeline.values.data import Tokenizer
+from lintrain.pipeline.values.python import is_missing, literal, text_of
+from lintrain.pipeline.values.tensors import Templated
+from lintrain.rule import (
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    fixes,
+    lazy_pattern,
+    one_per_location,
+)
+
+OPENS = lazy_pattern(r"qwen|llama-?3|smollm|gemma|phi-|zephyr|olmo|granite|deepseek", re.IGNORECASE)
+"""Checkpoints whose templates open an answer if they are asked to; those of Llama 2 and Mistral never do."""
+
+
+class MissingGenerationPrompt(Rule):
+    level = Level.WARNING
+    keywords = "apply_chat_template & generate"
+    needs_training = False
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return source.contains(r"\.apply_chat_template\(")
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        found = (each for each in pipeline.misuses if each.use == "generated from template")
+        yield from one_per_location(
+            self._report(each.value.origin, each.location)
+            for each in found
+            if isinstance(each.value, Templated) and each.value.origin is not None and _is_closed(each.value)
+        )
+
+    def _report(self, location: Location, generated: Location) -> Finding:
+        return self.finding(
+            location,
+            "the prompt does not open the answer that the model is to generate",
+            related=[Related(generated, "generated here", "generated")],
+            help="pass `add_generation_prompt=True`",
+        )
+
+    def fix(self, finding: Finding) -> fixes.Fix:
+        edit = fixes.AddArgument(finding.location, "add_generation_prompt", "True")
+        return fixes.Fix.of("open the answer", edit, safe=False)
+
+
+def _is_closed(written: Templated) -> bool:
+    """Whether a template that can open an answer certainly leaves it out."""
+    owner = written.owner
+    if not isinstance(owner, Tokenizer) or "chat_template" in owner.attributes:
+        return False
+    name = text_of(owner.checkpoint)
+    is_off = is_missing(written.adds_prompt) or literal(written.adds_prompt) is False
+    return name is not None and OPENS.search(name) is not None and is_off and is_missing(written.goes_on)
