@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import field, replace
 
+from lintrain.analysis import rows_in_code
 from lintrain.analysis.evaluations import EVALUATION_WORDS
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.pipeline.blocks import PlainFunction, given_back, given_names, plain_functions
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import unparse, walk
-from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
 LEARNERS = frozenset(
@@ -62,6 +62,8 @@ class Leak:
     learner: str
     location: Location
     split: Location
+    target: str = ""
+    """The column whose means a feature is made of, if the leak is that of targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class _Learned:
     learner: str
     call: ast.expr
     rows: str
+    target: str = ""
 
 
 @dataclass(slots=True)
@@ -103,9 +106,9 @@ def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     own = [call for call in pipeline.calls if call.path.startswith("sklearn.")]
     classes = {call.location: call.path.rpartition(".")[2] for call in own}
     classes |= dict(_copiers(pipeline))
-    if not LEARNERS & {*classes.values()} and not pipeline.source.contains(DIVIDES):
+    if not LEARNERS & {*classes.values()} and not pipeline.source.contains(rf"{DIVIDES}|groupby"):
         return
-    if not splits and not any(map(_begins, pipeline.source.nodes_of(ast.Slice))):
+    if not splits and not any(map(rows_in_code.begins, pipeline.source.nodes_of(ast.Slice))):
         return  # nothing is held out
     known = _Known(classes, splits, {})
     for function in pipeline.source.cached(plain_functions).values():
@@ -148,7 +151,7 @@ def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _N
         value = statement.value if isinstance(statement, ast.Assign | ast.Expr | ast.Return) else None
         if value is None:
             continue
-        targets = _targets(statement.targets) if isinstance(statement, ast.Assign) else []
+        targets = rows_in_code.bound_by(statement.targets) if isinstance(statement, ast.Assign) else []
         for target, cut in _cuts(statement):
             yield from _leaks_by_slices(pipeline, target, cut, names)
         if isinstance(value, ast.Call) and pipeline.source.location(value) in known.splits:
@@ -158,11 +161,37 @@ def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _N
         _forget(names, targets)
         names.learned |= passed
         _learn(pipeline, value, targets, known, names)
+        _note_means(pipeline, statement, names)
+
+
+def _note_means(pipeline: Pipeline, statement: ast.stmt, names: _Names) -> None:
+    """Record a frame that gets a column of the means of its targets; they may have a name and be looked up by `map`."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if found := _means_of(pipeline, value):
+            names.fitted[name] = found
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=frame))], value=value):
+            found = _means_of(pipeline, value)
+            match value:
+                case ast.Call(func=ast.Attribute(attr="map"), args=[ast.Name(id=name)]) if name in names.fitted:
+                    found = names.fitted[name]
+                case ast.Call(func=ast.Attribute(attr="map"), args=[given]):
+                    found = _means_of(pipeline, given)
+                case _:
+                    pass
+            if found is not None and found.target and found.rows == frame and frame not in names.parts:
+                names.learned[frame] = found
+        case _:
+            pass
+
+
+def _means_of(pipeline: Pipeline, value: ast.expr) -> _Learned | None:
+    found = rows_in_code.means_of(pipeline.source, value)
+    return _Learned("", value, *found) if found is not None else None
 
 
 WRAPS = frozenset(
     {"array", "asarray", "moveaxis", "reshape", "stack", "tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy"}
-    | {"astype", "float", "DataFrame", "expand_dims", "transpose", "TensorDataset"}
+    | {"astype", "float", "DataFrame", "expand_dims", "transpose", "TensorDataset", "drop", "copy", "to_numpy"}
 )
 """What makes other arrays of the same rows."""
 
@@ -195,8 +224,8 @@ def _passed_on(pipeline: Pipeline, statement: ast.stmt, names: _Names) -> Iterat
             pairs = []
     for target, value in pairs:
         found = None if isinstance(value, ast.Name) else _rows_behind(pipeline, value, names)
-        if found is not None and _code(target):
-            yield _code(target), found
+        if found is not None and rows_in_code.code_of(target):
+            yield rows_in_code.code_of(target), found
 
 
 def _rows_behind(pipeline: Pipeline, value: ast.expr, names: _Names) -> _Learned | None:
@@ -208,46 +237,28 @@ def _rows_behind(pipeline: Pipeline, value: ast.expr, names: _Names) -> _Learned
             parts = given if name in WRAPS or name in _windowing(pipeline) else []
         case ast.ListComp(elt=ast.Subscript(value=rows, slice=ast.Slice())):
             parts = [rows]
-        case ast.Subscript(value=rows, slice=ast.Tuple(elts=axes)) if not any(map(_cuts_rows, axes)):
+        case ast.Subscript(value=rows, slice=ast.Tuple(elts=axes)) if not any(map(rows_in_code.cuts_rows, axes)):
+            parts = [rows]
+        case ast.Subscript(value=rows, slice=ast.List()) | ast.Attribute(value=rows, attr="values"):
             parts = [rows]
         case _:
             parts = []
-            if (code := _code(value)) in names.learned:
+            if (code := rows_in_code.code_of(value)) in names.learned:
                 return names.learned[code]
     return next((found for each in parts if (found := _rows_behind(pipeline, each, names))), None)
 
 
-def _cuts_rows(axis: ast.expr) -> bool:
-    """Whether an index of an axis is anything but the whole axis or a new one."""
-    match axis:
-        case ast.Slice(lower=None, upper=None) | ast.Constant(value=None) | ast.Attribute(attr="newaxis"):
-            return False
-        case ast.Constant(value=index):
-            return index is not ...
-        case _:
-            return True
-
-
 def _windowing(pipeline: Pipeline) -> frozenset[str]:
     """The functions of a file that cut their first parameter into windows."""
-    return pipeline.source.cached(_windowing_functions)
-
-
-def _windowing_functions(source: Source) -> frozenset[str]:
-    found: set[str] = set()
-    for function in source.nodes_of(ast.FunctionDef):
-        first = function.args.args[0].arg if function.args.args else ""
-        code = source.code(source.location(function))
-        if first and f".append({first}[" in code and isinstance(function.body[-1], ast.Return):
-            found.add(function.name)
-    return frozenset(found)
+    return pipeline.source.cached(rows_in_code.windowing_functions)
 
 
 def _leaks(pipeline: Pipeline, split: ast.Call, names: _Names) -> Iterator[Leak]:
     for argument in split.args:
-        found = names.learned.get(_code(argument))
+        found = names.learned.get(rows_in_code.code_of(argument))
         if found is not None:
-            yield Leak(found.learner, pipeline.source.location(found.call), pipeline.source.location(split))
+            at = pipeline.source.location
+            yield Leak(found.learner, at(found.call), at(split), found.target)
             return
 
 
@@ -263,47 +274,23 @@ def _cuts(statement: ast.stmt) -> Iterator[tuple[str, ast.Subscript]]:
     for name, value in pairs:
         for node in walk(value):
             if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and node.slice.step is None:
-                yield _code(name), node
-
-
-def _begins(bounds: ast.Slice) -> bool:
-    """Whether a slice takes the first part of something: `[:n]`, `[0:n]`."""
-    is_first = bounds.lower is None or (isinstance(bounds.lower, ast.Constant) and bounds.lower.value == 0)
-    return is_first and bounds.upper is not None
+                yield rows_in_code.code_of(name), node
 
 
 def _leaks_by_slices(pipeline: Pipeline, target: str, cut: ast.Subscript, names: _Names) -> Iterator[Leak]:
     """The leak where a slice takes the test rows behind those of training: `rows[:n]` came before `rows[n:]`."""
-    rows, bounds = _code(cut.value), cut.slice
+    rows, bounds = rows_in_code.code_of(cut.value), cut.slice
     learned = names.learned.get(rows)
     if learned is None or not isinstance(bounds, ast.Slice):
         return
     lower, upper = (unparse(each) if each is not None else "" for each in (bounds.lower, bounds.upper))
-    if _begins(bounds):
+    if rows_in_code.begins(bounds):
         names.heads[rows, upper] = cut
         return
     head = names.heads.get((rows, lower))
     if head is not None and (head.lineno == cut.lineno or words_of(target) & EVALUATION_WORDS):
-        yield Leak(learned.learner, pipeline.source.location(learned.call), pipeline.source.location(head))
-
-
-def _code(node: ast.expr) -> str:
-    """The code of a name, an attribute or an entry, by which one thing is known; empty for other code."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=ast.Name()) | ast.Subscript(value=ast.Name(), slice=ast.Constant()):
-            return unparse(node)
-        case _:
-            return ""
-
-
-def _targets(targets: list[ast.expr]) -> list[str]:
-    """What a statement binds, by its code."""
-    parts = [
-        part for target in targets for part in (target.elts if isinstance(target, ast.Tuple | ast.List) else [target])
-    ]
-    return [code for part in parts if (code := _code(part))]
+        at = pipeline.source.location
+        yield Leak(learned.learner, at(learned.call), at(head), learned.target)
 
 
 def _forget(names: _Names, targets: list[str]) -> None:
@@ -345,7 +332,7 @@ def _scaled(value: ast.expr, names: _Names) -> str:
     """The rows that arithmetic scales by numbers of all of them: `(rows - rows.mean(0)) / rows.std(0)`; else empty."""
     match value:
         case ast.BinOp(left=ast.BinOp(left=rows, op=ast.Sub(), right=centre), op=ast.Div(), right=spread):
-            code = _code(rows)
+            code = rows_in_code.code_of(rows)
             return code if code and _measured(centre, names) == _measured(spread, names) == code else ""
         case _:
             return ""
@@ -361,30 +348,24 @@ def _measured(value: ast.expr, names: _Names) -> str:
             is_function = isinstance(owner, ast.Name) and owner.id in {"np", "numpy", "torch"}
             rows, axes = (args[0], args[1:]) if is_function and args else (owner, args)
             axes = [*axes, *(each.value for each in keywords if each.arg in {"axis", "dim"})]
-            return _code(rows) if all(_is_first(axis) for axis in axes) else ""
+            return rows_in_code.code_of(rows) if all(rows_in_code.is_of_rows(axis) for axis in axes) else ""
         case ast.Name(id=name) if name in names.fitted and not names.fitted[name].learner:
             return names.fitted[name].rows
         case _:
             return ""
 
 
-def _is_first(axis: ast.expr) -> bool:
-    """Whether an axis is that of the rows, alone or among others."""
-    axes = axis.elts if isinstance(axis, ast.Tuple | ast.List) else [axis]
-    return any(isinstance(each, ast.Constant) and each.value in {0, None} for each in axes)
-
-
 def _fitted_by(pipeline: Pipeline, call: ast.Call, known: _Known, names: _Names) -> tuple[str, str, _Learned] | None:
     """The preprocessor that a method is called on, by its code, with the method and what it gets."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in {*FITTING, "fit", "transform"}:
         return None
-    owner, given = call.func.value, [code for argument in call.args[:1] if (code := _code(argument))]
-    fitted = names.fitted.get(_code(owner))
-    learner = names.learners.get(_code(owner)) or _made_in_place(pipeline, owner, known)
+    owner, given = call.func.value, [code for argument in call.args[:1] if (code := rows_in_code.code_of(argument))]
+    fitted = names.fitted.get(rows_in_code.code_of(owner))
+    learner = names.learners.get(rows_in_code.code_of(owner)) or _made_in_place(pipeline, owner, known)
     learner = learner or (fitted.learner if fitted else None)
     if learner is None or learner not in LEARNERS or not given:
         return None
-    return _code(owner), call.func.attr, _Learned(learner, call, given[0])
+    return rows_in_code.code_of(owner), call.func.attr, _Learned(learner, call, given[0])
 
 
 def _made_in_place(pipeline: Pipeline, owner: ast.expr, known: _Known) -> str | None:

@@ -21,7 +21,7 @@ from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
-PREPROCESSORS = LEARNERS | {"CountVectorizer", "OneHotEncoder", "OrdinalEncoder"}
+PREPROCESSORS = LEARNERS | {"CountVectorizer", "LabelEncoder", "OneHotEncoder", "OrdinalEncoder"}
 
 
 ADAPTED = frozenset(
@@ -61,7 +61,9 @@ class _Fits:
     learners: dict[str, Location | None]
     classes: dict[str, str]
     held_out: dict[str, str]
-    trained: list[tuple[str, ast.expr, Location]]
+    trained: list[tuple[str, ast.expr, Location, str]]
+    target: str = ""
+    """The name that the statement binds."""
 
 
 def refitted(pipeline: Pipeline) -> Iterator[Refit]:
@@ -115,6 +117,8 @@ def _refits_in_block(body: list[ast.stmt], splits: set[Location], fits: _Fits) -
         if isinstance(statement, ast.For):
             yield from _in_loop(statement, fits)
         value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
+        is_named = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+        fits.target = unparse(statement.targets[0]) if is_named and isinstance(statement, ast.Assign) else ""
         # `pd.DataFrame(scaler.fit_transform(rows))` fits as well.
         for call in ast.walk(value) if value is not None else ():
             if isinstance(call, ast.Call):
@@ -164,9 +168,13 @@ def _fit(call: ast.Call, fits: _Fits) -> Iterator[Refit]:
     if name in fits.learners and first is None and not is_test:
         fits.learners[name] = here
     if not is_test:
-        fits.trained.append((kind, rows, here))
+        fits.trained.append((kind, rows, here, fits.target))
     elif transforms or not name:
-        same = (at for each, train, at in fits.trained if each == kind and _are_halves(train, rows, fits))
+        same = (
+            at
+            for each, train, at, target in fits.trained
+            if each == kind and (_are_halves(train, rows, fits) or _are_named_halves(train, rows, target, fits))
+        )
         if (at := next(same, None)) is not None:
             learner = re.sub(r"\.(fit_transform|fit_on_texts)$", "", unparse(call.func))
             yield Refit(name or learner, here, None, at)
@@ -205,6 +213,8 @@ def _is_test(rows: ast.expr, fits: _Fits) -> bool:
     """Whether rows were split off, or are named for an evaluation and not for training."""
     name = _root(rows)
     words = words_of(name)
+    if not words & (EVALUATION_WORDS | TRAINING_WORDS):
+        words = words_of(fits.target)
     return name in fits.held_out or (bool(words & EVALUATION_WORDS) and not words & TRAINING_WORDS)
 
 
@@ -215,6 +225,15 @@ def _are_halves(train: ast.expr, test: ast.expr, fits: _Fits) -> bool:
     ones, others = words_of(one), words_of(other)
     are_named = bool(ones & TRAINING_WORDS) and ones - TRAINING_WORDS == others - EVALUATION_WORDS
     return codes[0] == codes[1] and (fits.held_out.get(other) == one or are_named)
+
+
+def _are_named_halves(train: ast.expr, test: ast.expr, target: str, fits: _Fits) -> bool:
+    """Whether the same columns of two frames become a pair by their names: `y_train` and `y_test`."""
+    one, other = _root(train), _root(test)
+    codes = {re.sub(rf"\b{name}\b", "rows", unparse(rows)) for name, rows in ((one, train), (other, test))}
+    ones, others = words_of(target), words_of(fits.target)
+    are_named = bool(ones & TRAINING_WORDS) and ones - TRAINING_WORDS == others - EVALUATION_WORDS
+    return len(codes) == 1 and one != other and are_named and bool(others & EVALUATION_WORDS)
 
 
 @dataclass(frozen=True, slots=True)

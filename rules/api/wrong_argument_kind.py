@@ -1,8 +1,9 @@
-"""A Trainer gets an argument of another kind than it takes: a class for an object, or one object for a list.
+"""A training call gets an argument of another kind than it takes: a class for an object, or one object for a list.
 
 The optimizer and its schedule are given as a tuple, callbacks as a list, and a collator as an object that is made
-already. `Seq2SeqTrainer` and the trainers of TRL read settings that plain `TrainingArguments` do not have. The run
-ends with a TypeError, an AttributeError or a KeyError that does not name the argument.
+already. `Seq2SeqTrainer` and the trainers of TRL read settings that plain `TrainingArguments` do not have, and
+Keras looks up the weight of each class in a dictionary. The run ends with a TypeError, an AttributeError or a KeyError
+that does not name the argument.
 
 ## Bad
 
@@ -31,6 +32,13 @@ The class of a collator:
     )
     # raises TypeError
 
+Weights for Keras that are no dictionary:
+
+    network = keras.Sequential([keras.layers.Dense(3, activation="softmax")])
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit(x_train, y_train, class_weight=[1.0, 2.0, 2.0], verbose=0)  # <- wrong-argument-kind
+    # raises AttributeError
+
 ## Good
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
@@ -50,6 +58,12 @@ and
         train_dataset=tokenized["train"],
         data_collator=DataCollatorWithPadding(tokenizer),
     )
+
+and
+
+    network = keras.Sequential([keras.layers.Dense(3, activation="softmax")])
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit(x_train, y_train, class_weight={0: 1.0, 1: 2.0, 2: 2.0}, verbose=0)
 
 ## When it is fine
 
@@ -96,6 +110,7 @@ from lintrain.pipeline.values.python import (
     Value,
     is_missing,
     literal,
+    text_of,
 )
 from lintrain.pipeline.values.training import Metric, TrainerRun, TrainingArguments
 from lintrain.rule import Finding, Level, Pipeline, Rule
@@ -110,7 +125,7 @@ OWN_SETTINGS = {
 
 class WrongArgumentKind(Rule):
     level = Level.ERROR
-    keywords = "Trainer|id2label"
+    keywords = "Trainer|class_weight|id2label"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
@@ -121,6 +136,15 @@ class WrongArgumentKind(Rule):
                     continue
                 if problem := judge(run, argument.value):
                     yield self._report(run, name, argument, *problem)
+        given = [arguments.get("class_weight") for run in pipeline.keras_runs for _, arguments in run.fits]
+        for argument in given:
+            if argument is not None and (kind := _kind_of_weights(argument.value)):
+                yield self.finding(
+                    argument.location,
+                    f"`class_weight` of `fit` is {kind} and not a dictionary",
+                    help="pass a dictionary from class numbers to weights: `dict(enumerate(weights))`",
+                    subject="class_weight",
+                )
 
         for model in pipeline.models:
             names, at = model.arguments.get("id2label"), model.argument_locations.get("id2label")
@@ -145,6 +169,21 @@ def _is_turned(names: Mapping) -> bool:
 
 Problem = tuple[str, str]
 """What is wrong with an argument, for the message, and what to write instead."""
+
+
+def _kind_of_weights(value: Value) -> str:
+    """What is given to Keras for the weights of the classes, if it has no keys; empty for others."""
+    if isinstance(value, LibraryObject) and value.path in COMPUTES_WEIGHTS:
+        return "an array"
+    if isinstance(value, Sequence) and value.kind in {"list", "tuple"}:
+        return f"a {value.kind}"
+    return f'the text "{text_of(value)}"' if text_of(value) else ""
+
+
+COMPUTES_WEIGHTS = frozenset(
+    f"sklearn.utils.{module}compute_{of}_weight" for module in ("", "class_weight.") for of in ("class", "sample")
+)
+"""Functions of scikit-learn that give an array of weights."""
 
 
 def _settings(run: TrainerRun, value: Value) -> Problem | None:

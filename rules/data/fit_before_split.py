@@ -94,15 +94,15 @@ class FitBeforeSplit(Rule[Claim]):
             edit = _edit(pipeline, leak.location, leak.split)
             yield self.finding(
                 leak.location,
-                f"`{leak.learner}` is fitted on all rows, including those that are held out later"
-                if leak.learner
-                else "the rows are scaled by statistics of all rows, including those that are held out later",
+                _what(leak),
                 related=[
                     Related(leak.split, "the rows are split here", "split", pipeline.code(leak.split)),
                     *(edit.related if edit else []),
                 ],
                 help="split first, `fit` on the training rows, and `transform` both parts"
                 if leak.learner
+                else "split first, and take the means of the training rows for both parts"
+                if leak.target
                 else "split first, and scale both parts by the statistics of the training rows",
                 claim=edit.claim if edit else None,
             )
@@ -148,6 +148,14 @@ class FitBeforeSplit(Rule[Claim]):
             fixes.InsertAfter(roles["split"][0].location, claim.statements),
             safe=False,
         )
+
+
+def _what(leak: leaks.Leak) -> str:
+    if leak.target:
+        return f"means of the target `{leak.target}` over all rows, also those that are held out later"
+    if leak.learner:
+        return f"`{leak.learner}` is fitted on all rows, including those that are held out later"
+    return "the rows are scaled by statistics of all rows, including those that are held out later"
 
 
 def _of_earlier_splits(seen: ObjectEvidence) -> Verdict:

@@ -104,7 +104,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import expressions
-from lintrain.pipeline.values.model import Model, Role, Tensor
+from lintrain.pipeline.values.model import Layer, Model, Network, Role, Tensor
 from lintrain.pipeline.values.python import Value, is_missing, text_of
 from lintrain.rule import (
     Evidence,
@@ -150,7 +150,12 @@ class ArgmaxOnScores(Rule[Claim]):
         seen = set[Location]()
         for misuse in pipeline.misuses:
             model = misuse.value.model if isinstance(misuse.value, Tensor) else None
-            if misuse.use != "argmax of one" or not isinstance(model, Model) or misuse.location in seen:
+            if misuse.use != "argmax of one" or misuse.location in seen:
+                continue
+            if isinstance(model, Network) and model.last is not None:
+                seen.add(misuse.location)
+                yield self._of_network(misuse.location, model.last)
+            if not isinstance(model, Model):
                 continue
             seen.add(misuse.location)
             yield self.finding(
@@ -173,6 +178,15 @@ class ArgmaxOnScores(Rule[Claim]):
             )
             for misuse in pipeline.misuses
             if misuse.use == "argmax of tags"
+        )
+
+    def _of_network(self, location: Location, last: Layer) -> Finding[Claim]:
+        return self.finding(
+            location,
+            "the network has 1 output, so this always predicts class 0",
+            related=[Related(last.origin, "this layer has 1 output", "model")] if last.origin else [],
+            help="compare the output with a threshold: `(predictions > 0.5).astype(int)`",
+            claim=Claim(None),
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:

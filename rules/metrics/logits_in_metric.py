@@ -85,11 +85,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import metric_verdicts
+from lintrain.analysis import keras_runs, metric_verdicts
 from lintrain.pipeline.record import Misuse
-from lintrain.pipeline.values.model import Model, Role, Tensor
-from lintrain.pipeline.values.python import Constant, options_of
-from lintrain.pipeline.values.training import Metric, MetricCall
+from lintrain.pipeline.values.model import Model, Network, Role, Tensor
+from lintrain.pipeline.values.python import Constant, Value, options_of
+from lintrain.pipeline.values.training import KerasLabels, Metric, MetricCall
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -128,8 +128,25 @@ class LogitsInMetric(Rule[Claim]):
             if scores is not None and call.predictions is not None and call.predictions.location not in seen:
                 seen.add(call.predictions.location)
                 yield self._report(pipeline, call, call.predictions.text or "the predictions", scores)
+        yield from self._one_hot(pipeline)
         compared = (each for each in pipeline.misuses if each.use == "scores compared")
         yield from one_per_location(map(self._report_comparison, compared))
+
+    def _one_hot(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """Labels that are rows of zeros and ones beside classes that a network chose."""
+        for call in pipeline.metric_calls:
+            labels, chosen = call.references, call.predictions.value if call.predictions else None
+            is_one_hot = labels is not None and isinstance(labels.value, KerasLabels) and labels.value.is_one_hot
+            is_choice = isinstance(chosen, Tensor) and chosen.role is Role.CLASSES and chosen.made is not None
+            if labels is not None and is_one_hot and is_choice and call.metric.takes_classes:
+                made = labels.value.origin
+                yield self.finding(
+                    labels.location,
+                    f"`{labels.text}` holds one-hot rows, but {_named(call.metric)} compares classes",
+                    related=[Related(made, "the rows are made here", "origin")] if made else [],
+                    help=f"give the numbers of the classes: `{_in_brackets(labels.text)}.argmax(axis=1)`",
+                    subject=COMPARED,
+                )
 
     def _report_comparison(self, misuse: Misuse) -> Finding[Claim]:
         scores = misuse.value
@@ -149,12 +166,16 @@ class LogitsInMetric(Rule[Claim]):
 
     def _report(self, pipeline: Pipeline, call: MetricCall, text: str, scores: Tensor) -> Finding[Claim]:
         location = call.predictions.location if call.predictions else call.location
-        classes = f"{_in_brackets(text)}.argmax(axis=-1)"
+        is_one = scores.shape.sizes == (None, 1)
+        is_binary = is_one or _has_sigmoid(scores.model)
+        classes = f"({text} > 0.5).astype(int)" if is_binary else f"{_in_brackets(text)}.argmax(axis=-1)"
         return self.finding(
             location,
             f"`{text}` holds {scores.role}, but {_named(call.metric)} compares classes",
             related=[*_origins(pipeline, scores), *_loaded(call.metric)],
-            help=f"take the class with the highest score: `{classes}`",
+            help=f"compare the scores with a threshold: `{classes}`"
+            if is_binary
+            else f"take the class with the highest score: `{classes}`",
             subject="compute_metrics",
             claim=Claim(classes, call.location),
         )
@@ -205,7 +226,11 @@ class LogitsInMetric(Rule[Claim]):
 def _scores_given(call: MetricCall) -> Tensor | None:
     """The logits or probabilities of a classifier that a class metric receives; None if that is not certain."""
     given = call.predictions.value if call.predictions else None
-    if not call.metric.takes_classes or not isinstance(given, Tensor) or not isinstance(given.model, Model):
+    if not call.metric.takes_classes or not isinstance(given, Tensor):
+        return None
+    if isinstance(given.model, Network):
+        return given if given.role is Role.PROBABILITIES and given.cut is not None else None
+    if not isinstance(given.model, Model):
         return None
     if given.role not in {Role.LOGITS, Role.PROBABILITIES} or _may_have_one_output(given.model):
         return None
@@ -215,6 +240,11 @@ def _scores_given(call: MetricCall) -> Tensor | None:
 def _may_have_one_output(model: Model) -> bool:
     """Whether there may be one output, which has no argmax: regression, or a missing threshold."""
     return any(isinstance(size, Constant) and size.value == 1 for size in options_of(model.num_labels))
+
+
+def _has_sigmoid(model: Value) -> bool:
+    last = model.last if isinstance(model, Network) else None
+    return last is not None and keras_runs.activation_of(last) == "sigmoid"
 
 
 def _named(metric: Metric) -> str:

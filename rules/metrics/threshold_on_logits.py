@@ -1,7 +1,8 @@
 """Logits are compared with 0.5, the threshold of probabilities.
 
 A loss with logits applies the sigmoid itself, so the network returns logits. A logit above 0.5 is a probability above
-0.62: the accuracy is too low, and the predictions are not those that were trained. No error is raised.
+0.62: the accuracy is too low, and the predictions are not those that were trained. Metrics of Keras such as
+`BinaryAccuracy()` compare with 0.5 as well, whatever the loss was told. No error is raised.
 
 ## Bad
 
@@ -78,10 +79,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loop_verdicts, wrong_names
+from lintrain.analysis import keras_runs, loop_verdicts, wrong_names
 from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Task, Tensor
-from lintrain.pipeline.values.python import Absent, literal
+from lintrain.pipeline.values.python import Absent, Library, LibraryObject, Sequence, Value, literal, text_of
+from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, one_per_location
 
 
@@ -90,7 +93,7 @@ class ThresholdOnLogits(OddCallRule):
     odd = "0.5 for logits"
     odd_message = "this holds logits, but 0.5 is a threshold of probabilities"
     odd_help = "compare logits with 0, or apply a sigmoid first"
-    keywords = "ith_logits|WithLogits|Classification"
+    keywords = "ith_logits|WithLogits|Classification|from_logits"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         losses = loop_verdicts.losses_called(pipeline, "binary_cross_entropy_with_logits")
@@ -103,6 +106,18 @@ class ThresholdOnLogits(OddCallRule):
             for misuse in pipeline.misuses
             if misuse.use == "logits against 0.5" and isinstance(misuse.value, Tensor)
             if isinstance(misuse.value.model, Model) and _gives_logits(pipeline, misuse.value.model)
+        )
+
+        yield from one_per_location(map(self._of_metric, _keras_metrics(pipeline)))
+
+    def _of_metric(self, found: tuple[KerasRun, Argument, str]) -> Finding:
+        run, metrics, name = found
+        made = run.output.origin
+        return self.finding(
+            metrics.location,
+            f"`{name}` compares with 0.5, but this network returns logits",
+            related=[Related(made, "the last layer has no sigmoid", "loss")] if made else [],
+            help="give it `threshold=0`, or end the network with a sigmoid and compute the loss without `from_logits`",
         )
 
     def _of_head(self, found: Misuse, model: Model) -> Finding:
@@ -121,6 +136,40 @@ class ThresholdOnLogits(OddCallRule):
             related=[Related(found.loss, "this loss expects logits", "loss")],
             help="compare logits with 0, or apply a sigmoid first",
         )
+
+
+COUNTS = frozenset(
+    {"BinaryAccuracy", "Precision", "Recall"}
+    | {f"{a}{b}" for a in ("True", "False") for b in ("Positives", "Negatives")}
+)
+"""Metrics of Keras that compare each output with a threshold, which is 0.5 by default."""
+
+
+def _keras_metrics(pipeline: Pipeline) -> Iterator[tuple[KerasRun, Argument, str]]:
+    """The metrics of Keras with the threshold of probabilities, where the loss is told that it gets logits."""
+    for run in pipeline.keras_runs:
+        loss, metrics = keras_runs.loss_of(run), run.compile_arguments.get("metrics")
+        is_of_logits = loss is not None and loss.name == "binary_crossentropy" and loss.from_logits is True
+        if metrics is None or not is_of_logits or keras_runs.activation_at_end(run) != "linear":
+            continue
+        items = metrics.value.items if isinstance(metrics.value, Sequence) else [metrics.value]
+        names = [_half(item, keras_runs.output_units(run) == 1) for item in items]
+        if name := next(filter(None, names), ""):
+            yield run, metrics, name
+
+
+def _half(metric: Value, is_one: bool) -> str:
+    """The name of a metric whose threshold is 0.5; empty for others. A network of one output has a binary accuracy."""
+    name = text_of(metric) or ""
+    if (name in {"accuracy", "acc"} and is_one) or name == "binary_accuracy":
+        return name
+    if isinstance(metric, Library) and metric.path.startswith("keras.metrics."):
+        return metric.name if metric.name in COUNTS else ""
+    if not isinstance(metric, LibraryObject) or not metric.path.startswith("keras.metrics."):
+        return ""
+    name = metric.path.rpartition(".")[2]
+    is_given = {"threshold", "thresholds", "0", "**"} & metric.arguments.keys()
+    return name if name in COUNTS and not is_given else ""
 
 
 def _gives_logits(pipeline: Pipeline, model: Model) -> bool:

@@ -9,8 +9,9 @@ from lintrain.interpreter.invocation import record_call
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.certainty import UNCERTAIN
-from lintrain.pipeline.values.model import Model, Network, Optimizer
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value
+from lintrain.pipeline.values.model import Layer, Model, Network, Optimizer, Role, Tensor
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Library, Unknown, Value, is_true, literal
+from lintrain.pipeline.values.tensors import Operation, Shape
 from lintrain.pipeline.values.training import KerasRun
 
 LEARNING_RATES = {
@@ -114,9 +115,49 @@ def _evaluate(call: Call) -> Value:
     runs = call.reader.record.keras_runs
     run = next((run for run in reversed(runs) if run.model is call.receiver), None)
     given = call.argument("x", 0)
+    is_prediction = call.path.endswith(".predict")
     if run is not None and given is not None:
-        (run.predictions if call.path.endswith(".predict") else run.evaluations).append(given)
-    return UNKNOWN
+        (run.predictions if is_prediction else run.evaluations).append(given)
+    return _predicted(call) if is_prediction else UNKNOWN
+
+
+OF_CLASSES = {"softmax": Role.PROBABILITIES, "sigmoid": Role.PROBABILITIES}
+"""What the activation of the last layer says about its numbers."""
+
+
+def _predicted(call: Call) -> Value:
+    """The array of what the last layer gives for all rows, where that is a dense one."""
+    network = call.receiver
+    last = network.last if isinstance(network, Network) else None
+    if not isinstance(network, Network) or last is None or "**" in last.arguments or last.path != "keras.layers.Dense":
+        return UNKNOWN
+    activation = last.arguments.get("activation", Constant(None))
+    name = activation.name if isinstance(activation, Library) else literal(activation)
+    role = OF_CLASSES.get(str(name), Role.UNKNOWN)
+    units = literal(last.arguments.get("units", UNKNOWN))
+    size = units if isinstance(units, int) else None
+    # A layer that is called on a sequence has one output for each of its steps.
+    shape = Shape((None, size), False) if size == 1 and not _is_of_steps(network) else Shape()
+    made = Operation("predict", call.location, call.text)
+    return Tensor(role, network, call.text, made, shape, "float", made, origin=call.location)
+
+
+def _is_of_steps(network: Network) -> bool:
+    """Whether the last layers may get one vector for each step of a sequence."""
+    layer: Value | None = network.last
+    before = network.layers[:-1]
+    while isinstance(layer, Layer) and layer.path in ONE_BY_ONE:
+        layer = before.pop() if before else layer.inputs[0] if len(layer.inputs) == 1 else None
+    return isinstance(layer, Layer) and (
+        layer.name in {"Conv1D", "Embedding", "TimeDistributed", "Bidirectional", "MultiHeadAttention"}
+        or is_true(layer.arguments.get("return_sequences", UNKNOWN))
+    )
+
+
+ONE_BY_ONE = frozenset(
+    f"keras.layers.{name}" for name in ("Activation", "BatchNormalization", "Dense", "Dropout", "LayerNormalization")
+)
+"""Layers that treat the steps of a sequence alike."""
 
 
 @method(Network, "summary", "save", "save_weights", "get_layer", "count_params", "build")

@@ -12,7 +12,7 @@ from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
-from lintrain.pipeline.values.model import Model, Role, Tensor
+from lintrain.pipeline.values.model import Model, Network, Role, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -180,16 +180,15 @@ HALF = "logits against 0.5"
 
 def note_choice(call: Call, scores: Value, axis: Argument | None) -> None:
     """Record a choice among the outputs of a head that has one, or among the tokens of a text."""
-    if (
-        axis is not None
-        and isinstance(scores, Tensor)
-        and scores.role is Role.CLASSES
-        and isinstance(scores.model, Model)
-    ):
+    if axis is None or not isinstance(scores, Tensor):
+        return
+    if scores.role is Role.CLASSES and isinstance(scores.model, Model):
         if literal(axis.value) in {-1, 1}:
             call.reader.record.misuses.append(Misuse(call.location, scores, OF_CLASSES, call.text))
         return
-    if axis is None or not isinstance(scores, Tensor) or scores.role not in SCORED:
+    if isinstance(scores.model, Network) and literal(axis.value) in {-1, 1} and scores.shape.sizes == (None, 1):
+        call.reader.record.misuses.append(Misuse(call.location, scores, OF_ONE, call.text))
+    if scores.role not in SCORED:
         return
     # `argmax(-1)` over one column is always 0. Over the rows (axis 0) it would be a choice among rows.
     along, model, shape = literal(axis.value), scores.model, scores.shape

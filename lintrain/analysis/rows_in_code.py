@@ -1,0 +1,115 @@
+"""How code names rows, cuts and measures them: slices, windows, and means of targets that features are made of."""
+
+from __future__ import annotations
+
+import ast
+
+from lintrain.analysis.training_loops import words_of
+from lintrain.source.nodes import unparse
+from lintrain.source.source import Source
+
+
+def means_of(source: Source, value: ast.expr) -> tuple[str, str] | None:
+    """The frame and the column of targets of `df.groupby("city")["price"].transform("mean")`; None for other code."""
+    match value:
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Subscript(
+                    value=ast.Call(func=ast.Attribute(value=ast.Name(id=frame), attr="groupby")),
+                    slice=ast.Constant(value=str() as column),
+                ),
+                attr="transform" | "mean" | "median" | "sum" | "agg",
+            )
+        ) if column in source.cached(_label_columns):
+            return frame, column
+        case _:
+            return None
+
+
+def _label_columns(source: Source) -> frozenset[str]:
+    """The columns that a script takes for targets: `y = df["price"]`, `df.pop("price")`, `fit(x, df["price"])`."""
+    found = set[str]()
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if words_of(name) & TARGET_WORDS:
+                found |= _columns_in(value)
+            case _:
+                pass
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="pop"), args=[ast.Constant(value=str() as column)]):
+                found.add(column)
+            case ast.Call(func=ast.Attribute(attr="fit") | ast.Name(id="train_test_split"), args=[_, labels, *_]):
+                found |= _columns_in(labels)
+            case _:
+                pass
+    return frozenset(found)
+
+
+TARGET_WORDS = frozenset({"y", "target", "targets", "label", "labels"})
+
+
+def _columns_in(value: ast.expr) -> set[str]:
+    """The column that `df["price"]`, `df.price` and `df["price"].values` take out of a frame."""
+    while isinstance(value, ast.Call | ast.Attribute):
+        if isinstance(value, ast.Attribute) and value.attr not in {"values", "astype", "to_numpy", "copy"}:
+            return {value.attr} if isinstance(value.value, ast.Name) else set()
+        value = value.func if isinstance(value, ast.Call) else value.value
+    match value:
+        case ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str() as column)):
+            return {column}
+        case _:
+            return set()
+
+
+def cuts_rows(axis: ast.expr) -> bool:
+    """Whether an index of an axis is anything but the whole axis or a new one."""
+    match axis:
+        case ast.Slice(lower=None, upper=None) | ast.Constant(value=None) | ast.Attribute(attr="newaxis"):
+            return False
+        case ast.Constant(value=index):
+            return index is not ...
+        case _:
+            return True
+
+
+def windowing_functions(source: Source) -> frozenset[str]:
+    """The functions of a file that cut their first parameter into windows."""
+    found: set[str] = set()
+    for function in source.nodes_of(ast.FunctionDef):
+        first = function.args.args[0].arg if function.args.args else ""
+        code = source.code(source.location(function))
+        if first and f".append({first}[" in code and isinstance(function.body[-1], ast.Return):
+            found.add(function.name)
+    return frozenset(found)
+
+
+def begins(bounds: ast.Slice) -> bool:
+    """Whether a slice takes the first part of something: `[:n]`, `[0:n]`."""
+    is_first = bounds.lower is None or (isinstance(bounds.lower, ast.Constant) and bounds.lower.value == 0)
+    return is_first and bounds.upper is not None
+
+
+def code_of(node: ast.expr) -> str:
+    """The code of a name, an attribute or an entry, by which one thing is known; empty for other code."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name()) | ast.Subscript(value=ast.Name(), slice=ast.Constant()):
+            return unparse(node)
+        case _:
+            return ""
+
+
+def bound_by(targets: list[ast.expr]) -> list[str]:
+    """What a statement binds, by its code."""
+    parts = [
+        part for target in targets for part in (target.elts if isinstance(target, ast.Tuple | ast.List) else [target])
+    ]
+    return [code for part in parts if (code := code_of(part))]
+
+
+def is_of_rows(axis: ast.expr) -> bool:
+    """Whether an axis is that of the rows, alone or among others."""
+    axes = axis.elts if isinstance(axis, ast.Tuple | ast.List) else [axis]
+    return any(isinstance(each, ast.Constant) and each.value in {0, None} for each in axes)
