@@ -278,3 +278,68 @@ class _Order:
                 found.add(name)
                 pending.extend(self.parts.get(name, ()))
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class UnadaptedLayer:
+    """A layer that was to learn its statistics or its words from the data, and never sees them: where, its class."""
+
+    location: Location
+    name: str
+
+
+ADAPTS = {
+    "Normalization": frozenset({"mean", "variance"}),
+    "TextVectorization": frozenset({"vocabulary"}),
+    "StringLookup": frozenset({"vocabulary"}),
+    "IntegerLookup": frozenset({"vocabulary"}),
+    "Discretization": frozenset({"bin_boundaries", "bins"}),
+}
+"""Layers of Keras that `adapt` prepares, with the arguments that make it needless."""
+
+LEARNS = r"adapt\(|set_vocabulary|load_weights|set_weights|load_model|load_assets|from_config|\.assign\(|\.build\("
+
+
+def unadapted_layers(source: Source) -> list[UnadaptedLayer]:
+    """The layers of a file that trains, in which no code adapts one or loads what it learned before."""
+    return source.cached(_unadapted_layers)
+
+
+def _unadapted_layers(source: Source) -> list[UnadaptedLayer]:
+    layers = [
+        call
+        for call in source.nodes_of(ast.Call)
+        if (name := last_name(call.func)) in ADAPTS
+        and not call.args[1:]
+        and not {each.arg for each in call.keywords} & (ADAPTS[name or ""] | {None})
+    ]
+    if not layers or not source.contains(r"\.fit\("):
+        return []
+    adapted = source.contains(LEARNS)
+    found = (call for call in layers if not adapted or _is_never_adapted(source, call))
+    return [UnadaptedLayer(source.location(call), last_name(call.func) or "") for call in found]
+
+
+def _is_never_adapted(source: Source, layer: ast.Call) -> bool:
+    """Whether a layer has one name, by which it is only put into networks, where the file adapts others."""
+    if source.contains(LEARNS.replace(r"adapt\(|", "")):
+        return False
+    names = [
+        each.targets[0].id
+        for each in source.nodes_of(ast.Assign)
+        if each.value is layer and isinstance(each.targets[0], ast.Name)
+    ]
+    if not names or _owners_of_adapt(source, names[0]):
+        return False
+    uses = [each for each in source.nodes_of(ast.Name) if each.id == names[0] and isinstance(each.ctx, ast.Load)]
+    fine = {id(each) for node in source.nodes_of(ast.List) for each in node.elts}
+    fine |= {id(call.func) for call in source.nodes_of(ast.Call)}
+    fine |= {id(arg) for call in source.nodes_of(ast.Call) if last_name(call.func) == "add" for arg in call.args}
+    return bool(uses) and all(id(each) in fine for each in uses)
+
+
+def _owners_of_adapt(source: Source, name: str) -> list[ast.expr]:
+    """What `adapt` is called on, if it may be the layer of a name: the name itself, or no plain name."""
+    called = (call.func for call in source.nodes_of(ast.Call) if isinstance(call.func, ast.Attribute))
+    owners = [each.value for each in called if each.attr == "adapt"]
+    return [each for each in owners if not isinstance(each, ast.Name) or each.id == name]

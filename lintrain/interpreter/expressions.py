@@ -15,7 +15,7 @@ from lintrain.interpreter.grad_modes import SWITCHES, modes_set
 from lintrain.interpreter.imports import library
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Arithmetic, Discard
-from lintrain.pipeline.values.columns import Series
+from lintrain.pipeline.values.columns import DataFrame, Series
 from lintrain.pipeline.values.data import Dataset, DatasetDict, Tokenizer
 from lintrain.pipeline.values.model import Module, Optimizer, Parameters, Tensor
 from lintrain.pipeline.values.python import (
@@ -70,7 +70,8 @@ def evaluate_discarded(reader: Reader, node: ast.Expr, scope: Scope) -> None:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return
     record, options = reader.record, options_of(value)
-    if all(isinstance(option, Dataset | DatasetDict) for option in options):
+    owner = scope.lookup(call.func.value.id) if isinstance(call.func.value, ast.Name) else None
+    if all(isinstance(option, Dataset | DatasetDict) for option in options) or isinstance(owner, DataFrame):
         record.discards.append(_discard(reader, node, call.func, scope, value))
     elif all(isinstance(option, Tensor | Derived) for option in options) or _is_layer(call.func, scope):
         record.lost_tensors.append(_discard(reader, node, call.func, scope, value))

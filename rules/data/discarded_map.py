@@ -1,7 +1,8 @@
-"""The result of a data set's method is discarded.
+"""The result of a method of a data set or frame is discarded.
 
 Methods such as `map`, `filter` and `shuffle` return a new data set and do not change the old one. A call whose result
-is not assigned has no effect: a later step fails, or training silently uses the unchanged rows.
+is not assigned has no effect: a later step fails, or training silently uses the unchanged rows. The same holds for
+`drop`, `fillna` and others of a pandas frame.
 
 ## Bad
 
@@ -57,6 +58,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import expressions, run_data, script_text
 from lintrain.pipeline.record import Discard
+from lintrain.pipeline.values.columns import DataFrame
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.python import Either, Value
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Source, Targets, Verdict, dataclass, fixes
@@ -83,6 +85,12 @@ CHANGING = frozenset(
 )
 
 
+OF_FRAMES = frozenset(
+    {"assign", "astype", "drop", "drop_duplicates", "dropna", "fillna", "ffill", "bfill", "interpolate", "rename"}
+    | {"replace", "reset_index", "set_index", "sort_index", "sort_values"}
+)
+"""Methods of pandas that return another frame, unless they are called with `inplace=True`."""
+
 CACHE_FILES = {"cache_file_name", "cache_file_names"}
 """With one of these arguments, a call also writes a file, which may be its only purpose."""
 
@@ -97,16 +105,30 @@ class Claim:
 
 class DiscardedMap(Rule[Claim]):
     level = Level.ERROR
-    keywords = "dataset"
+    keywords = "dataset|pandas"
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return not CHANGING.isdisjoint(script_text.methods_called_as_statements(source))
+        return not (CHANGING | OF_FRAMES).isdisjoint(script_text.methods_called_as_statements(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for discard in pipeline.discards:
             if discard.method in CHANGING and not discard.is_displayed and self._is_lost(pipeline, discard):
                 yield self._report(pipeline, discard)
+            elif isinstance(discard.receiver, DataFrame) and not discard.is_displayed and _is_new(pipeline, discard):
+                yield self._of_frame(discard)
+
+    def _of_frame(self, discard: Discard) -> Finding[Claim]:
+        name = discard.receiver_text
+        return self.finding(
+            discard.location,
+            f"`{name}.{discard.method}(…)` returns a new frame, but the result is discarded"
+            if len(name) <= 20
+            else f"`{discard.method}` returns a new frame, but the result is discarded",
+            why="frames are not changed in place, so the script continues with the old one",
+            help=f"assign it: `{name} = {name}.{discard.method}(…)`",
+            claim=Claim(),
+        )
 
     def _is_lost(self, pipeline: Pipeline, discard: Discard) -> bool:
         made = _datasets(discard.result)
@@ -168,6 +190,12 @@ class DiscardedMap(Rule[Claim]):
         return fixes.Fix.of(
             "assign the new data set to the same name", fixes.Replace(finding.location, claim.assignment), safe=True
         )
+
+
+def _is_new(pipeline: Pipeline, discard: Discard) -> bool:
+    """Whether a method of a frame certainly leaves the frame as it is."""
+    code = pipeline.code(discard.location)
+    return discard.method in OF_FRAMES and "**" not in code and "inplace" not in expressions.keywords_in(code)
 
 
 def _datasets(value: Value) -> list[Dataset]:

@@ -1,0 +1,124 @@
+"""Networks that are made once and go on training in each fold of a cross-validation."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+FOLDS = r"\w*(?:KFold|LeaveOneOut|LeaveOneGroupOut|ShuffleSplit|LeavePOut)\("
+
+STARTS_AGAIN = r"load_state_dict|load_weights|set_weights|reset|deepcopy|clone|init|restore|\.apply\(|reload|load_model"
+"""What gives a network its first weights again."""
+
+OPTIMIZER = lazy_pattern(r"(?:Ada\w*|SGD|RMSprop|NAdam|RAdam|Lion|LBFGS)$")
+
+
+@dataclass(frozen=True, slots=True)
+class FoldModel:
+    """A network, or the optimizer of one, that is made before a loop over folds: its training, name, making, loop."""
+
+    location: Location
+    name: str
+    made: Location
+    loop: Location
+
+
+def fold_models(pipeline: Pipeline) -> Iterator[FoldModel]:
+    """The networks of Keras and torch that a loop over folds trains and does not make."""
+    source = pipeline.source
+    if not source.contains(FOLDS):
+        return
+    fits = {location for run in pipeline.keras_runs for location, _ in run.fits}
+    steppers = source.cached(_stepping)
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        for loop in scope.body:
+            if isinstance(loop, ast.For) and _is_over_folds(source, loop):
+                yield from _kept(source, scope, loop, fits, steppers)
+
+
+def _is_over_folds(source: Source, loop: ast.For) -> bool:
+    """Whether a loop goes through `kfold.split(x)`, with a number or without, all of it and from the same start."""
+    over = loop.iter
+    if isinstance(over, ast.Call) and last_name(over.func) == "enumerate" and over.args:
+        over = over.args[0]
+    is_split = isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) and over.func.attr == "split"
+    code = source.code(source.location(loop))
+    return (
+        is_split
+        and "TimeSeriesSplit" not in source.text
+        and not any(isinstance(each, ast.Break) for each in walk(loop))
+        and re.search(STARTS_AGAIN, code) is None
+    )
+
+
+def _kept(
+    source: Source,
+    scope: ast.Module | ast.FunctionDef,
+    loop: ast.For,
+    fits: set[Location],
+    steppers: dict[str, set[int]],
+) -> Iterator[FoldModel]:
+    """What a loop trains of what was made before it."""
+    made = dict(_made_before(scope, loop))
+    bound = {each.id for each in walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    for call in walk(loop):
+        name = _trained(source, call, fits, steppers)
+        is_method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "step"
+        if name not in made or name in bound or (is_method and not OPTIMIZER.search(unparse(made[name].func))):
+            continue
+        if isinstance(call, ast.Call):
+            yield FoldModel(source.location(call), name, source.location(made[name]), source.location(loop.iter))
+            return
+
+
+def _made_before(scope: ast.Module | ast.FunctionDef, loop: ast.For) -> Iterator[tuple[str, ast.Call]]:
+    for statement in scope.body:
+        if statement.lineno >= loop.lineno:
+            return
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                yield name, call
+            case _:
+                pass
+
+
+def _trained(source: Source, node: ast.AST, fits: set[Location], steppers: dict[str, set[int]]) -> str:
+    """The name of the network or optimizer that a call trains: `net.fit(…)`, `opt.step()`, `train(net, opt)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="fit")) if source.location(node) in fits:
+            return name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="step")):
+            return name
+        case ast.Call(func=ast.Name(id=called), args=args) if called in steppers:
+            positions = [each for each in steppers[called] if each < len(args)]
+            given = args[positions[0]] if positions else None
+            return given.id if isinstance(given, ast.Name) else ""
+        case _:
+            return ""
+
+
+def _stepping(source: Source) -> dict[str, set[int]]:
+    """The functions that train with an optimizer of their caller: its position among the parameters."""
+    found = dict[str, set[int]]()
+    for function in source.nodes_of(ast.FunctionDef):
+        code = source.code(source.location(function))
+        names = [each.arg for each in function.args.args]
+        if ".backward(" not in code:
+            continue
+        for call in walk(function):
+            match call:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="step")) if name in names:
+                    if "sched" not in name.lower():
+                        found.setdefault(function.name, set()).add(names.index(name))
+                case _:
+                    pass
+    return found

@@ -1,0 +1,162 @@
+"""Gradients of a `tf.GradientTape` that are none, are thrown away, or are applied to other weights."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.source.nodes import own_nodes, unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+WEIGHTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
+"""The attributes of a network that hold its weights."""
+
+APPLIES = r"apply_gradients|\.apply\(|assign_sub|assign_add|\.assign\(|minimize|tfp\.|lbfgs"
+"""What changes weights by gradients."""
+
+
+@dataclass(frozen=True, slots=True)
+class TapeMistake:
+    """A use of a tape's gradients: where, what is wrong, what to write, and where the other half of it is."""
+
+    location: Location
+    problem: str
+    remedy: str
+    other: Location
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Gradients:
+    """`grads = tape.gradient(loss, network.trainable_variables)`: its call, tape, and the code of the network."""
+
+    call: ast.Call
+    tape: str
+    network: str
+    name: str
+
+
+def tape_mistakes(source: Source) -> list[TapeMistake]:
+    """The mistakes of a file, each scope by itself."""
+    return source.cached(_tape_mistakes)
+
+
+def _tape_mistakes(source: Source) -> list[TapeMistake]:
+    if not source.contains("GradientTape"):
+        return []
+    scopes: list[ast.AST] = [source.tree, *source.nodes_of(ast.FunctionDef)]
+    return [found for scope in scopes for found in _in_scope(source, scope)]
+
+
+def _in_scope(source: Source, scope: ast.AST) -> Iterator[TapeMistake]:
+    nodes = own_nodes(scope)
+    computed = [found for node in nodes if (found := _gradients(node)) is not None]
+    for gradients in computed:
+        yield from _outside(source, nodes, gradients)
+        if not source.contains(APPLIES):
+            yield from _dropped(source, nodes, gradients)
+    for call in nodes if computed else ():
+        match call:
+            case ast.Call(func=ast.Attribute(attr="apply_gradients"), args=[ast.Call(args=[given, weights]) as pairs]):
+                if last_name(pairs.func) == "zip":
+                    yield from _of_other(source, pairs, given, weights, computed)
+            case _:
+                pass
+
+
+def _gradients(node: ast.AST) -> _Gradients | None:
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Call(func=ast.Attribute(value=ast.Name(id=tape), attr="gradient"), args=[_, weights]) as call,
+        ):
+            return _Gradients(call, tape, _owner(weights), name)
+        case _:
+            return None
+
+
+def _owner(weights: ast.expr) -> str:
+    """The code of the network in `network.trainable_variables`; empty for other code."""
+    match weights:
+        case ast.Attribute(value=(ast.Name() | ast.Attribute()) as network, attr=attribute) if attribute in WEIGHTS:
+            return unparse(network)
+        case _:
+            return ""
+
+
+def _of_other(
+    source: Source, pairs: ast.Call, given: ast.expr, weights: ast.expr, computed: list[_Gradients]
+) -> Iterator[TapeMistake]:
+    """`zip(gradients of one network, weights of another)`."""
+    same = [each for each in computed if isinstance(given, ast.Name) and each.name == given.id]
+    network = _owner(weights)
+    if len(same) == 1 and network and same[0].network and network != same[0].network:
+        yield TapeMistake(
+            source.location(pairs),
+            f"gradients of `{same[0].network}` are applied to the weights of `{network}`"
+            if len(network + same[0].network) < 34
+            else "gradients of one network are applied to the weights of another",
+            f"pair them with `{same[0].network}.trainable_variables`",
+            source.location(same[0].call),
+            "computed here",
+        )
+
+
+def _outside(source: Source, nodes: Sequence[ast.AST], gradients: _Gradients) -> Iterator[TapeMistake]:
+    """A network that is run before the tape records, whose result alone the tape sees."""
+    recorded = [node for node in nodes if isinstance(node, ast.With) and gradients.tape in map(_named, node.items)]
+    if len(recorded) != 1 or not gradients.network or not recorded[0].items:
+        return
+    inside = [each for statement in recorded[0].body for each in walk(statement)]
+    read = {each.id for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+    # What is computed by the network inside of the tape has gradients, and so may what a function computes there.
+    runs = any(unparse(each) == gradients.network for each in inside if isinstance(each, ast.Name | ast.Attribute))
+    if runs or ("self" in read and gradients.network.startswith("self")):
+        return
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called) as call) if (
+                unparse(called) == gradients.network and name in read and node.lineno < recorded[0].lineno
+            ):
+                yield TapeMistake(
+                    source.location(call),
+                    f"`{gradients.network}` runs before the tape records, so its gradients are None"
+                    if len(gradients.network) < 24
+                    else "this network runs before the tape records, so its gradients are None",
+                    "move the call into the `with` block",
+                    source.location(gradients.call),
+                    "the gradients are asked for here",
+                )
+                return
+            case _:
+                pass
+
+
+def _named(item: ast.withitem) -> str:
+    is_tape = isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) == "GradientTape"
+    return item.optional_vars.id if is_tape and isinstance(item.optional_vars, ast.Name) else ""
+
+
+def _dropped(source: Source, nodes: Sequence[ast.AST], gradients: _Gradients) -> Iterator[TapeMistake]:
+    """Gradients of weights that no code of the file applies, returns or keeps."""
+    if not gradients.network:
+        return
+    for node in nodes:
+        kept = node.value if isinstance(node, ast.Return | ast.Yield) else None
+        if isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name | ast.Tuple):
+            kept = node.value
+        if kept is not None and gradients.name in {each.id for each in walk(kept) if isinstance(each, ast.Name)}:
+            return
+        is_kept = isinstance(node, ast.Call) and last_name(node.func) in {"append", "extend", "update", "step"}
+        if is_kept and gradients.name in unparse(node):
+            return
+    yield TapeMistake(
+        source.location(gradients.call),
+        "these gradients are never applied, so the weights stay as they are",
+        f"call `optimizer.apply_gradients(zip({gradients.name}, {gradients.network}.trainable_variables))`",
+        source.location(gradients.call),
+        "",
+    )
