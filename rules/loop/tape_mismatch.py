@@ -90,6 +90,7 @@ class TapeMismatch(Rule):
     level = Level.ERROR
     keywords = "GradientTape"
     needs_training = False
+    judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         return bool(gradient_tapes.tape_mistakes(source))

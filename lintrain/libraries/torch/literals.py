@@ -186,7 +186,9 @@ def note_choice(call: Call, scores: Value, axis: Argument | None) -> None:
         if literal(axis.value) in {-1, 1}:
             call.reader.record.misuses.append(Misuse(call.location, scores, OF_CLASSES, call.text))
         return
-    if isinstance(scores.model, Network) and literal(axis.value) in {-1, 1} and scores.shape.sizes == (None, 1):
+    # `if model.output_shape[-1] > 1:` decides for a function that several networks are given to.
+    is_certain = isinstance(scores.model, Network) and not call.reader.conditions
+    if is_certain and literal(axis.value) in {-1, 1} and scores.shape.sizes == (None, 1):
         call.reader.record.misuses.append(Misuse(call.location, scores, OF_ONE, call.text))
     if scores.role not in SCORED:
         return

@@ -1,0 +1,139 @@
+"""Masks of class numbers that a resize mixes, or that `ToTensor` divides by 255."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.training_loops import words_of
+from lintrain.model.location import Location
+from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+MASKS = frozenset({"mask", "masks", "msk", "msks", "seg", "segmentation", "annotation", "annotations"})
+"""Words in the names of masks."""
+
+DATA = frozenset({"VOCSegmentation", "Cityscapes", "OxfordIIITPet", "SBDataset"})
+"""Data sets of torchvision whose targets are masks of class numbers."""
+
+OF_CLASSES = r"sparse_categorical|SparseCategorical|CrossEntropyLoss\(|\bcross_entropy\("
+"""Losses whose targets are class numbers."""
+
+MIXES = frozenset({"Resize", "RandomResizedCrop"})
+"""Transforms of torchvision that compute new values between those of an image, unless they are told otherwise."""
+
+NEAREST = r"(?i)nearest|interpolation=0|order=0|method=1"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedMask:
+    """A step that changes class numbers: where, what it does, and what to write."""
+
+    location: Location
+    problem: str
+    remedy: str
+
+
+def changed_masks(source: Source) -> list[ChangedMask]:
+    """The steps of a file that certainly get masks of class numbers."""
+    return source.cached(_changed_masks)
+
+
+def _changed_masks(source: Source) -> list[ChangedMask]:
+    if not source.contains(r"(?i)mask|segment|annotation|OxfordIIITPet|Cityscapes|label"):
+        return []
+    transforms = _transforms(source)
+    found = [each for call in source.nodes_of(ast.Call) for each in _of_call(source, call, transforms)]
+    if source.contains(OF_CLASSES):
+        found += [each for call in source.nodes_of(ast.Call) for each in _resized(source, call)]
+    return found
+
+
+def _transforms(source: Source) -> dict[str, ast.Call]:
+    """The transforms of torchvision by the names and attributes that are bound to them once."""
+    found = dict[str, list[ast.Call]]()
+    for node in source.nodes_of(ast.Assign):
+        if isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name | ast.Attribute):
+            found.setdefault(unparse(node.targets[0]), []).append(node.value)
+    return {name: calls[0] for name, calls in found.items() if len(calls) == 1}
+
+
+def _of_call(source: Source, call: ast.Call, transforms: dict[str, ast.Call]) -> Iterator[ChangedMask]:
+    """What becomes whole numbers after a transform, and the targets of a data set of masks."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=made, attr="long"), args=[]):
+            applied = [each for each in walk(made) if isinstance(each, ast.Call)]
+            used = [transforms[name] for each in applied if (name := unparse(each.func)) in transforms and each.args]
+            # `(transform(mask) * 255).long()` has class numbers again.
+            if len(used) == 1 and "255" not in unparse(made):
+                yield from _of_transform(source, used[0])
+        case ast.Call(func=func, keywords=keywords) if last_name(func) in DATA:
+            given = next((each.value for each in keywords if each.arg == "target_transform"), None)
+            made = transforms.get(unparse(given)) if isinstance(given, ast.Name | ast.Attribute) else given
+            is_masks = last_name(func) != "OxfordIIITPet" or "segmentation" in unparse(call)
+            if isinstance(made, ast.Call) and is_masks and "255" not in unparse(made):
+                yield from _of_transform(source, made)
+        case _:
+            pass
+
+
+def _of_transform(source: Source, transform: ast.Call) -> Iterator[ChangedMask]:
+    """The steps of one transform that change class numbers."""
+    for call in walk(transform):
+        if not isinstance(call, ast.Call):
+            continue
+        name = last_name(call.func)
+        if name in MIXES and not _is_nearest(call):
+            yield ChangedMask(
+                source.location(call),
+                f"`{name}` mixes the class numbers of a mask into others",
+                "pass `interpolation=InterpolationMode.NEAREST`",
+            )
+        if name == "ToTensor":
+            yield ChangedMask(
+                source.location(call),
+                "`ToTensor` divides the class numbers of a mask by 255",
+                "use `PILToTensor`, which keeps whole numbers",
+            )
+
+
+def _is_nearest(call: ast.Call, first: int = 1) -> bool:
+    """Whether an interpolation is given that may be the nearest value: only that mixes nothing."""
+    given = [each.value for each in call.keywords if each.arg in {"interpolation", "method", None}] + call.args[first:]
+    mixing = {"bilinear", "linear", "bicubic", "cubic", "area", "inter_linear", "inter_area", "inter_cubic", "lanczos"}
+    return any(not {unparse(each).rpartition(".")[2].strip("'\"").lower()} & mixing for each in given)
+
+
+RESIZES = {
+    "cv2.resize": "pass `interpolation=cv2.INTER_NEAREST`",
+    "tf.image.resize": 'pass `method="nearest"`',
+    "TF.resize": "pass `interpolation=InterpolationMode.NEAREST`",
+}
+"""Functions that compute new values between those of an image, with what tells them otherwise."""
+
+
+def _resized(source: Source, call: ast.Call) -> Iterator[ChangedMask]:
+    """`cv2.resize(mask, size)` in a file whose loss takes class numbers."""
+    code = unparse(call.func)
+    if code not in RESIZES or len(call.args) < 2:
+        return
+    if not _is_nearest(call, 2) and _is_mask(source, call):
+        yield ChangedMask(
+            source.location(call), f"`{code}` mixes the class numbers of a mask into others", RESIZES[code]
+        )
+
+
+def _is_mask(source: Source, call: ast.Call) -> bool:
+    """Whether what is resized, or what the result becomes, has the name of a mask."""
+    named = words_of(unparse(call.args[0]))
+    for node in source.nodes_of(ast.Assign, ast.Call):
+        match node:
+            case ast.Assign(targets=[target], value=value) if value is call:
+                named |= words_of(unparse(target))
+            case ast.Call(func=ast.Attribute(value=owner, attr="append"), args=[given]) if given is call:
+                named |= words_of(unparse(owner))
+            case _:
+                pass
+    return bool(named & MASKS)
