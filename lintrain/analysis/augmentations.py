@@ -44,7 +44,7 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
     if source.contains(ON_PURPOSE):
         return []
     if not source.contains(r"\btransforms?\b|Compose\("):
-        return _of_generators(source)
+        return [*_of_generators(source), *_of_maps(source)]
     names: list[ast.Name | ast.Attribute] = [*source.nodes_of(ast.Name), *source.nodes_of(ast.Attribute)]
     stored = Counter(unparse(each) for each in names if isinstance(each.ctx, ast.Store))
     # A name that is bound twice may be another transform in another branch; in another function it is another name.
@@ -59,7 +59,7 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
         local = {name: at for name, at in transforms if stored[name] > 1 == inside[name] and around.holds(at)}
         uses = [use for use in _uses(source, local) if around.holds(use[2])] if local else []
         found += _given_to_evaluation(uses, local)
-    return [*found, *_split_off(source, made), *_by_split(source, made), *_of_generators(source)]
+    return [*found, *_split_off(source, made), *_by_split(source, made), *_of_generators(source), *_of_maps(source)]
 
 
 def _of_generators(source: Source) -> list[AugmentedData]:
@@ -85,6 +85,67 @@ def _of_generators(source: Source) -> list[AugmentedData]:
             case _:
                 pass
     return _given_to_evaluation([use for use in uses if use[0] in made], made)
+
+
+def _of_maps(source: Source) -> list[AugmentedData]:
+    """The data sets of TensorFlow for evaluation whose rows are mapped by a function that changes them at random."""
+    if not source.contains(r"\.map\(") or not source.contains(CHANGES_TENSORS):
+        return []
+    made = {
+        node.name: source.location(node)
+        for node in source.nodes_of(ast.FunctionDef)
+        if CHANGES_TENSORS.search(source.code(source.location(node))) and len(node.args.args) <= 2
+    }
+    uses: list[tuple[str, frozenset[str], Location]] = []
+    for node in source.nodes_of(ast.Assign) if made else ():
+        for call in ast.walk(node.value) if isinstance(node.targets[0], ast.Name) else ():
+            match call:
+                case ast.Call(func=ast.Attribute(attr="map"), args=[ast.Name(id=name), *_]) if name in made:
+                    uses.append((name, words_of(unparse(node.targets[0])), source.location(call.func)))
+                case _:
+                    pass
+    return _given_to_evaluation(uses, made)
+
+
+CHANGES_TENSORS = lazy_pattern(r"tf\.image\.(?:stateless_)?random_|tf\.image\.sample_distorted|tfa\.image\.random")
+"""Functions of TensorFlow that change an image at random."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTransform:
+    """A transform that is set for one part of a data set and counts for the other too: where, and the division."""
+
+    location: Location
+    part: str
+    split: Location
+
+
+def shared_transforms(source: Source) -> Iterator[SharedTransform]:
+    """`val_set.dataset.transform = …` after `random_split`: both parts read the same data set."""
+    if not source.contains(r"\.dataset\.transforms? *=(?!=)") or source.contains("copy"):
+        return
+    for body in (source.tree.body, *(each.body for each in source.nodes_of(ast.FunctionDef))):
+        split: dict[str, ast.Call] = {}
+        found: list[tuple[str, ast.Assign]] = []
+        for node in body:
+            match node:
+                case ast.Assign(targets=[ast.Tuple(elts=parts)], value=ast.Call() as call):
+                    is_split = unparse(call.func).rpartition(".")[2] == "random_split"
+                    split |= {unparse(part): call for part in parts} if is_split else {}
+                case ast.Assign(
+                    targets=[
+                        ast.Attribute(
+                            value=ast.Attribute(value=ast.Name(id=name), attr="dataset"),
+                            attr="transform" | "transforms",
+                        )
+                    ]
+                ) if name in split:
+                    found.append((name, node))
+                case _:
+                    pass
+        if found:
+            name, node = found[-1]
+            yield SharedTransform(source.location(node), name, source.location(split[name]))
 
 
 CHANGES = frozenset(

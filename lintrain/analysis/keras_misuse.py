@@ -209,6 +209,10 @@ def _names_in_values(source: Source) -> dict[str, set[str]]:
         for target in assign.targets:
             if isinstance(target, ast.Name):
                 names.setdefault(target.id, set()).update(_names(assign.value))
+            elif isinstance(target, ast.Tuple) and isinstance(assign.value, ast.Call):
+                # What one function returns may belong together: `base, network = build()`.
+                for each in target.elts:
+                    names.setdefault(unparse(each), set()).update(_names(target))
     for call in source.nodes_of(ast.Call):
         match call:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="add"), args=[part]):
@@ -265,6 +269,12 @@ class _Order:
         of = statement.iter if isinstance(statement, ast.For) else owner
         is_new = self.values.get(unparse(of)) is not value
         self.values[unparse(of)] = value
+        if (
+            isinstance(of, ast.Subscript)
+            and isinstance(of.slice, ast.Slice)
+            and any(map(self.changed.get, self.fitted))
+        ):
+            return  # a part that keeps its state while the rest is changed
         for model in self.fitted if isinstance(statement, ast.Assign | ast.For) else ():
             if is_new and self.changed.pop(model, None) is None and _names(of) & self.within(model):
                 self.changed[model] = node

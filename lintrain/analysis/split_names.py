@@ -157,3 +157,29 @@ def _split_in(value: ast.expr) -> str | None:
     texts = [each.value for each in walk(value) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     found = {SPLITS[word] for text in texts for word in re.findall(r"[a-z]+", text.lower()) if word in SPLITS}
     return found.pop() if len(found) == 1 else None
+
+
+LOADERS = frozenset({"image_dataset_from_directory", "text_dataset_from_directory", "audio_dataset_from_directory"})
+"""Functions of Keras that divide the files of a folder by chance, each call by itself."""
+
+
+def other_seeds(source: Source) -> Iterator[tuple[Location, Location]]:
+    """The held-out parts of a folder that Keras divides with another seed than the training part: both calls."""
+    if not source.contains("dataset_from_directory"):
+        return
+    parts = dict[tuple[str, str], list[tuple[str, str, ast.Call]]]()
+    for call in source.nodes_of(ast.Call):
+        given = {each.arg: unparse(each.value) for each in call.keywords if each.arg}
+        name = unparse(call.func).rpartition(".")[2]
+        folder = given.get("directory", unparse(call.args[0]) if call.args else "")
+        is_open = len(given) < len(call.keywords) or given.get("shuffle") == "False"
+        if name in LOADERS and "validation_split" in given and "subset" in given and not is_open:
+            found = parts.setdefault((folder, given["validation_split"]), [])
+            found.append((given["subset"].strip("\"'"), given.get("seed", "None"), call))
+    for found in parts.values():
+        trained = [(seed, call) for subset, seed, call in found if subset == "training"]
+        for subset, seed, call in found if len(trained) == 1 else ():
+            # Names may stand for one number, and numbers are the same or not.
+            are_numbers = seed.isdigit() and trained[0][0].isdigit()
+            if subset == "validation" and are_numbers and seed != trained[0][0]:
+                yield source.location(call), source.location(trained[0][1])

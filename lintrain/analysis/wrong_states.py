@@ -28,7 +28,13 @@ def wrong_states(source: Source) -> list[WrongState]:
 
 
 def _wrong_states(source: Source) -> list[WrongState]:
-    return [*_uncalled_states(source), *_paths_as_states(source), *_unsaved_keys(source), *_own_states(source)]
+    return [
+        *_uncalled_states(source),
+        *_paths_as_states(source),
+        *_unsaved_keys(source),
+        *_own_states(source),
+        *_weights_as_models(source),
+    ]
 
 
 def _own_states(source: Source) -> Iterator[WrongState]:
@@ -91,3 +97,28 @@ def _unsaved_keys(source: Source) -> Iterator[WrongState]:
             problem = f'the checkpoint is saved without the entry "{key}"'
             names = ", ".join(f"`{each}`" for each in sorted(map(str, keys)))
             yield WrongState(source.location(read), problem, f"it has {names}", source.location(written))
+
+
+def _weights_as_models(source: Source) -> Iterator[WrongState]:
+    """`load_model(path)` of Keras for a file of weights alone: `ModelCheckpoint(path, save_weights_only=True)`."""
+    written = dict[str, ast.Call]()
+    whole = set[str]()
+    for call in source.nodes_of(ast.Call) if source.contains("load_model") else ():
+        name = unparse(call.func).rpartition(".")[2]
+        given = {each.arg: each.value for each in call.keywords}
+        path = unparse(given.get("filepath", call.args[0] if call.args else call))
+        if name == "save_weights":
+            written[path] = call
+        elif name == "ModelCheckpoint":
+            only = given.get("save_weights_only")
+            is_only = isinstance(only, ast.Constant) and only.value is True
+            written |= {path: call} if is_only else {}
+            whole |= set[str]() if is_only else {path}
+        elif name == "save":
+            whole.add(path)
+    for call in source.nodes_of(ast.Call) if written else ():
+        path = unparse(call.args[0]) if call.args else ""
+        if unparse(call.func).rpartition(".")[2] == "load_model" and path in written.keys() - whole:
+            problem = "this file holds weights alone, not the network"
+            remedy = "build the network and call `load_weights`, or save all of it"
+            yield WrongState(source.location(call), problem, remedy, source.location(written[path]))

@@ -68,10 +68,17 @@ FEWEST = 3
 
 class AugmentedEvalData(Rule):
     level = Level.WARNING
-    keywords = "transform|Compose|ImageDataGenerator & Random|_range|_flip|ColorJitter|Augment|Flip|ShiftScale|AugMix"
+    keywords = "transform|Compose|ImageDataGenerator|map & random_|Random|_range|_flip|ColorJitter|Augment|Flip|ShiftScale|AugMix"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report, augmentations.augmented_data(pipeline.source)))
+        for found in augmentations.shared_transforms(pipeline.source):
+            yield self.finding(
+                found.location,
+                "this is the transform of both parts, which share one data set",
+                related=[Related(found.split, "divided here", "split")],
+                help="make the data set twice, with a transform each, and take a `Subset` of the same rows of each",
+            )
 
     def _report(self, found: augmentations.AugmentedData) -> Finding:
         shown = f"`{found.transform}`" if len(found.transform) <= 24 else "a transform"

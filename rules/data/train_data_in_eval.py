@@ -188,6 +188,13 @@ class TrainDataInEval(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report_name, _under_other_names(pipeline.source)))
+        for location, trained in split_names.other_seeds(pipeline.source):
+            yield self.finding(
+                location,
+                "these files are divided with another seed, so some of them are in both parts",
+                related=[Related(trained, "the training part", "training")],
+                help="pass the same `seed` to both calls",
+            )
         for run in pipeline.runs:
             yield from self._trainer(pipeline, run)
         for keras in pipeline.keras_runs:
