@@ -68,7 +68,7 @@ FEWEST = 3
 
 class AugmentedEvalData(Rule):
     level = Level.WARNING
-    keywords = "transform|Compose|ImageDataGenerator|map & random_|Random|_range|_flip|ColorJitter|Augment|Flip|ShiftScale|AugMix"
+    keywords = "transform|Compose|ImageDataGenerator|map & random_|Random|_range|_flip|Jitter|Aug|Flip|Shift"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report, augmentations.augmented_data(pipeline.source)))
