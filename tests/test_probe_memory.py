@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +14,10 @@ from torch import nn
 from benchmarks.memory import compare
 from lintrain.evidence.memory import PROJECTION_ERROR
 from lintrain.evidence.run import Evidence, MemoryEvidence
+from lintrain.model.location import Location
 from lintrain.rulebook import load_rules
+from lintrain.runtime.measure.objects import models as models_module
+from lintrain.runtime.measure.objects.models import Models
 from lintrain.runtime.measure.projection import Projection, Training
 from lintrain.text import read_size, show_size
 from tests.support.probing import probe, probe_file
@@ -224,3 +230,27 @@ def test_a_size_that_is_none_is_a_usage_error(tmp_path: Path, size: str) -> None
     probed = probe_file(tmp_path, "train.py", "--device-memory", size)
     assert probed.code == 2
     assert "24GiB" in probed.err
+
+
+def test_layers_that_stay_are_not_searched_for_garbage_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    session: Any = SimpleNamespace(measuring=False, has_begun=False)
+    monkeypatch.setattr(models_module, "frame_location", lambda _: Location("train.py", 7, 1, 7, 9))
+    collect, collections = gc.collect, list[int]()
+    monkeypatch.setattr(gc, "collect", lambda: collections.append(collect()))
+    models, layers = Models(session), [nn.Linear(4, 4) for _ in range(12)]
+    for layer in layers:
+        models.moves(layer)
+    assert len(collections) == 2
+    assert models._moved[id(layers[-1])].beside == 11 * 80
+
+
+def test_models_that_a_script_drops_are_collected_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    session: Any = SimpleNamespace(measuring=False, has_begun=False)
+    monkeypatch.setattr(models_module, "frame_location", lambda _: Location("train.py", 7, 1, 7, 9))
+    models = Models(session)
+    for _ in range(6):
+        model: Any = nn.Linear(4, 4)
+        model.own = [model]  # a circle of its own
+        models.moves(model)
+        beside = models._moved[id(model)].beside
+    assert beside <= 80

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from lintrain.runtime.stand_ins import hub, settings
 from lintrain.runtime.stand_ins.checkpoints import Checkpoints
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.small_configs import small_config
-from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
+from lintrain.runtime.stand_ins.tokenizers import LONG, small_tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +50,8 @@ def test_rotary_positions_of_images_fit_small_heads(family: str) -> None:
         "HuggingFaceM4/Idefics3-8B-x",
         "HuggingFaceM4/idefics2-8b",
         "meta-llama/Llama-3.2-11B-Vision-Instruct",
+        "CohereForAI/aya-vision-8b",
+        "microsoft/Florence-2-base",
     ],
 )
 def test_a_chat_with_an_image_fits_its_model(name: str, tmp_path: Path) -> None:
@@ -59,10 +62,78 @@ def test_a_chat_with_an_image_fits_its_model(name: str, tmp_path: Path) -> None:
     folder = checkpoints.folder(name)
     processor = transformers.AutoProcessor.from_pretrained(folder)
     turn = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is it?"}]}
-    text = processor.apply_chat_template([turn], tokenize=False)
+    chats = processor.chat_template is not None
+    text = processor.apply_chat_template([turn], tokenize=False) if chats else "What is it?"
     model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
     batch = processor(text=[text], images=[[image]], return_tensors="pt")
     assert torch.isfinite(model(**batch, labels=batch["input_ids"]).loss)
+
+
+@pytest.mark.parametrize("name", ["Salesforce/blip2-opt-2.7b", "Salesforce/instructblip-vicuna-7b"])
+def test_queries_of_an_image_are_numbers_that_the_model_knows(name: str, tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    image = pytest.importorskip("PIL.Image").new("RGB", (96, 64))
+    checkpoints = made(tmp_path)
+    checkpoints.fill(name)
+    folder = checkpoints.folder(name)
+    batch = transformers.AutoProcessor.from_pretrained(folder)(text=["What?"], images=[image], return_tensors="pt")
+    model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
+    assert (batch["input_ids"] == model.config.image_token_id).sum() == model.config.num_query_tokens
+    assert torch.isfinite(model(**batch, labels=batch["input_ids"]).loss)
+
+
+def test_a_large_network_of_timm_is_a_small_one() -> None:
+    transformers = pytest.importorskip("transformers")
+    whole = small_config(transformers.CONFIG_MAPPING["gemma3n"])
+    assert (whole.vision_config.architecture, whole.vision_config.hidden_size) == ("test_convnext", 64)
+    assert whole.vision_soft_tokens_per_image == 49
+
+
+def test_a_part_for_images_that_a_class_leaves_open_is_made() -> None:
+    transformers = pytest.importorskip("transformers")
+    if "gemma4" not in transformers.CONFIG_MAPPING:
+        pytest.skip("transformers has no Gemma 4")
+    assert small_config(transformers.CONFIG_MAPPING["gemma4"]).vision_config.num_hidden_layers == 2
+
+
+def test_code_of_its_own_makes_an_automatic_class_load_any_family(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    checkpoints = made(tmp_path)
+    checkpoints.fill("somebody/t5-mine")
+    folder = checkpoints.folder("somebody/t5-mine")
+
+    class Automatic:
+        @classmethod
+        def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+            return transformers.AutoModelForCausalLM.from_pretrained(*args, **kwargs)
+
+    settings._replace_loader(checkpoints._ledger, Automatic)
+    loaded = Automatic.from_pretrained(folder, trust_remote_code=True)
+    assert type(loaded).__name__ == "T5ForConditionalGeneration"
+    with pytest.raises(ValueError, match="Unrecognized configuration class"):
+        Automatic.from_pretrained(folder)
+
+
+def test_padding_without_a_length_is_short_for_a_stand_in(tmp_path: Path) -> None:
+    checkpoints = made(tmp_path)
+
+    class Tokenizer:
+        name_or_path = "somebody/qwen2.5-1b"
+
+        @classmethod
+        def from_pretrained(cls, name: str) -> None: ...
+
+        def _get_padding_truncation_strategies(
+            self, padding: str, longest: int
+        ) -> tuple[str, bool, int, dict[str, Any]]:
+            return padding, True, longest, {}
+
+    hub._note_tokenizers(checkpoints._ledger, checkpoints, SimpleNamespace(PreTrainedTokenizerBase=Tokenizer))
+    asked: list[Any] = [("max_length", LONG), ("max_length", 4096), ("longest", LONG)]
+    assert [Tokenizer()._get_padding_truncation_strategies(*each)[2] for each in asked] == [LONG, 4096, LONG]
+    checkpoints._ledger.describe("somebody/qwen2.5-1b", "a tokenizer", "")
+    assert [Tokenizer()._get_padding_truncation_strategies(*each)[2] for each in asked] == [1024, 4096, LONG]
+    assert checkpoints._ledger.session.stand_ins[-1].name == "padding='max_length'"
 
 
 @pytest.mark.parametrize(

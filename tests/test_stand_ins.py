@@ -18,6 +18,7 @@ from lintrain.knowledge.stand_in_facts import (
 )
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
+from lintrain.runtime.stand_ins import datasets
 from lintrain.runtime.stand_ins.batches import _cut_slow_batches  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
@@ -119,6 +120,24 @@ def test_columns_are_those_that_rows_are_asked_for(monkeypatch: pytest.MonkeyPat
 def test_columns_that_hold_turns_are_chats(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "example['chosen'][0]['role']\ntokenizer.apply_chat_template(row['talk'], tokenize=False)\n"
     assert read(text, monkeypatch)[2] == {"chosen", "talk"}
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("model = BertForSequenceClassification(config)\nread(row['text'])\nTrainer(model)", ["text", "label"]),
+        (
+            "model = BertForSequenceClassification(config)\nread(row['text'], row['label'])\nTrainer(model)",
+            ["text", "label"],
+        ),
+        ("model = BertForSequenceClassification(config)\nread(row['text'], row['topic_class'])\nTrainer(model)", None),
+        ("model = BertForMaskedLM(config)\nread(row['text'])\nTrainer(model)", ["text"]),
+    ],
+)
+def test_a_classifier_gets_the_labels_that_its_script_does_not_name(text: str, columns: list[str] | None) -> None:
+    ledger: Any = SimpleNamespace(script=text, session=SimpleNamespace(folder=lambda _: ""))
+    found = [*datasets.HubData(ledger, "csv", None, {}).kinds()]
+    assert found == (columns or ["text", "topic_class"])
 
 
 def test_renamed_columns_are_read_by_their_old_names(monkeypatch: pytest.MonkeyPatch) -> None:

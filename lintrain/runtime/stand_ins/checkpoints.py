@@ -254,13 +254,16 @@ def _set_ids(part: Any, tokenizer: Any, marks: dict[str, str]) -> None:
     """Numbers of tokens that the vocabulary has; those of a larger one would be out of range."""
     own = {f"{each}_token_id": getattr(tokenizer, f"{each}_token_id", None) for each in ("pad", "bos", "eos", "sep")}
     for name, value in list(part.__dict__.items()):
-        if not re.fullmatch(r".*(token_id|token_index)s?", name) or value is None:
+        if not re.fullmatch(r".*(token_id|token_index)s?", name):
             continue
-        if name in own:
+        mark = marks.get(name) or marks.get(name.replace("_index", "_id"))
+        if mark is not None and name not in own:
+            setattr(part, name, tokenizer.convert_tokens_to_ids(mark))
+        elif value is None:
+            continue
+        elif name in own:
             if own[name] is not None or isinstance(getattr(part, "vocab_size", None), int):
                 setattr(part, name, own[name])
-        elif (mark := marks.get(name) or marks.get(name.replace("_index", "_id"))) is not None:
-            setattr(part, name, tokenizer.convert_tokens_to_ids(mark))
         elif name == "decoder_start_token_id":
             start = own["bos_token_id"] if value == getattr(part, "bos_token_id", None) else own["pad_token_id"]
             setattr(part, name, start if start is not None else 0)

@@ -24,6 +24,9 @@ LENGTHS = {"train": 20_000}
 SHORTER = 2_000
 MOST_ASKED = 200_000
 ASKED = re.compile(r"range\(\s*([\d_]+)\s*\)")
+NEEDS_LABEL = re.compile(r"ForSequenceClassification\b[\s\S]*\bTrainer\(")
+NAMES_LABEL = re.compile(r"""(?i)["'][\w ]*(labels?|targets?|class|category|score|rating|sentiment)(_ids?)?["']""")
+"""A column that a classifier learns, by whichever name the script's text calls it."""
 PAIR = {"chosen", "rejected"}
 """Columns of the same kind."""
 MEDIA = ("image", "images", "audio", "mask", "instances")
@@ -245,6 +248,8 @@ class HubData:
         of_trainer = columns_of_trainer(self._ledger.script)
         if of_trainer and not {"text", "messages", *of_trainer} & found.keys():
             found |= of_trainer
+        if found and NEEDS_LABEL.search(self._ledger.script) and not NAMES_LABEL.search(self._ledger.script):
+            found["label"] = "label"  # which a Trainer takes to the model without being asked
         return found or {"text": "text", "label": "label"}
 
     def _names(self) -> dict[str, Sequence[str]]:

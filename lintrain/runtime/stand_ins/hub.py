@@ -16,6 +16,7 @@ from lintrain.runtime.stand_ins.checkpoints import Checkpoints
 from lintrain.runtime.stand_ins.diffusion import PARTS
 from lintrain.runtime.stand_ins.files import written
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+from lintrain.runtime.stand_ins.tokenizers import LONG
 
 
 def install(ledger: Ledger, hooks: AfterImport) -> None:
@@ -159,8 +160,23 @@ def _note_tokenizers(ledger: Ledger, checkpoints: Checkpoints, module: Any) -> N
         return made
 
     owner.from_pretrained = classmethod(from_pretrained)
+    choose = owner._get_padding_truncation_strategies
+
+    @functools.wraps(choose)
+    def _get_padding_truncation_strategies(self: Any, *args: Any, **kwargs: Any) -> Any:
+        padding, truncation, longest, others = choose(self, *args, **kwargs)
+        if padding == "max_length" and longest == LONG and ledger.is_made(str(self.name_or_path)):
+            has_images = getattr(self, "image_token", None) is not None
+            longest = PADDED * 2 if has_images else PADDED
+            what = f"{longest}: the script names no length, and that of the checkpoint is not known"
+            ledger.replace(StandInKind.MODEL, "padding='max_length'", what)
+        return padding, truncation, longest, others
+
+    owner._get_padding_truncation_strategies = _get_padding_truncation_strategies
 
 
+PADDED = 1_024
+"""Tokens that texts are padded to where nothing tells how many; an image takes hundreds of them."""
 NUMBER = re.compile(r"\btokenizer\.([a-z]\w*_id|eod)\b")
 
 

@@ -58,6 +58,10 @@ class Ledger:
         made = self.session.stand_ins
         made[:] = [entry if (each.kind, each.name) == (entry.kind, name) else each for each in made]
 
+    def is_made(self, name: str) -> bool:
+        """Whether a checkpoint of this name is a stand-in."""
+        return name in self._shapes
+
     @property
     def has_made_models(self) -> bool:
         """Whether a model of the script is a stand-in."""

@@ -6,6 +6,7 @@ Their sizes and tokens are those of the small model.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -38,8 +39,14 @@ SIZES = (
     "image_seq_len",
     "image_seq_length",
     "num_image_tokens",
+    "img_size",
+    "downsample_factor",
 )
-OWN_TOKEN = re.compile(r"\btokenizer\.((?!(?:bos|eos|pad|unk|sep|cls|mask|add_bos|add_eos)_)\w+_token)(?:_id)?\b")
+NAMED = {"img_size": "image_size"}
+"""Sizes that a processor and its model have under different names."""
+OWN_TOKEN = re.compile(
+    r"\btokenizer(?:\.|, \")((?!(?:bos|eos|pad|unk|sep|cls|mask|add_bos|add_eos)_)\w+_token)(?:_id)?\b"
+)
 """What a processor asks its tokenizer for, in addition to the tokens that every tokenizer may have."""
 
 
@@ -64,7 +71,7 @@ def marks_of(family: str, config: Any) -> dict[str, str]:
 
 def write_processors(family: str, folder: str, config: Any, tokenizer: Any) -> None:
     """What turns images and sound into numbers, with the values of its class."""
-    pieces = {"tokenizer": tokenizer}
+    pieces = {"tokenizer": tokenizer, "qformer_tokenizer": tokenizer}
     # A model put together from two others has the image processor of its encoder.
     seen_by = getattr(getattr(config, "encoder", None), "model_type", family)
     for module, mapping, piece in (
@@ -75,6 +82,7 @@ def write_processors(family: str, folder: str, config: Any, tokenizer: Any) -> N
         for kind in _classes(module, mapping, seen_by):
             with suppress(Exception):  # a class that lacks a library, or a value of its own
                 pieces[piece] = _sized(kind(), _of_vision(config, "image_size"), _of_vision(config, "patch_size"))
+                _count_places(pieces[piece], config)
                 pieces[piece].save_pretrained(folder)
                 break
     for kind in _classes("processing_auto", "PROCESSOR_MAPPING_NAMES", family):
@@ -94,6 +102,7 @@ def write_processors(family: str, folder: str, config: Any, tokenizer: Any) -> N
 
 def _size(config: Any, name: str) -> Any:
     """A size that a processor shares with its model."""
+    name = NAMED.get(name, name)
     own = _of_vision(config, name) or getattr(config, name, None)
     if "image" in name and (latents := getattr(config, "perceiver_config", None)) is not None:
         return latents.resampler_n_latents
@@ -114,6 +123,8 @@ def _mark_images(processor: Any, tokenizer: Any, config: Any) -> None:
 
 def _tokens(config: Any) -> int | None:
     """The tokens of one image: its patches, or the squares that a connector joins them in."""
+    if isinstance(count := getattr(config, "vision_soft_tokens_per_image", None), int):
+        return count
     side, patch, joined = (*(_of_vision(config, f"{each}_size") for each in ("image", "patch")), _joined(config))
     return (side // patch // joined) ** 2 if isinstance(side, int) and isinstance(patch, int) else None
 
@@ -141,6 +152,14 @@ def _sized(made: Any, side: Any, patch: Any) -> Any:
         made.max_image_size = {"longest_edge": side}  # of each part that a large image is cut into
         made.size = {"longest_edge": 2 * side}
     return made
+
+
+def _count_places(made: Any, config: Any) -> None:
+    """A processor that must know how many tokens an encoder with stages makes: one for each place, and their mean."""
+    strides = getattr(getattr(config, "vision_config", None), "patch_stride", None)
+    side = (getattr(made, "crop_size", None) or {}).get("height")
+    if is_row(strides) and isinstance(side, int) and getattr(made, "image_seq_length", None) is None:
+        made.image_seq_length = (side // math.prod(strides)) ** 2 + 1
 
 
 def _of_vision(config: Any, name: str) -> Any:

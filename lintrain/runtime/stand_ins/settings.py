@@ -173,6 +173,11 @@ def _replace_loader(ledger: Ledger, owner: Any) -> None:
             made = load(cls, *args, **_plain(ledger, kwargs))
         except OSError as error:
             made = _of_folder(ledger, cls, _name_of(args, kwargs), kwargs, error)
+        except ValueError as error:
+            # With code of its own, a checkpoint may be of an automatic class that transformers has no model for.
+            if not kwargs.get("trust_remote_code") or "Unrecognized configuration class" not in str(error):
+                raise
+            made = _as_published(cls, args, _plain(ledger, kwargs))
         if kwargs.get("device_map") is not None and not is_row(made):
             made.hf_device_map = {"": "cpu"}
         ledger.name_model(_name_of(args, kwargs), type(made[0] if is_row(made) else made).__name__, is_loaded=True)
@@ -204,6 +209,16 @@ def _of_folder(ledger: Ledger, owner: Any, folder: str, given: dict[str, Any], e
     ledger.replace(StandInKind.MODEL, folder, f"{type(made).__name__}, small, random weights: the folder has none")
     loading = {name: set[str]() for name in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")}
     return (made, loading) if given.get("output_loading_info") else made
+
+
+def _as_published(owner: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    """A checkpoint as the class that transformers publishes its family as."""
+    transformers = library("transformers")
+    config = given.get("config") or transformers.AutoConfig.from_pretrained(_name_of(args, given))
+    kind: Any = getattr(transformers, config.architectures[0])
+    others = {name: value for name, value in given.items() if name != "trust_remote_code"}
+    made = kind.from_pretrained(*args, **others)
+    return made if owner.__name__ != "AutoModel" else made.base_model
 
 
 def _name_of(args: tuple[Any, ...], given: dict[str, Any]) -> str:

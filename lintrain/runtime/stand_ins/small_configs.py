@@ -46,11 +46,13 @@ OF_FAMILY: Mapping[str, Sizes] = {"codegen": {"n_head": 4, "n_embd": 64, "rotary
 """Sizes of families that cannot be smaller: CodeGen divides its heads among four processors."""
 SIDE = 224
 """Pixels of an image's side, for families that cut a large image into tiles."""
+TIMM, TIMM_PATCH = ("test_convnext", 64), 32
+"""A network of timm in place of one with 300 million parameters, its width, and the pixels of one of its outputs."""
 
 
 def small_config(kind: Any, known: Any = None) -> Any:
     """A small configuration of a class of transformers; `known` is one of its objects, whose other values are kept."""
-    whole = known if known is not None else kind()
+    whole = known if known is not None else _with_vision(kind)
     sizes = {**_sizes(whole), **OF_FAMILY.get(whole.model_type, {})}
     if known is None:
         made = kind(**sizes)
@@ -62,6 +64,13 @@ def small_config(kind: Any, known: Any = None) -> Any:
     _fit_sections(made)
     _fit_squares(made)
     return made
+
+
+def _with_vision(kind: Any) -> Any:
+    """A configuration of a class; one that leaves the part for images to each checkpoint gets that part."""
+    made, part = kind(), (getattr(kind, "sub_configs", None) or {}).get("vision_config")
+    is_open = part is not None and part.__name__ != "AutoConfig" and getattr(made, "vision_config", part) is None
+    return kind(vision_config=part().to_dict()) if is_open else made
 
 
 def _pairs(large: Any, small: Any) -> Iterator[tuple[Any, Any]]:
@@ -96,6 +105,9 @@ def _fit_sections(whole: Any) -> None:
 def _fit_squares(whole: Any) -> None:
     """The side of an image is a whole number of the squares of patches that the connector joins into a token."""
     vision: Any = getattr(whole, "vision_config", None)
+    if hasattr(vision, "architecture") and hasattr(whole, "vision_soft_tokens_per_image"):
+        vision.architecture, vision.hidden_size = TIMM
+        whole.vision_soft_tokens_per_image = (SIDE // TIMM_PATCH) ** 2
     patch: Any = getattr(vision, "patch_size", None)
     if vision is None or not isinstance(patch, int) or not hasattr(vision, "image_size"):
         return

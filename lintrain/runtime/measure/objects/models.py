@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
+from collections import Counter
 from typing import Any
 
 from lintrain.evidence.run import MovedModel
@@ -17,6 +18,8 @@ from lintrain.runtime.measure.objects.objects import MOST, Origins
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOVES = ("to", "cuda")
+VAIN = 2
+"""Collections at a line that removed none of its models, after which there are no more."""
 
 
 @dataclass
@@ -41,6 +44,7 @@ class Models:
         self._moved: dict[int, Moved] = {}
         self._gone: list[Moved] = []
         self._steps = 0
+        self._in_vain = Counter[Location]()
 
     def moves(self, module: Any) -> None:
         """The script moves a module; one without weights holds nothing, one that was moved before is known."""
@@ -64,8 +68,10 @@ class Models:
         if self._session.has_begun:
             return None
         earlier = [each for each in self._moved.values() if each.location == location and each.module() is not None]
-        if earlier:
+        # PEFT moves each layer of an adapter by one line of the script, and a collection takes up to a second.
+        if earlier and self._in_vain[location] < VAIN:
             gc.collect()  # one that only its own circles hold is as good as gone
+            self._in_vain[location] += all(each.module() is not None for each in earlier)
         own = {id(part) for part in module.modules()}
         held = [kept for each in earlier if (kept := each.module()) is not None and id(kept) not in own]
         return sum(map(_size, held))
