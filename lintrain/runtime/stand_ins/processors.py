@@ -157,7 +157,8 @@ def _sized(made: Any, side: Any, patch: Any) -> Any:
 def _count_places(made: Any, config: Any) -> None:
     """A processor that must know how many tokens an encoder with stages makes: one for each place, and their mean."""
     strides = getattr(getattr(config, "vision_config", None), "patch_stride", None)
-    side = (getattr(made, "crop_size", None) or {}).get("height")
+    crop: Any = getattr(made, "crop_size", None) or {}
+    side: Any = crop.get("height")
     if is_row(strides) and isinstance(side, int) and getattr(made, "image_seq_length", None) is None:
         made.image_seq_length = (side // math.prod(strides)) ** 2 + 1
 

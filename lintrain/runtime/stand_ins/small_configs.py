@@ -68,9 +68,12 @@ def small_config(kind: Any, known: Any = None) -> Any:
 
 def _with_vision(kind: Any) -> Any:
     """A configuration of a class; one that leaves the part for images to each checkpoint gets that part."""
-    made, part = kind(), (getattr(kind, "sub_configs", None) or {}).get("vision_config")
-    is_open = part is not None and part.__name__ != "AutoConfig" and getattr(made, "vision_config", part) is None
-    return kind(vision_config=part().to_dict()) if is_open else made
+    made: Any = kind()
+    parts: Mapping[str, Any] = getattr(kind, "sub_configs", None) or {}
+    part: Any = parts.get("vision_config")
+    if part is None or part.__name__ == "AutoConfig" or getattr(made, "vision_config", None) is not None:
+        return made
+    return kind(vision_config=part().to_dict())
 
 
 def _pairs(large: Any, small: Any) -> Iterator[tuple[Any, Any]]:
