@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-TABLES = ("scripts.csv", "scripts-2.csv", "scripts-3.csv", "scripts-4.csv")
+TABLES = ("scripts.csv", "scripts-2.csv", "scripts-3.csv", "scripts-4.csv", "scripts-5.csv")
 ROOT = Path(__file__).parents[2]
 LEAST = 0.75
 SECONDS = 240
@@ -44,6 +44,15 @@ FROM_THEIR_FOLDER = (
     "JasonW41k3r/Chinese-NER-BERT-Variants",
     "gardan4/AgenticRAG",
     "sarelWeinberger/qwen-hebrew-finetuning",
+    "woosterheert/rsvqa",
+    "TerenceLeung0v0/stock-news-sentiment-bert-finbert",
+    "budwing/generative-ai",
+    "Bihan/tpu-examples",
+    "ProfessorDong/Deep-Learning-Course-Examples",
+    "Glinte/cifar10-experiments-2",
+    "tianjingsteve123/huggingface-course",
+    "Alzter/silverpond-llm-finetuning",
+    "Gabriel-Hong/qlora-function-calling",
 )
 """Repositories whose documentation starts each script in its own folder, or with notebooks in folders."""
 STARTS_IN = {"pseshadri9/whisper-finetune": "ML-Quickstart"}
