@@ -26,7 +26,7 @@ from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.packages import Empty, Nothing
 from lintrain.runtime.stand_ins.rows import Rows
-from lintrain.runtime.stand_ins.weights import NoWeights
+from lintrain.runtime.stand_ins.weights import NoWeights, _name_plainly  # pyright: ignore[reportPrivateUsage]
 from lintrain.verdicts.resting import RESTS_ON, may_come_from_stand_in, rested
 
 FAMILIES = frozenset(
@@ -115,6 +115,16 @@ def test_columns_are_those_that_rows_are_asked_for(monkeypatch: pytest.MonkeyPat
     columns, splits, _ = read(text, monkeypatch)
     assert sorted(columns) == ["answer", "context", "own", "question", "source"]
     assert splits == ["train_sft"]
+
+
+def test_what_is_loaded_has_the_columns_that_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "corpus = load_dataset('a', 'corpus', split='train').select(range(8))\n"
+        "part = datasets.load_dataset('a')['train']\n"
+        "table = dict(zip(corpus['passage_id'], part['passage']))\n"
+        "print(table['first'], corpus['train'])\n"
+    )
+    assert read(text, monkeypatch)[0] == ["passage_id", "passage"]
 
 
 def test_columns_that_hold_turns_are_chats(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,3 +382,20 @@ def test_weights_that_are_not_here_are_taken_apart_as_others() -> None:
     assert isinstance(weights["model"]["encoder"], NoWeights)
     assert isinstance(weights.pop("state_dict"), NoWeights)
     assert not [*weights.items()]
+
+
+def test_a_network_of_timm_is_found_by_its_name_on_the_hub() -> None:
+    def parse(name: str) -> tuple[None, str]:
+        if "/" in name:
+            raise ValueError(name)
+        return None, name
+
+    ledger = Ledger(SimpleNamespace(stand_ins=[]))  # type: ignore[arg-type]
+    module = SimpleNamespace(parse_model_name=parse, is_model=lambda name: name == "resnet18")
+    _name_plainly(ledger, module)
+    for name in ("timm/resnet18.a1_in1k", "hf-hub:timm/resnet18.a1_in1k", "resnet18.a1_in1k"):
+        assert module.parse_model_name(name) == (None, "resnet18.a1_in1k")
+    for name in ("timm/mine", "somebody/resnet18"):
+        with pytest.raises(ValueError, match=name):
+            module.parse_model_name(name)
+    assert [each.name for each in ledger.session.stand_ins] == ["timm/resnet18.a1_in1k", "hf-hub:timm/resnet18.a1_in1k"]

@@ -36,6 +36,7 @@ class Read:
         self.classes: dict[str, str] = {}
         self.fields: dict[str, dict[str, None]] = {}
         self.lines = dict[str, int]()
+        self.loaded = set[str]()
 
     def add_column(self, name: str, line: int = 0) -> None:
         """A name that rows are asked for, unless tokenizers and models make it."""
@@ -53,6 +54,7 @@ def read_of(script: str) -> Read:
     except (SyntaxError, ValueError, RecursionError):
         return found
     written = dict[str, int]()
+    found.loaded.update(_names_of_loaded(tree))
     fills = any(isinstance(node, ast.Attribute) and node.attr == "format_map" for node in ast.walk(tree))
     for node in ast.walk(tree):
         _take(node, found, written)
@@ -79,7 +81,7 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
         case ast.Subscript(value=value, slice=ast.Constant(value=str(name)), ctx=context):
             if SPLITS.fullmatch(name):
                 found.splits.setdefault(name)
-            elif not _is_row(value):
+            elif not _is_row(value, found.loaded):
                 pass
             elif isinstance(context, ast.Store):
                 written[name] = min(node.lineno, written.get(name, node.lineno))
@@ -95,7 +97,7 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
         ):
             _take_default(given, found)
         case ast.Call(func=ast.Attribute(attr="get", value=value), args=[ast.Constant(value=str(name)), *_]):
-            if _is_row(value):
+            if _is_row(value, found.loaded):
                 found.add_column(name)
         case ast.Call(func=ast.Attribute(attr=method), args=arguments, keywords=keywords):
             if method == "apply_chat_template" and arguments:
@@ -135,7 +137,9 @@ def _take_fields(node: ast.AST, found: Read) -> None:
         pairs = [(each.target, each.iter) for each in node.generators]
     for target, items in pairs:
         match target, items:
-            case ast.Name(id=item), ast.Subscript(value=row, slice=ast.Constant(value=str(column))) if _is_row(row):
+            case ast.Name(id=item), ast.Subscript(value=row, slice=ast.Constant(value=str(column))) if _is_row(
+                row, found.loaded
+            ):
                 keys = dict.fromkeys(_keys_of(item, node))
                 if keys:
                     found.fields.setdefault(column, {}).update(keys)
@@ -159,7 +163,11 @@ def _keys_of(item: str, node: ast.AST) -> Iterator[str]:
 def _take_chat(value: ast.expr, found: Read) -> None:
     """A column whose turns are read: `example["messages"][0]["role"]`."""
     while isinstance(value, ast.Subscript):
-        if isinstance(value.slice, ast.Constant) and isinstance(value.slice.value, str) and _is_row(value.value):
+        if (
+            isinstance(value.slice, ast.Constant)
+            and isinstance(value.slice.value, str)
+            and _is_row(value.value, found.loaded)
+        ):
             found.add_column(value.slice.value)
             found.chats.add(value.slice.value)
         value = value.value
@@ -196,17 +204,35 @@ def _names_columns(name: str) -> bool:
     return NAMING.fullmatch(name.lstrip("-_")) is not None and "file" not in name
 
 
-def _is_row(value: ast.expr) -> bool:
+def _names_of_loaded(tree: ast.AST) -> Iterator[str]:
+    """Names that are assigned what `load_dataset` returns, or its rows after another call."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                while isinstance(value, ast.Subscript | ast.Attribute | ast.Call):
+                    called = getattr(value, "func", None)
+                    if getattr(called, "id", getattr(called, "attr", "")) in LOADS:
+                        yield name
+                        break
+                    value = value.func if isinstance(value, ast.Call) else value.value
+            case _:
+                pass
+
+
+LOADS = ("load_dataset", "load_from_disk")
+
+
+def _is_row(value: ast.expr, loaded: set[str]) -> bool:
     """Whether a subscript's owner is a row or a batch of rows: by its name, or as it is read from a line."""
     match value:
         case ast.Name(id=name):
-            return RECEIVERS.fullmatch(name) is not None
+            return name in loaded or RECEIVERS.fullmatch(name) is not None
         case ast.Call(func=ast.Attribute(value=ast.Name(id="json"), attr="loads")):
             return True
         case ast.Subscript(slice=ast.Constant(value=str(name))):
             return SPLITS.fullmatch(name) is not None
         case ast.Subscript(value=inner):
-            return _is_row(inner)
+            return _is_row(inner, loaded)
         case _:
             return False
 

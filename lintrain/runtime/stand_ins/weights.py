@@ -17,6 +17,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("torch.hub", functools.partial(_answer_downloads, ledger))
     hooks.add("torch.nn.modules.module", _accept_none)
     hooks.add("timm.models._builder", functools.partial(_build_untrained, ledger))
+    hooks.add("timm.models._factory", functools.partial(_name_plainly, ledger))
     hooks.add("keras.src.utils.file_utils", functools.partial(_answer_files, ledger))
     hooks.add("keras.src.models.model", _load_nothing)
 
@@ -86,6 +87,21 @@ def _build_untrained(ledger: Ledger, module: Any) -> None:
         return build(model_cls, variant, False, *args, **kwargs)
 
     module.build_model_with_cfg = build_model_with_cfg
+
+
+def _name_plainly(ledger: Ledger, module: Any) -> None:
+    """`hf-hub:timm/resnet18.a1_in1k`, and `timm/resnet18` as earlier versions took it: the network of that name."""
+    parse = module.parse_model_name
+
+    @functools.wraps(parse)
+    def parse_model_name(model_name: str) -> Any:
+        owner, _, name = str(model_name).rpartition(":")[2].rpartition("/")
+        if owner != "timm" or is_there(model_name) or not module.is_model(name.partition(".")[0]):
+            return parse(model_name)
+        ledger.replace(StandInKind.MODEL, str(model_name), f"timm's {name}, random weights")
+        return parse(name)
+
+    module.parse_model_name = parse_model_name
 
 
 NOT_HERE = "weights-that-were-not-downloaded/"
