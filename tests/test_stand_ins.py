@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lintrain.evidence.run import Evidence, Failure, StandIn, StandInKind
+from lintrain.evidence.run import Evidence, Failure, Stage, StageName, StandIn, StandInKind
 from lintrain.knowledge.stand_in_facts import (
     columns_by_name,
     family_of,
@@ -16,6 +17,7 @@ from lintrain.knowledge.stand_in_facts import (
     scores_with_one_output,
     values_by_name,
 )
+from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
 from lintrain.runtime.stand_ins import datasets
@@ -27,7 +29,7 @@ from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.packages import Empty, Nothing
 from lintrain.runtime.stand_ins.rows import Rows
 from lintrain.runtime.stand_ins.weights import NoWeights, _name_plainly  # pyright: ignore[reportPrivateUsage]
-from lintrain.verdicts.resting import RESTS_ON, may_come_from_stand_in, rested
+from lintrain.verdicts.resting import RESTS_ON, may_come_from_stand_in, missing_argument, rested
 
 FAMILIES = frozenset(
     {
@@ -357,6 +359,26 @@ def test_only_errors_about_values_may_come_from_a_stand_in() -> None:
     assert not may_come_from_stand_in(Failure("NameError", "name 'x' is not defined", None), run)
     assert not may_come_from_stand_in(Failure("TypeError", "got an unexpected keyword argument 'a'", None), run)
     assert not may_come_from_stand_in(Failure("KeyError", "'text'", None), evidence())
+    settings = Failure("ValueError", "batch (1) and generations (8)", None, raised_in="trl.Config.__post_init__")
+    assert not may_come_from_stand_in(settings, run)
+    assert may_come_from_stand_in(settings, evidence(MODEL, CONFIG))
+
+
+CONFIG = StandIn(StandInKind.ARGUMENT, "--config", "stand-in, as the script requires a value")
+
+
+def test_an_argument_whose_made_value_fails_is_named() -> None:
+    run = evidence(MODEL, CONFIG)
+    assert missing_argument(Failure("FileNotFoundError", "No such file: 'stand-in'", None), run) == "--config"
+    assert missing_argument(Failure("FileNotFoundError", "No such file: 'stand-in-output'", None), run) is None
+
+
+def test_lines_below_the_one_that_failed_in_a_function_did_not_run() -> None:
+    reached, at = Location("train.py", 244, 5, 244, 11), Location("train.py", 60, 1, 60, 9)
+    frames = ("train.py:60 in main: open(path)", "train.py:244 in <module>: main()")
+    failure = Failure("FileNotFoundError", "'stand-in'", at, frames=frames, reached=reached)
+    run = replace(evidence(), stages=(Stage.failed(StageName.SCRIPT, failure),))
+    assert [run.ran(Location("train.py", line, 1, line, 9)) for line in (20, 191, 250)] == [True, False, False]
 
 
 def test_batches_after_a_slow_one_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -248,7 +248,15 @@ class Evidence:
     def ran(self, location: Location) -> bool:
         """Whether top-level code at a location, outside of any branch, certainly ran: the script passed it."""
         reached = self.call or (self.failure.reached if self.failure else None)
-        return reached is not None and reached.path == location.path and location.end_line < reached.line
+        is_above = reached is not None and reached.path == location.path and location.end_line < reached.line
+        # A function that was called from there and failed ran none of its later lines.
+        return is_above and (self.call is not None or not self._failed_above(location))
+
+    def _failed_above(self, location: Location) -> bool:
+        """Whether a function of the same file failed on a line above a location."""
+        frames = (each.partition(" in ") for each in (self.failure.frames if self.failure else ()))
+        at = (place.rpartition(":") for place, _, name in frames if not name.startswith("<module>"))
+        return any(path == location.path and line.isdigit() and int(line) < location.line for path, _, line in at)
 
     def is_repaired(self, rule: str, location: Location) -> bool:
         """Whether the run had a finding's fix, so that it shows nothing about the finding."""

@@ -14,7 +14,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 from lintrain.verdicts.endings.explaining import Explanation, explain
 from lintrain.verdicts.judging import RULE_FAILED, Judged
-from lintrain.verdicts.resting import may_come_from_stand_in
+from lintrain.verdicts.resting import may_come_from_stand_in, missing_argument
 
 NOTHING_CONFIRMED, CONFIRMED, USAGE, NOT_JUDGED = 0, 1, 2, 3
 REFUSAL = lazy_pattern(
@@ -136,6 +136,9 @@ def _resting(record: Record) -> Evidence | None:
 def _on_stand_ins(run: Evidence, record: Record, shown_as: Format) -> str:
     failed = run.failed_stage
     where = f"the {failed.name} stage fails" if failed is not None else why_stopped(record, shown_as)
+    argument = missing_argument(run.failure, run) if run.failure else None
+    if argument is not None:
+        return f"{where} by the value that was made for `{argument}`; pass your own after the script's name"
     return f"{where}, and the error may come from a stand-in"
 
 

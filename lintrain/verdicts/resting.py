@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -145,4 +146,15 @@ def may_come_from_stand_in(failure: Failure, run: Evidence) -> bool:
     """Whether an error may come from the values of a stand-in, and not from the script."""
     has_values = any(each.kind is not StandInKind.PACKAGE for each in run.stand_ins)
     is_about_arguments = failure.type == "TypeError" and "argument" in failure.message
-    return has_values and failure.type not in OWN_ERRORS and not is_about_arguments
+    # Settings that do not fit each other are the script's own, unless one of them was made for it.
+    has_settings = any(each.kind in (StandInKind.ARGUMENT, StandInKind.DEVICE) for each in run.stand_ins)
+    is_of_settings = failure.raised_in.endswith(".__post_init__") and not has_settings
+    return has_values and failure.type not in OWN_ERRORS and not is_about_arguments and not is_of_settings
+
+
+def missing_argument(failure: Failure, run: Evidence) -> str | None:
+    """The argument whose made value an error is about, as the script calls it."""
+    # `the path, as the script requires a value`: the value comes first.
+    made = ((each.name, each.by.partition(",")[0]) for each in run.stand_ins if each.kind is StandInKind.ARGUMENT)
+    named = (name for name, value in made if re.search(rf"(?<![\w-]){re.escape(value)}(?![\w-])", failure.message))
+    return next(named, None)
