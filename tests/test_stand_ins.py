@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +23,7 @@ from lintrain.knowledge.stand_in_facts import (
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
-from lintrain.runtime.stand_ins import datasets
+from lintrain.runtime.stand_ins import datasets, older_names
 from lintrain.runtime.stand_ins.batches import _cut_slow_batches  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
@@ -421,3 +424,46 @@ def test_a_network_of_timm_is_found_by_its_name_on_the_hub() -> None:
         with pytest.raises(ValueError, match=name):
             module.parse_model_name(name)
     assert [each.name for each in ledger.session.stand_ins] == ["timm/resnet18.a1_in1k", "hf-hub:timm/resnet18.a1_in1k"]
+
+
+def test_a_part_that_a_model_had_itself_is_found_in_its_inner_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+        base_model_prefix = "model"
+
+    owner: Any = type("PreTrainedModel", (Model,), {})
+    ledger = Ledger(SimpleNamespace(stand_ins=[]))  # type: ignore[arg-type]
+    older_names._find_parts(ledger, SimpleNamespace(PreTrainedModel=owner))
+    whole, inner = owner(), torch.nn.Module()
+    whole.model, inner.vision_tower, inner.layers = inner, torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    monkeypatch.setattr(older_names, "is_called_by_user", lambda *_: False)
+    assert not hasattr(whole, "vision_tower")
+    monkeypatch.setattr(older_names, "is_called_by_user", lambda *_: True)
+    assert whole.vision_tower is inner.vision_tower
+    assert not hasattr(whole, "layers")
+    assert [each.by for each in ledger.session.stand_ins] == ["PreTrainedModel.model.vision_tower"]
+
+
+def test_an_option_that_two_classes_have_is_that_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = type("HfArgumentParser", (argparse.ArgumentParser,), {})
+    monkeypatch.setattr(argparse._ArgumentGroup, "_handle_conflict_resolve", None)
+    ledger = Ledger(SimpleNamespace(stand_ins=[]))  # type: ignore[arg-type]
+    older_names._share_options(ledger, SimpleNamespace(HfArgumentParser=parser))
+    made = parser()
+    made.add_argument("--use_cache", "--use-cache", default=1)
+    made.add_argument_group("script").add_argument("--use_cache", "--use-cache", default=2)
+    values = made.parse_args([])
+    assert values.use_cache == 2
+    del values.use_cache  # by the first class
+    assert vars(values) == {"use_cache": 2}
+    del values.use_cache
+    assert vars(values) == {}
+    assert [each.name for each in ledger.session.stand_ins] == ["--use_cache", "--use-cache"]
+
+
+def test_a_notebook_with_long_outputs_is_read(tmp_path: Path) -> None:
+    code = {"cell_type": "code", "source": ["read(example['question'])"], "outputs": ["x" * 2_000_000]}
+    (tmp_path / "train.ipynb").write_text(json.dumps({"cells": [code]}))
+    ledger = Ledger(SimpleNamespace(script=str(tmp_path / "train.ipynb")))  # type: ignore[arg-type]
+    assert ledger.script == "read(example['question'])"

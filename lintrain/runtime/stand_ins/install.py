@@ -41,6 +41,6 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     downloads.install(ledger, hooks)
     packages.install(ledger)
     arguments.install(ledger, hooks)
-    older_names.install(ledger)
+    older_names.install(ledger, hooks)
     if session.device == "cpu":
         devices.install(ledger, hooks)

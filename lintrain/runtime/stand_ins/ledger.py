@@ -115,8 +115,9 @@ def _imports(text: str) -> list[str] | None:
 
 def _text_of(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")[:LONGEST_SCRIPT]
-        return _code_of(json.loads(text)) if path.suffix == ".ipynb" else text
+        text = path.read_text(encoding="utf-8", errors="replace")
+        # The outputs of a notebook, pictures among them, may be longer than any code.
+        return (_code_of(json.loads(text)) if path.suffix == ".ipynb" else text)[:LONGEST_SCRIPT]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ""
 

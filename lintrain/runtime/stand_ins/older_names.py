@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import builtins
 import functools
 import importlib
 import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
 from lintrain.knowledge.successors import name_rename
-from lintrain.runtime.child.frames import callers_frame, is_users
+from lintrain.runtime.child.frames import callers_frame, is_called_by_user, is_users
+from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.tokenizers import CHAT
 
@@ -36,9 +39,80 @@ MOVED = {
 """Modules by the name that they had."""
 
 
-def install(ledger: Ledger) -> None:
-    """Let `from library import name` find the successor of a name that was removed."""
+class _Shared(argparse.Namespace):
+    """Values of options of which several data classes take some: the last of them removes a value."""
+
+    def __init__(self, others: Counter[str]) -> None:
+        super().__init__()
+        _OTHERS[id(self)] = Counter(others)
+
+    def __delattr__(self, name: str) -> None:
+        others = _OTHERS[id(self)]
+        if others[name]:
+            others[name] -= 1
+        else:
+            super().__delattr__(name)
+
+
+_OTHERS: dict[int, Counter[str]] = {}
+"""By the identity of such values, which are few: how many classes take an option after another one."""
+
+
+PARTS = ("vision_tower", "vision_model", "visual", "language_model", "text_model", "multi_modal_projector")
+"""Parts that a model for images and texts had itself in transformers 4, and has in its inner model since 5."""
+
+
+def install(ledger: Ledger, hooks: AfterImport) -> None:
+    """Let `from library import name` find the successor of a name that was removed, and models find their parts."""
     builtins.__import__ = _importing(ledger, builtins.__import__)
+    hooks.add("transformers.modeling_utils", functools.partial(_find_parts, ledger))
+    hooks.add("transformers.hf_argparser", functools.partial(_share_options, ledger))
+
+
+def _find_parts(ledger: Ledger, module: Any) -> None:
+    owner = module.PreTrainedModel
+    find = owner.__getattr__
+
+    @functools.wraps(find)
+    def found(self: Any, name: str) -> Any:
+        try:
+            return find(self, name)
+        except AttributeError:
+            inner = self.__dict__["_modules"].get(self.base_model_prefix) if name in PARTS else None
+            if inner is None or not hasattr(inner, name) or not is_called_by_user("peft/"):
+                raise
+            prefix = f"{type(self).__name__}.{self.base_model_prefix}"
+            ledger.replace(StandInKind.PACKAGE, f"{type(self).__name__}.{name}", f"{prefix}.{name}")
+            return getattr(inner, name)
+
+    owner.__getattr__ = found
+
+
+def _share_options(ledger: Ledger, module: Any) -> None:
+    """An option of the script that the installed `TrainingArguments` has too: the script's own counts."""
+    owner = module.HfArgumentParser
+    build, resolve, parse = owner.__init__, owner._handle_conflict_resolve, owner.parse_known_args
+    shared = Counter[str]()
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **{"conflict_handler": "resolve", **kwargs})
+
+    @functools.wraps(resolve)
+    def resolved(self: Any, action: Any, conflicting: Any) -> None:
+        for name, _ in conflicting:
+            ledger.replace(StandInKind.PACKAGE, name, "the script's own option: the installed version has it too")
+        shared[action.dest] += 1
+        resolve(self, action, conflicting)
+
+    @functools.wraps(parse)
+    def parse_known_args(self: Any, args: Any = None, namespace: Any = None) -> Any:
+        return parse(self, args, namespace or _Shared(shared))
+
+    owner.__init__, owner.parse_known_args = init, parse_known_args
+    # Options of a data class are in a group, which handles conflicts by itself.
+    argparse._ArgumentGroup._handle_conflict_resolve = resolved  # type: ignore[method-assign]
+    owner._handle_conflict_resolve = resolved
 
 
 def _importing(ledger: Ledger, original: Callable[..., Any]) -> Any:
