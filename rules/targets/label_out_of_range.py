@@ -56,9 +56,7 @@ RAISED = ("is out of bounds", "t >= 0 && t < n_classes")
 
 class LabelOutOfRange(Rule):
     level = Level.ERROR
-    keywords = (
-        "cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|BCE|rcnn|RCNN|EmbeddingLoss|Margin|embedding_loss|margin"
-    )
+    keywords = "cross_entropy|CrossEntropyL|nll_loss|NLLLoss|BCE|rcnn|RCNN|EmbeddingLoss|Margin|embedding_loss|margin"
     needs_training = False
     judges_networks = True
 
