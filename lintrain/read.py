@@ -218,12 +218,14 @@ def _rebound_settings(source: Source) -> dict[str, list[ast.Constant]]:
             for target in node.targets:
                 if isinstance(target, ast.Name):
                     given.setdefault(target.id, []).append(node.value)
+    literals = {name: [each for each in values if isinstance(each, ast.Constant)] for name, values in given.items()}
+    if all(len(values) < 2 for values in literals.values()):
+        return {}
     bound = Counter(
         each.id
         for each in source.nodes_of(ast.Name)
         if isinstance(each.ctx, ast.Store) and len(given.get(each.id, ())) > 1
     )
-    literals = {name: [each for each in values if isinstance(each, ast.Constant)] for name, values in given.items()}
     return {name: values for name, values in literals.items() if len(values) == bound[name] > 1}
 
 

@@ -382,9 +382,8 @@ MAY_BE_SIZED = lazy_pattern(
 
 def builds_sized_layers(source: Source) -> bool:
     """Whether a file builds two or more layers with sizes that are written as numbers."""
-    # The text is searched first, since most files that import torch build no layer; all of it only where calls do.
-    may_build = source.contains(MAY_BE_SIZED) and _count_sized_layers(source) > 1
-    return may_build and len(MAY_BE_SIZED.findall(source.text)) > 1
+    # The calls are counted first: the expression is tried at each word of the text.
+    return _count_sized_layers(source) > 1 and len(MAY_BE_SIZED.findall(source.text)) > 1
 
 
 def _count_sized_layers(source: Source) -> int:

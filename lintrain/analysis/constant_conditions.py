@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse
@@ -88,12 +88,20 @@ def _is_asked_without_call(node: ast.expr) -> bool:
 
 def _kept_functions(source: Source) -> Iterator[ast.expr]:
     """`use_cuda = torch.cuda.is_available`, under a name that is never called: a condition elsewhere."""
-    called = {unparse(each.func) for each in source.nodes_of(ast.Call)}
-    for node in source.nodes_of(ast.Assign):
+    assigned = [(node, [each for each in _values(node) if _is_asked_without_call(each)]) for node in _assigned(source)]
+    called = {unparse(each.func) for each in source.nodes_of(ast.Call)} if any(asked for _, asked in assigned) else ()
+    for node, asked in assigned:
         is_kept = all(
             isinstance(each, ast.Name | ast.Attribute) and unparse(each) not in called for each in node.targets
         )
-        values = node.value.values if isinstance(node.value, ast.BoolOp) else [node.value]
         # Where a module's function is replaced by another, it is stored under the name that it had.
         is_patched = any(unparse(each).endswith("is_available") for each in node.targets)
-        yield from (each for each in values if is_kept and not is_patched and _is_asked_without_call(each))
+        yield from asked if is_kept and not is_patched else ()
+
+
+def _assigned(source: Source) -> Sequence[ast.Assign]:
+    return source.nodes_of(ast.Assign) if "is_available" in source.text else ()
+
+
+def _values(node: ast.Assign) -> list[ast.expr]:
+    return node.value.values if isinstance(node.value, ast.BoolOp) else [node.value]

@@ -179,9 +179,11 @@ class _Names:
                 self.meant[alias.asname or alias.name].add(f"{package}.{alias.name}")
 
     def _follow(self, source: Source) -> None:
+        # Of all values only names and attributes mean something, and most are calls.
+        named = [each for each in source.nodes_of(ast.Assign) if each.value.__class__ in (ast.Name, ast.Attribute)]
         for _ in range(MOST_ROUNDS):
             before = sum(map(len, self.meant.values()))
-            for assigned in source.nodes_of(ast.Assign):
+            for assigned in named:
                 for target in assigned.targets:
                     if isinstance(target, ast.Name):
                         self.meant[target.id] |= self._of(assigned.value)
@@ -195,11 +197,13 @@ class _Names:
     def _of(self, node: ast.expr) -> set[str]:
         if isinstance(node, ast.Name):
             return self.meant.get(node.id, set())
-        parts = list[str]()
+        parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        owners = self.meant.get(node.id, set()) if parts and isinstance(node, ast.Name) else set[str]()
+        owners = self.meant.get(node.id) if parts and isinstance(node, ast.Name) else None
+        if not owners:
+            return set()
         return {".".join((owner, *reversed(parts))) for owner in owners}
 
     def called(self, call: ast.Call) -> set[str]:

@@ -328,7 +328,9 @@ def padded_only(source: Source) -> list[PaddedOnly]:
 
 
 def _padded_only(source: Source) -> list[PaddedOnly]:
-    calls = ((call, {each.arg: each.value for each in call.keywords}) for call in source.nodes_of(ast.Call))
+    # Most calls have no two keywords, and a dictionary of each takes half a millisecond.
+    asking = [call for call in source.nodes_of(ast.Call) if len(call.keywords) > 1]
+    calls = ((call, {each.arg: each.value for each in call.keywords}) for call in asking)
     return [
         PaddedOnly(source.location(call), unparse(given["max_length"]), _untruncated(source, call))
         for call, given in calls

@@ -26,14 +26,18 @@ MOST_OPTIONS = 8
 """Options that one rule is asked again for; each costs another run of the rule."""
 
 
-def findings(rule: Rule, pipeline: Pipeline) -> Iterator[Finding]:
+def findings(rule: Rule, pipeline: Pipeline) -> list[Finding]:
     """The findings of a rule; those that rest on the default of an option name it."""
     with recorded_defaults() as reading:
         found = list(rule.check(pipeline))
     options = [default for default in reading.defaults if default.option][:MOST_OPTIONS]
-    if not options:
-        yield from found
-        return
+    return list(_with_options(rule, pipeline, found, options)) if options else found
+
+
+def _with_options(
+    rule: Rule, pipeline: Pipeline, found: Sequence[Finding], options: Sequence[Default]
+) -> Iterator[Finding]:
+    """The findings with the options that each rests on, and those of a switch that is passed."""
     rest: dict[tuple[Location, str], list[Default]] = {_key(finding): [] for finding in found}
     for option in options if found else ():
         with recorded_defaults(option), pipeline.apart():

@@ -63,13 +63,13 @@ class Clock:
         """Whether the time of the whole block is over, not only that of a part."""
         return self._time() > self._end
 
-    def begin_part(self, seconds: float = float("inf")) -> None:
+    def begin_part(self, seconds: float | None = None) -> None:
         """Give what follows at most so many seconds of the time that is left; the error ends it alone if it is caught.
 
         Without a number the part before is over, and only the time of the block counts. The time of a part counts from
         the first look at it, so that the hundreds of parts of a check that take less cost no call of the system.
         """
-        self._part = None if seconds == float("inf") else Part(seconds)
+        self._part = None if seconds is None else Part(seconds)
 
     def look(self) -> None:
         """End the work if its time is over; called by the watchdog, again and again where code swallowed the error."""

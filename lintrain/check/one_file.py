@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
+from lintrain.check import assumptions
 from lintrain.check.clock import Clock, TimeSpentError
 from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.tiers import Words, rules_concerned
@@ -178,8 +179,11 @@ class _SoFar:
             check_cancelled()
             rule = self.left[-1]
             try:
-                with self._timed(rule.name):
+                if self.seconds is None:  # as nearly always: a block for each of 200 rules takes a millisecond
                     self._ask_one(rule, pipeline)
+                else:
+                    with self._timed(rule.name):
+                        self._ask_one(rule, pipeline)
             except StepsSpentError:
                 self.spent = NO_STEPS
                 return
@@ -191,11 +195,11 @@ class _SoFar:
     def _ask_one(self, rule: RuleFile, pipeline: Pipeline) -> None:
         """The findings of one rule; none if its own time is spent before."""
         if (clock := self.clock) is None:
-            self.reported.extend(list(_ask(rule, pipeline)))
+            self.reported.extend(_ask(rule, pipeline))
             return
         try:
             clock.begin_part(RULE_SECONDS)
-            self.reported.extend(list(_ask(rule, pipeline)))
+            self.reported.extend(_ask(rule, pipeline))
             clock.begin_part()
         except TimeSpentError:
             if clock.is_over:
@@ -273,23 +277,26 @@ def _modules(pipeline: Pipeline) -> Mapping[str, Source]:
     return {path: source for path, source in pipeline.sources.items() if source is not pipeline.source}
 
 
-def _ask(rule: RuleFile, pipeline: Pipeline) -> Iterator[Reported]:
-    from lintrain.check import assumptions
+def _ask(rule: RuleFile, pipeline: Pipeline) -> list[Reported]:
+    """The findings of a rule, all of them or an error: those of one that fails or is stopped do not count."""
+    found = assumptions.findings(rule.rule, pipeline)
+    return [_reported(rule, pipeline, finding) for finding in found] if found else []
 
+
+def _reported(rule: RuleFile, pipeline: Pipeline, finding: Finding) -> Reported:
     source = pipeline.source
-    for finding in assumptions.findings(rule.rule, pipeline):
-        # The places of a fix are looked up in a text that parses.
-        fix: Fix | None = None if source.is_repaired else rule.rule.fix(finding)
-        if fix is not None and isinstance(source, Configuration) and not source.takes(fix):
-            fix = None
-        if fix is not None and finding.with_role(assumptions.ROLE):
-            # With another value of the option a correct run could come out different.
-            fix = replace(fix, safe=False)
-        why = finding.why or first_paragraph(rule.manual.why)
-        if source.is_partial:
-            why = _with_assumption(why, pipeline, finding)
-        # Plain from here on: another process, which has not loaded the rule, has no class for its claim.
-        yield Reported(replace(finding, why=why, claim=plain_claim(finding.claim) or None), fix)
+    # The places of a fix are looked up in a text that parses.
+    fix: Fix | None = None if source.is_repaired else rule.rule.fix(finding)
+    if fix is not None and isinstance(source, Configuration) and not source.takes(fix):
+        fix = None
+    if fix is not None and finding.with_role(assumptions.ROLE):
+        # With another value of the option a correct run could come out different.
+        fix = replace(fix, safe=False)
+    why = finding.why or first_paragraph(rule.manual.why)
+    if source.is_partial:
+        why = _with_assumption(why, pipeline, finding)
+    # Plain from here on: another process, which has not loaded the rule, has no class for its claim.
+    return Reported(replace(finding, why=why, claim=plain_claim(finding.claim) or None), fix)
 
 
 def _with_assumption(why: str, pipeline: Pipeline, finding: Finding) -> str:

@@ -6,7 +6,7 @@ How a file calls its own plain functions: under which names things go on in them
 from __future__ import annotations
 
 import ast
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
@@ -252,17 +252,19 @@ class PlainFunction:
 
 def plain_functions(source: Source) -> dict[str, PlainFunction]:
     """Such functions of a file by name, if it calls them at all; each name means one thing everywhere in it."""
-    calls = defaultdict[str, list[ast.Call]](list)
+    functions = [node for node in source.tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
+    calls: dict[str, list[ast.Call]] = {node.name: [] for node in functions}
     for call in source.nodes_of(ast.Call):
-        if isinstance(call.func, ast.Name):
+        if isinstance(call.func, ast.Name) and call.func.id in calls:
             calls[call.func.id].append(call)
-    uses = Counter(node.id for node in source.nodes_of(ast.Name))
+    if not any(calls.values()):
+        return {}
+    uses = Counter(node.id for node in source.nodes_of(ast.Name) if node.id in calls)
     defined = Counter(node.name for node in source.nodes_of(ast.FunctionDef))
     defined.update(node.name for node in source.nodes_of(ast.AsyncFunctionDef))
     defined.update(node.name for node in source.nodes_of(ast.ClassDef))
     defined.update(node.arg for node in source.nodes_of(ast.arg))
     defined.update(node.asname or node.name for node in source.nodes_of(ast.alias))
-    functions = [node for node in source.tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
     return {
         node.name: PlainFunction(node, tuple(calls[node.name]))
         for node in functions

@@ -105,6 +105,10 @@ def modules_in(value: Value) -> Iterator[Value]:
         pending.extend(_parts(part))
 
 
+HOLDERS = (Instance, Module, ModelPart, Sequence, Mapping, Either)
+"""What has parts."""
+
+
 def _parts(value: Value) -> list[Value]:
     match value:
         case Instance():
@@ -132,6 +136,8 @@ def overlap(one: Value, other: Value) -> bool:
 
 def shared_parts(value: Value) -> frozenset[int]:
     """The identities of what a value holds, itself included, that other modules may hold too."""
+    if not isinstance(value, HOLDERS):  # most values that events concern
+        return frozenset((id(value),)) if _can_be_shared(value) else frozenset()
     return frozenset(id(part) for part in modules_in(value) if _can_be_shared(part))
 
 
