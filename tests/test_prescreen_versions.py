@@ -153,6 +153,16 @@ def test_a_network_is_judged_in_a_file_that_trains_nothing(code: str, found: str
     assert [one.finding.rule for one in reading.reported] == [found]
 
 
+KEEPS = """class A(nn.Module):
+    def __init__(self, layers, own):
+        self.layers = {}
+        self.layers.{}
+
+    def forward(self, x):
+        return x
+"""
+
+
 @pytest.mark.parametrize(
     ("name", "code"),
     [
@@ -189,6 +199,8 @@ def test_a_network_is_judged_in_a_file_that_trains_nothing(code: str, found: str
         ("tensor-for-parameter", "layer.weight = nn.Parameter(torch.zeros(4, 4))"),
         ("unknown-choice", "def f(reduction='mean'):\n    return nn.MSELoss(reduction='none')"),
         ("unstable-log", "scores = torch.log_softmax(x, 1)\nshares = torch.softmax(x, 1)\nsize = math.log(n)"),
+        ("unregistered-modules", KEEPS.format("nn.ModuleList()", "append(nn.Linear(8, 8))")),
+        ("unregistered-modules", KEEPS.format("nn.Sequential()", "extend(layers)")),
         ("wrong-attention-mask", "layer = nn.TransformerEncoderLayer(8, 2)\ny = layer(x, src_key_padding_mask=x == 0)"),
         ("wrong-attention-mask", "from transformers import ViTConfig\ny = net(x, attn_mask=mask, mask=mask)"),
     ],
@@ -238,6 +250,10 @@ def test_a_file_without_training_is_not_read_for_the_keywords_of_a_rule_alone(na
         ("swapped-loss-arguments", "from torch.nn.functional import cross_entropy as ce\nce(labels, logits)"),
         ("swapped-loss-arguments", "nn.BCELoss()(labels, outputs)"),
         ("unknown-choice", "nn.MSELoss(reduction='none_')"),
+        ("unregistered-modules", KEEPS.format("[]", "append(nn.Linear(8, 8))")),
+        ("unregistered-modules", KEEPS.format("nn.ModuleList() if own else []", "append(nn.Linear(8, 8))")),
+        ("unregistered-modules", KEEPS.format("list(layers)", "append(nn.Linear(8, 8))")),
+        ("unregistered-modules", KEEPS.format("nn.ModuleList()\n        self.layers = []", "extend(layers)")),
         ("wrong-attention-mask", "layer = nn.TransformerEncoderLayer(8, 2)\ny = layer(x, src_key_padding_mask=x != 0)"),
     ],
 )

@@ -33,9 +33,6 @@ TARGETS = frozenset({"label", "labels", "target", "targets", "gt", "truth", "y"}
 
 CONTAINERS = frozenset({"ModuleList", "Sequential"})
 
-PLAIN = ast.List | ast.ListComp | ast.Dict | ast.DictComp | ast.Tuple
-"""Expressions that make a container which registers nothing."""
-
 
 @dataclass(frozen=True, slots=True)
 class Unapplied:
@@ -65,62 +62,10 @@ def may_repeat(source: Source) -> bool:
     return any(_repeated_in(source, node) is not None for node in nodes)
 
 
-def may_keep_layers(source: Source) -> bool:
-    """Whether a class with a forward pass creates something in a plain list or dictionary that it keeps.
-
-    In a piece of a script the pass may be left out.
-    """
-    classes = source.nodes_of(ast.ClassDef)
-    networks = (node for node in classes if any(map(_is_forward, node.body)) or lacks_pass(source, node))
-    return any(any(map(_fills_plain_container, walk(owner))) or _keeps_local_list(owner) for owner in networks)
-
-
-def _keeps_local_list(owner: ast.ClassDef) -> bool:
-    """Whether a class keeps a list that one of its methods fills with created objects: `self.stages = self.make(4)`."""
-    makers, kept = set[str](), set[str]()
-    for method in (each for each in owner.body if isinstance(each, ast.FunctionDef)):
-        filled = set[str]()
-        nodes = walk(method)
-        for node in nodes:
-            match node:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.Call()]):
-                    filled.add(name)
-                case _:
-                    pass
-        for node in nodes if filled else ():
-            match node:
-                case ast.Return(value=ast.Name(id=name)) if name in filled:
-                    makers.add(method.name)
-                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=ast.Name(id=name)):
-                    kept |= {name} & filled
-                case _:
-                    pass
-    calls = (node.value for node in walk(owner) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))
-    made = {call.func.attr for call in calls if isinstance(call.func, ast.Attribute)} if makers else set[str]()
-    return bool(kept or makers & made)
-
-
 def lacks_pass(source: Source, owner: ast.ClassDef) -> bool:
     """Whether a piece of a script shows the constructor of a class, and none of its other methods."""
     methods = [each.name for each in owner.body if isinstance(each, ast.FunctionDef)]
     return source.is_partial and bool(owner.bases) and methods == ["__init__"]
-
-
-def _is_forward(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == "forward"
-
-
-def _fills_plain_container(node: ast.AST) -> bool:
-    """Whether a node stores created objects: `self.a = [Layer()]`, `self.a["b"] = Layer()`, `self.a.append(layer)`."""
-    match node:
-        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=value):
-            return isinstance(value, PLAIN) and any(isinstance(each, ast.Call) for each in walk(value))
-        case ast.Assign(targets=[ast.Subscript(value=ast.Attribute(value=ast.Name(id="self")))], value=ast.Call()):
-            return True
-        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr="append" | "extend")):
-            return True
-        case _:
-            return False
 
 
 def may_build_from_tensors(source: Source) -> bool:

@@ -6,11 +6,11 @@ This decides which files without training are interpreted; the interpreter then 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 
-from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.built_layers import lacks_pass, last_name
 from lintrain.analysis.removed_methods import may_use_removed_method
 from lintrain.knowledge import tables
 from lintrain.knowledge.api import State, has_gone, keyword_state
@@ -146,6 +146,88 @@ def _is_made_often(source: Source, call: ast.Call) -> bool:
         return True
     owners = {each.name for each in source.nodes_of(ast.ClassDef) if any(part is call for part in walk(each))}
     return sum(node.id in owners for node in source.nodes_of(ast.Name)) > 1
+
+
+PLAIN = ast.List | ast.ListComp | ast.Dict | ast.DictComp | ast.Tuple
+"""Expressions that make a container which registers nothing."""
+
+
+def may_keep_layers(source: Source) -> bool:
+    """Whether a class with a forward pass creates something in a plain list or dictionary that it keeps.
+
+    In a piece of a script the pass may be left out.
+    """
+    classes = source.nodes_of(ast.ClassDef)
+    networks = [node for node in classes if any(map(_is_forward, node.body)) or lacks_pass(source, node)]
+    registering = _registering(source) if networks else frozenset[str]()
+    return any(
+        any(_fills_plain_container(node, registering) for node in walk(owner)) or _keeps_local_list(owner)
+        for owner in networks
+    )
+
+
+REGISTERING = frozenset({"ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"})
+"""Containers of torch."""
+
+
+def _registering(source: Source) -> frozenset[str]:
+    """The attributes that a file sets to containers of torch alone, which register what is put into them."""
+    stores = Counter(node.attr for node in source.nodes_of(ast.Attribute) if isinstance(node.ctx, ast.Store))
+    assigned = [node for node in source.nodes_of(ast.Assign) if isinstance(node.value, ast.Call)]
+    made = Counter(
+        target.attr
+        for node in assigned
+        if isinstance(node.value, ast.Call) and last_name(node.value.func) in REGISTERING
+        for target in node.targets
+        if isinstance(target, ast.Attribute)
+    )
+    return frozenset(name for name, count in made.items() if count == stores[name])
+
+
+def _keeps_local_list(owner: ast.ClassDef) -> bool:
+    """Whether a class keeps a list that one of its methods fills with created objects: `self.stages = self.make(4)`."""
+    makers, kept = set[str](), set[str]()
+    for method in (each for each in owner.body if isinstance(each, ast.FunctionDef)):
+        filled = set[str]()
+        nodes = walk(method)
+        for node in nodes:
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.Call()]):
+                    filled.add(name)
+                case _:
+                    pass
+        for node in nodes if filled else ():
+            match node:
+                case ast.Return(value=ast.Name(id=name)) if name in filled:
+                    makers.add(method.name)
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=ast.Name(id=name)):
+                    kept |= {name} & filled
+                case _:
+                    pass
+    calls = (node.value for node in walk(owner) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))
+    made = {call.func.attr for call in calls if isinstance(call.func, ast.Attribute)} if makers else set[str]()
+    return bool(kept or makers & made)
+
+
+def _is_forward(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == "forward"
+
+
+def _fills_plain_container(node: ast.AST, registering: Collection[str]) -> bool:
+    """Whether a node stores created objects: `self.a = [Layer()]`, `self.a["b"] = Layer()`, `self.a.append(layer)`."""
+    match node:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=value):
+            return isinstance(value, PLAIN) and any(isinstance(each, ast.Call) for each in walk(value))
+        case ast.Assign(
+            targets=[ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"), attr=name))], value=ast.Call()
+        ):
+            return name not in registering
+        case ast.Call(
+            func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=name), attr="append" | "extend")
+        ):
+            return name not in registering
+        case _:
+            return False
 
 
 class _Names:

@@ -133,7 +133,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import built_layers, expressions, loop_verdicts, module_classes, script_text, statements
+from lintrain.analysis import (
+    built_layers,
+    expressions,
+    loop_verdicts,
+    module_classes,
+    prescreen,
+    script_text,
+    statements,
+)
 from lintrain.pipeline import modules
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.python import Mapping, Sequence, Unknown, Value, is_missing, options_of
@@ -168,7 +176,7 @@ class UnregisteredModules(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.cached(built_layers.may_keep_layers)
+        return source.cached(prescreen.may_keep_layers)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
