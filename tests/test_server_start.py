@@ -63,3 +63,10 @@ def test_without_pygls_the_command_says_what_brings_it(tmp_path: Path) -> None:
     assert reason == "lintrain: the server needs pygls"
     assert command.startswith(f"{sys.executable} -m pip install ")
     assert "pygls" in command
+
+
+def test_a_server_that_starts_loads_nothing_of_what_a_probe_measures() -> None:
+    code = "import sys; from lintrain.server.features import make_server; make_server(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "lintrain.server.probes" in loaded
+    assert not [each for each in loaded if each.startswith(("lintrain.evidence.", "lintrain.verdicts."))]

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
 
@@ -27,9 +27,6 @@ from lintrain.model.finding import Finding, Related
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
-from lintrain.report.machine.compact import expanded_finding
-from lintrain.report.machine.document import whys_of
-from lintrain.rule import Rule
 from lintrain.rulebook import load_rules
 from lintrain.runtime.parent.kept_verdicts import NOT_KEPT
 from lintrain.server.checking import Urgency, digest_of
@@ -44,8 +41,9 @@ from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text import shown
-from lintrain.verdicts.conclusion import CONFIRMED, NOTHING_CONFIRMED
-from lintrain.verdicts.judgement import probed_fix
+
+if TYPE_CHECKING:
+    from lintrain.rule import Rule
 
 PROGRESS_MARK = "probe: "
 INTERRUPTED = 130
@@ -164,6 +162,8 @@ class Probes:
 
     async def _conclude(self, document: Document, code: int, output: bytes, lines: list[str]) -> None:
         """Show the conclusion of the probe, and its verdicts."""
+        from lintrain.verdicts.conclusion import CONFIRMED, NOTHING_CONFIRMED  # a server that starts has no verdicts
+
         client = self.session.client
         name = os.path.basename(document.path)  # noqa: PTH119 - as above
         try:
@@ -298,6 +298,9 @@ def measured_findings(report: Json, folder: str) -> dict[str, tuple[str, list[Re
 
     Paths are relative to the folder that the probe was started in. Findings of the static check are included.
     """
+    from lintrain.report.machine.compact import expanded_finding
+    from lintrain.report.machine.document import whys_of
+
     found: dict[str, list[Json]] = {}
     files = load_rules()
     whys = whys_of(files)
@@ -318,6 +321,8 @@ def _of_file(path: str, entries: list[Json], rules: Mapping[str, Rule]) -> tuple
 
 
 def _reported(source: Source, one: Json, rules: Mapping[str, Rule]) -> Reported:
+    from lintrain.verdicts.judgement import probed_fix  # as above
+
     finding = Finding(
         one["rule"],
         Level(one["level"]),
