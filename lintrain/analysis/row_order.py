@@ -90,8 +90,54 @@ def _may_be_ordered(pipeline: Pipeline, loader: Loader) -> bool:
     # A loader that some wrapper makes: what it is given is not in its call.
     if names is None or any(source.contains(CARRIES_STATE) for source in pipeline.sources.values()):
         return True
+    if pipeline.source.cached(carries_state):
+        return True
     own = {(0, loader.dataset.cls.node.name)} if isinstance(loader.dataset, Instance) else set[Key]()
     return bool((names | own) & made_of.shuffled)
+
+
+def carries_state(source: Source) -> bool:
+    """Whether a loop over batches hands what a network gives to its next pass: `out, state = net(x, state)`.
+
+    A loop over the steps of one sequence does too, but has no backward pass of its own.
+    """
+    loops = source.nodes_of(ast.For) if source.contains(r"\.backward\(") else ()
+    return any(_is_carried(loop) for loop in loops if _has_backward(loop))
+
+
+def _has_backward(loop: ast.For) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in walk(loop))
+
+
+def _is_carried(loop: ast.For) -> bool:
+    stores = sorted((each for each in walk(loop) if isinstance(each, ast.Assign)), key=lambda each: each.lineno)
+    for store in stores:
+        given = store.value.args[1:] if isinstance(store.value, ast.Call) else []
+        results = _bound(store)
+        for state in (each.id for each in given if isinstance(each, ast.Name) and len(results) > 1):
+            before = [each for each in stores if each.lineno < store.lineno and state in _bound(each)]
+            after = [each for each in stores if each.lineno >= store.lineno]
+            is_reset = any(state not in _names(each.value) for each in before)
+            if not is_reset and _becomes(state, results, after):
+                return True
+    return False
+
+
+def _becomes(state: str, results: set[str], stores: list[ast.Assign]) -> bool:
+    """Whether one of the results of a pass is stored under the name of a state, at once or by way of others."""
+    known = set(results)
+    for each in stores[1:]:
+        if known & _names(each.value):
+            known |= _bound(each)
+    return state in known
+
+
+def _bound(store: ast.Assign) -> set[str]:
+    return {name for target in store.targets for name in _names(target)}
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in walk(node) if isinstance(each, ast.Name)}
 
 
 @dataclass(eq=False, slots=True)
