@@ -55,6 +55,7 @@ PyTorch documentation, "Locally disabling gradient computation".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluations, left_out, statements, training_loops
@@ -207,12 +208,23 @@ def _evaluates(pipeline: Pipeline, forward: Event) -> bool:
     return any(event.act is Act.BACKWARD and event.function == forward.function for event in pipeline.events)
 
 
+ASKED = lazy_pattern(r"\b(\w+)\.requires_grad(?:_\(\)|_\(True\)|\s*=\s*True)")
+"""Code that asks for gradients of a tensor."""
+
+
+def _is_asked_of_input(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether the loop asks for gradients of what the network gets, as attacks and saliency maps do."""
+    loop = forward.loops[-1].location if forward.loops else None
+    asked = set(ASKED.findall(pipeline.code(loop))) if loop is not None else set[str]()
+    return any(re.search(rf"\b{name}\b", pipeline.code(forward.location)) for name in asked)
+
+
 def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
     """Whether autograd is certainly enabled: no caller can have disabled it, and the parameters require gradients."""
     is_own = _trains_in_same_reading(pipeline, forward) or _sets_mode_itself(pipeline, forward)
     if forward.uncalled and not (_is_a_piece(pipeline) or is_own):
         return False
-    if evaluations.may_be_off(pipeline, forward):
+    if evaluations.may_be_off(pipeline, forward) or _is_asked_of_input(pipeline, forward):
         return False
     if isinstance(forward.subject, Model) and (forward.subject.frozen or forward.subject.framework != "torch"):
         return False

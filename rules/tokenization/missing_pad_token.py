@@ -135,9 +135,9 @@ from collections.abc import Iterator
 
 from lintrain.analysis import collators, expressions, token_feeds
 from lintrain.pipeline import blocks
-from lintrain.pipeline.values.data import Padding, Tokenizer
+from lintrain.pipeline.values.data import Dataset, Padding, Tokenizer
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import literal, text_of
+from lintrain.pipeline.values.python import Value, literal, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 NO_TOKEN = "Asking to pad but the tokenizer does not have a padding token"
@@ -222,10 +222,15 @@ def _paddings(pipeline: Pipeline, _: Pipeline) -> dict[int, list[Location]]:
         collator = collation.collator
         # A collator that masks words fails earlier without a mask token, which mlm-on-causal-model reports.
         pads = collator is None or (collator.pads is True and not collators.masks_words(collator))
-        if pads and collation.tokenizer is not None:
+        if pads and collation.tokenizer is not None and not _has_one_length(collation.dataset):
             location = (collator.origin if collator else None) or collation.location
             found.setdefault(id(collation.tokenizer), []).append(location)
     return found
+
+
+def _has_one_length(dataset: Value) -> bool:
+    """Whether the rows are blocks of one length, as tensors: those are stacked, and nothing pads them."""
+    return isinstance(dataset, Dataset) and bool(dataset.steps) and dataset.steps[0].operation == "TextDataset"
 
 
 def _may_have_one(tokenizer: Tokenizer) -> bool:
