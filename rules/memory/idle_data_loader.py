@@ -116,7 +116,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import expressions, loaders, script_text
 from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.python import Class, Instance, is_missing, literal
+from lintrain.pipeline.values.python import Instance, is_missing, literal
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes, lazy_pattern
 
 HEAVY = (
@@ -163,7 +163,7 @@ class IdleDataLoader(Rule[Claim]):
             loader, dataset = feeding.loader, feeding.loader.dataset
             if loader.origin is None or not isinstance(dataset, Instance) or not _has_no_workers(loader):
                 continue
-            heavy = _heavy_call(pipeline, dataset.cls)
+            heavy = _heavy_call(pipeline, dataset)
             if heavy is not None and not loaders.is_deliberate(pipeline, loader.origin):
                 found.setdefault(loader.origin, self._report(loader.origin, *heavy, loader))
         yield from found.values()
@@ -190,8 +190,9 @@ def _has_no_workers(loader: Loader) -> bool:
     return loader.is_complete and (is_missing(workers) or (literal(workers) == 0 and literal(workers) is not False))
 
 
-def _heavy_call(pipeline: Pipeline, cls: Class) -> tuple[Location, str] | None:
+def _heavy_call(pipeline: Pipeline, dataset: Instance) -> tuple[Location, str] | None:
     """A slow call that each `__getitem__` of a data set makes, and what it does."""
+    cls = dataset.cls
     found = cls.lookup("__getitem__")
     if found is None or cls.has_unknown_base:
         return None
@@ -199,6 +200,16 @@ def _heavy_call(pipeline: Pipeline, cls: Class) -> tuple[Location, str] | None:
         return None
     for call in script_text.calls_in_method(pipeline, found[0], "__getitem__"):
         for pattern, work in HEAVY:
-            if call.callee and pattern.fullmatch(call.callee.code):
+            if call.callee and pattern.fullmatch(call.callee.code) and not _is_own_part(dataset, call.callee.code):
                 return call.location, work
     return None
+
+
+def _is_own_part(dataset: Instance, code: str) -> bool:
+    """Whether a method is of an object of a class of the script, which may only look words up: `self.tokenizer.encode`.
+
+    Of such a class the name says nothing about its cost.
+    """
+    owner = code.removeprefix("self.").partition(".")[0]
+    part = dataset.attributes.get(owner) if code.startswith("self.") else None
+    return isinstance(part, Instance) and not part.cls.has_unknown_base
