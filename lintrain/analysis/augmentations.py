@@ -84,7 +84,16 @@ def _of_generators(source: Source) -> list[AugmentedData]:
                 uses.append((generator, words, source.location(call)))
             case _:
                 pass
-    return _given_to_evaluation([use for use in uses if use[0] in made], made)
+    found = [use for use in uses if use[0] in made]
+    # One that is made for the evaluation alone has its own random changes, which a name may say to be wanted.
+    trained = {name for name, words, _ in uses if words & TRAINING_WORDS}
+    alone = [use for use in found if use[0] not in trained and words_of(use[0]) & EVALUATION_WORDS]
+    own = [
+        AugmentedData(location, name, made[name])
+        for name, words, location in alone
+        if words & EVALUATION_WORDS and not words & TRAINING_WORDS
+    ]
+    return [*_given_to_evaluation(found, made), *(own if trained else [])]
 
 
 def _of_maps(source: Source) -> list[AugmentedData]:

@@ -194,13 +194,36 @@ def _draws(node: ast.AST, module: str) -> bool:
 def _is_shuffled(source: Source, loop: Loop, seed: ast.Call) -> bool:
     """Whether a loop goes through a loader that shuffles after a seed, without a generator of its own."""
     over = {unparse(each.iter) for each in walk(loop) if isinstance(each, ast.For) and each.lineno > seed.lineno}
+    # `bar = tqdm(loader)` and `enumerate(bar)` draw when the loop begins.
+    inside = [each for each in walk(loop) if isinstance(each, ast.Assign)]
+    over |= {unparse(arg) for code in tuple(over) for arg in _first_arguments(code, inside)}
     for node in source.nodes_of(ast.Assign):
         call = node.value
         if isinstance(call, ast.Call) and unparse(call.func).endswith("DataLoader"):
             given = {each.arg: unparse(each.value) for each in call.keywords}
-            if given.get("shuffle") == "True" and "generator" not in given and unparse(node.targets[0]) in over:
+            is_random = given.get("shuffle") == "True" or given.get("sampler", "").partition("(")[0].endswith(RANDOM)
+            if is_random and "generator" not in str(given) and unparse(node.targets[0]) in over:
                 return True
     return False
+
+
+RANDOM = "RandomSampler"
+
+
+def _first_arguments(code: str, assigned: list[ast.Assign]) -> Iterator[ast.expr]:
+    """What is counted or shown in `enumerate(bar)`, and in the `tqdm(loader)` that `bar` was assigned."""
+    made = {unparse(each.targets[0]): each.value for each in assigned}
+    node: ast.expr | None = ast.parse(code, mode="eval").body
+    for _ in range(3):
+        node = made.get(code, node)
+        if not isinstance(node, ast.Call) or not node.args or not SHOWS.search(unparse(node.func)):
+            return
+        node = node.args[0]
+        code = unparse(node)
+        yield node
+
+
+SHOWS = lazy_pattern(r"^enumerate$|(?:^|\.)t?qdm$|(?:^|\.)track$")
 
 
 def _trains_after(function: ast.FunctionDef, seed: ast.Call) -> bool:

@@ -57,8 +57,9 @@ def _under_name(pipeline: Pipeline, node: ast.Assign, name: str, value: ast.expr
         used = _compared_later(source, scope, node, name)
     elif owner:
         used = _loaded_again(source, scope, node, name, owner) or _compared_later(source, scope, node, name)
+        used = used or (_used_as_best(source, scope, node, name, owner) if BEST.search(name) else None)
     else:
-        used = _used_as_best(source, scope, node, name, value)
+        used = _used_as_best(source, scope, node, name, unparse(value))
     if used is not None:
         yield _alias(source, value, name, used, is_model=is_best)
 
@@ -374,11 +375,9 @@ MODELS = frozenset({"model", "net", "network"})
 """Names of networks."""
 
 
-def _used_as_best(source: Source, scope: ast.AST, node: ast.Assign, name: str, value: ast.expr) -> ast.expr | None:
+def _used_as_best(source: Source, scope: ast.AST, node: ast.Assign, name: str, model: str) -> ast.expr | None:
     """Where `best_model` of `best_model = model` is read after the loop around it, in which the model trains."""
-    if not isinstance(value, ast.Name) or BEST.search(value.id):
-        return None
-    model, loop = value.id, _loop_around(scope, node, TRAINS)
+    loop = _loop_around(scope, node, TRAINS) if model.isidentifier() and not BEST.search(model) else None
     is_model = re.search(rf"(?<![\w.]){re.escape(model)}\.(?:train|eval|parameters|state_dict)\(", source.text)
     if loop is None or (is_model is None and model not in MODELS) or _bound(loop, model):
         return None
