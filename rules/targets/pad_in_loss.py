@@ -113,7 +113,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, run_data
+from lintrain.analysis import collators, padded_labels, run_data
 from lintrain.pipeline.values import data, model, training
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import ABSENT, Sequence, is_missing, text_of
@@ -142,6 +142,8 @@ class PadInLoss(Rule[Claim]):
                 found.setdefault(
                     labels.location, self._report_call(labels.location, labels.value, code=_masked(labels))
                 )
+        for same in padded_labels.same_labels(pipeline) if not found else ():
+            found.setdefault(same.location, self._report_same(same))
         yield from found.values()
         for given in run_data.given_datasets(pipeline):
             if _scores_padding(given):
@@ -165,6 +167,15 @@ class PadInLoss(Rule[Claim]):
             help="set labels to -100 where `attention_mask` is 0",
             subject=subject,
             claim=Claim(code),
+        )
+
+    def _report_same(self, same: padded_labels.SameLabels) -> Finding[Claim]:
+        return self.finding(
+            same.location,
+            "these labels are the inputs with their padding, which the loss does not ignore",
+            related=[Related(same.mask, "the mask of the padding", "mask")],
+            help="set labels to -100 where `attention_mask` is 0",
+            claim=Claim(None),
         )
 
     def _report_rows(self, given: run_data.Given) -> Finding[Claim]:

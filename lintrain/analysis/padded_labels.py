@@ -1,0 +1,74 @@
+"""Labels that are the token ids of the inputs, in code that pads its rows and masks none of the labels."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from lintrain.model.location import Location
+from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import own_nodes, unparse
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+PADS = lazy_pattern(
+    r"\bpadding *= *(?:True|[\"'](?:max_length|longest)[\"'])|\bpad_to_max_length *= *True|\bpad_sequence\("
+    r"|\+= *\[[\w.]*pad_token_id\]|\[[\w.]*pad_token_id\] *\*|\.pad\("
+)
+"""Code that pads rows of tokens."""
+
+MASKS = lazy_pattern(r"-100\b|\bignore_index\b|\bDataCollatorFor\w+\(")
+"""Code after which the labels may be others than the inputs."""
+
+SAME = frozenset({"to", "cuda", "cpu", "long", "clone", "detach", "contiguous"})
+"""Methods whose result holds the same tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class SameLabels:
+    """The labels of a pass that trains, which are its inputs; its mask says that rows are padded."""
+
+    location: Location
+    mask: Location
+
+
+def same_labels(pipeline: Pipeline) -> Iterator[SameLabels]:
+    """The labels in a script that are inputs with their padding, if the code that was read pads rows."""
+    texts = pipeline.sources.values()
+    if not any(each.contains(PADS) for each in texts) or any(each.contains(MASKS) for each in texts):
+        return
+    source = pipeline.source
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        nodes = own_nodes(scope)
+        if any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in nodes):
+            for node in nodes:
+                if isinstance(node, ast.Call) and (found := _same_in(source, node, nodes)) is not None:
+                    yield found
+
+
+def _same_in(source: Source, call: ast.Call, nodes: Sequence[ast.AST]) -> SameLabels | None:
+    named = {each.arg: each.value for each in call.keywords}
+    labels, mask = named.get("labels"), named.get("attention_mask")
+    inputs = call.args[0] if call.args else named.get("input_ids")
+    if labels is None or mask is None or inputs is None or isinstance(mask, ast.Constant):
+        return None
+    codes = [_tokens(each, call.lineno, nodes) for each in (inputs, labels)]
+    return SameLabels(source.location(labels), source.location(mask)) if codes[0] == codes[1] else None
+
+
+def _tokens(node: ast.expr, line: int, nodes: Sequence[ast.AST]) -> str:
+    """The code of the tokens in an expression: `batch[0]` of `ids`, which was assigned `batch[0].to(device)`."""
+    for _ in range(4):
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME:
+            node = node.func.value
+        given = [each for each in nodes if isinstance(each, ast.Assign) and _binds(each, node) and each.lineno < line]
+        if not isinstance(node, ast.Name) or not given:
+            break
+        last = max(given, key=lambda each: each.lineno)
+        node, line = last.value, last.lineno
+    return unparse(node)
+
+
+def _binds(assign: ast.Assign, node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and unparse(assign.targets[0]) == node.id
