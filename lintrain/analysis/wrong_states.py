@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from lintrain.analysis import checkpoints
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import own_nodes, unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,80 @@ def _wrong_states(source: Source) -> list[WrongState]:
         *_unsaved_keys(source),
         *_own_states(source),
         *_weights_as_models(source),
+        *_of_other_objects(source),
+        *_overwritten_best(source),
     ]
+
+
+PARTS = {
+    "model": lazy_pattern(r"(?i)model|(?<![a-z])net(?![a-z])|network|weights"),
+    "optimizer": lazy_pattern(r"(?i)optim|(?<![a-z])opt(?![a-z])"),
+    "scheduler": lazy_pattern(r"(?i)sched"),
+    "scaler": lazy_pattern(r"(?i)scaler"),
+}
+"""The parts of a training that a checkpoint holds, by the words of their names."""
+
+
+def _part_of(name: str) -> str:
+    """The one part that a name has a word of; empty if there is none, or several."""
+    found = [part for part, words in PARTS.items() if words.search(name)]
+    return found[0] if len(found) == 1 else ""
+
+
+def _of_other_objects(source: Source) -> Iterator[WrongState]:
+    """`{"optimizer": scheduler.state_dict()}`, in a checkpoint without the optimizer's own state."""
+    for node in source.nodes_of(ast.Dict):
+        states = [(key, value, _owner_of_state(value)) for key, value in zip(node.keys, node.values, strict=True)]
+        owners = {_part_of(owner) for _, _, owner in states}
+        for key, value, owner in states:
+            named = _part_of(key.value) if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+            held = _part_of(owner)
+            if named and held and named != held and named not in owners:
+                problem = f"the state of the {held} is saved as that of the {named}"
+                yield WrongState(source.location(value), problem, f"save the state of the {named} too, under its name")
+
+
+def _owner_of_state(node: ast.expr) -> str:
+    """The last name of `self.optimizer` in `self.optimizer.state_dict()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="state_dict")):
+            return unparse(owner).removesuffix(".module").rpartition(".")[2]
+        case _:
+            return ""
+
+
+def _overwritten_best(source: Source) -> Iterator[WrongState]:
+    """`model.save(path)` after a `fit` whose `ModelCheckpoint` has kept the best weights in the same file."""
+    if not source.contains(r"save_best_only *= *True") or source.contains(r"restore_best_weights *= *True"):
+        return
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        calls = [node for node in own_nodes(scope) if isinstance(node, ast.Call)]
+        fits = [call.lineno for call in calls if unparse(call.func).rpartition(".")[2] in FITS]
+        loads = [call.lineno for call in calls if LOADS.search(unparse(call.func))]
+        for kept in calls:
+            path = _path_of_best(kept)
+            for call in calls if path else ():
+                is_saved = unparse(call.func).rpartition(".")[2] in {"save", "save_weights"} and call.args
+                before = max((line for line in fits if kept.lineno < line < call.lineno), default=0)
+                if is_saved and unparse(call.args[0]) == path and before and not any(line > before for line in loads):
+                    problem = "this overwrites the best weights in this file with the last ones"
+                    remedy = "leave it out, save to another file, or load the best weights first"
+                    yield WrongState(source.location(call), problem, remedy, source.location(kept))
+
+
+FITS = frozenset({"fit", "fit_generator"})
+LOADS = lazy_pattern(r"\bload_(?:weights|model)$")
+
+
+def _path_of_best(call: ast.Call) -> str:
+    """The code of the file in `ModelCheckpoint(path, save_best_only=True)`; empty for others, and for one per epoch."""
+    named = {each.arg: each.value for each in call.keywords}
+    best = named.get("save_best_only")
+    if unparse(call.func).rpartition(".")[2] != "ModelCheckpoint" or not isinstance(best, ast.Constant):
+        return ""
+    path = named.get("filepath", call.args[0] if call.args else None)
+    code = unparse(path) if path is not None and best.value is True else ""
+    return "" if "{" in code else code
 
 
 def _own_states(source: Source) -> Iterator[WrongState]:

@@ -2,7 +2,8 @@
 
 `torch.save(model.state_dict, path)` without the brackets saves a method and with it the whole object: code that loads
 it as weights fails. `load_state_dict` takes what `torch.load` gives, not the name of a file. An entry that was saved
-by another key raises a KeyError when the training is resumed, and a file of weights alone is no model of Keras.
+by another key raises a KeyError when the training is resumed, and a file of weights alone is no model of Keras, whose
+`save` after `fit` may overwrite the file of the best weights with the last ones.
 
 ## Bad
 
@@ -58,7 +59,7 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targe
 
 class WrongState(Rule):
     level = Level.ERROR
-    keywords = "state_dict|load_model"
+    keywords = "state_dict|load_model|save_best_only"
     needs_training = False
     judges_networks = True
 
