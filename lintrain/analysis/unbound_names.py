@@ -173,12 +173,17 @@ def _unset_by(
 
 
 def _only_says_it(test: ast.expr | None, first: ast.stmt, group: Sequence[Alternative]) -> bool:
-    """Whether an `else` only prints or logs: "no GPU is available, using the CPU instead"."""
+    """Whether an `else` only prints or logs that there is no device: "no GPU is available, using the CPU instead"."""
+    if not any(each is not None and DEVICE.search(unparse(each)) for each, _, _ in group):
+        return False
     body = next((body for each, start, body in group if start is first and each is None), ())
     calls = [each.value for each in body if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)]
     is_output = bool(calls) and len(calls) == len(body)
     return test is None and is_output and all(SAYS.search(unparse(call.func)) for call in calls)
 
+
+DEVICE = lazy_pattern(r"is_available\(|(?i:cuda|gpu|\bmps\b|\bxpu\b)")
+"""Tests for a device that another machine may lack."""
 
 SAYS = lazy_pattern(r"^print$|\blog(?:ger|ging)?\.(?:info|debug|warn(?:ing)?)$|^warnings\.warn$")
 

@@ -77,12 +77,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluations, loaders, training_loops
+from lintrain.analysis import evaluations, loaders, script_text, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import LibraryObject, is_missing, is_true, number_of, options_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
 
+IN_8_BITS = r"(?i)\b(?:fp8|float8|transformer_engine|msamp)"
 MESSAGE = "this loader is evaluated on, and drops the rows that do not fill a batch"
 
 
@@ -93,6 +94,9 @@ class DroppedEvalRows(Rule):
     judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        # Kernels for 8 bits need full batches.
+        if script_text.mentions(pipeline, IN_8_BITS):
+            return
         found: dict[Location, Finding] = {}
         training = [loop for loop in pipeline.loops if _trains(pipeline, loop)]
         trained = {each.origin for loop in training for each in loaders.loaders_in(loop.each)}
