@@ -3,7 +3,9 @@
 Most chat templates write the BOS token into the text, and the tokenizer then adds another one. The model was never
 trained on such sequences. No error is raised, and the prompts in generation differ from the training data.
 
-`SFTTrainer` tokenizes a column of text with special tokens, and a column of conversations without.
+`SFTTrainer` tokenizes a column of text with special tokens, and a column of conversations without. Labels of Whisper
+start with the token that the model puts in front of them itself; a collator that looks for `bos_token_id`, which is
+another token there, leaves it in.
 
 ## Bad
 
@@ -68,6 +70,7 @@ OpenRLHF#393, DeepSeek-R1#151; Transformers documentation, "Chat templates".
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -115,6 +118,8 @@ LLAMA_3 = re.compile(r"llama-?3", re.IGNORECASE)
 DROPS_FIRST = r"\[(:, ?)?1:\]"
 """Code that may remove the first token of a row."""
 
+WHISPER = r"\bWhisper(?:Processor|Tokenizer|ForConditionalGeneration)|openai/whisper"
+
 FEW = 0.05
 """The share of rows with two BOS tokens above which the finding is confirmed."""
 
@@ -137,6 +142,8 @@ class DoubleBos(Rule[Claim]):
         )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        if script_text.mentions(pipeline, WHISPER):
+            yield from map(self._of_labels, _compared_with_bos(pipeline.source))
         if script_text.mentions(pipeline, DROPS_FIRST):
             return
         reported: set[Location] = set()
@@ -178,6 +185,13 @@ class DoubleBos(Rule[Claim]):
                 subject="parts",
                 claim=Claim("add_special_tokens" in second.arguments),
             )
+
+    def _of_labels(self, location: Location) -> Finding[Claim]:
+        return self.finding(
+            location,
+            "labels of Whisper do not start with `bos_token_id`, so the start token stays in them",
+            help="compare with `model.config.decoder_start_token_id`",
+        )
 
     def _of_texts(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding[Claim]]:
         """A column of text that SFTTrainer tokenizes itself, and that the script wrote by a template."""
@@ -273,3 +287,17 @@ def _template_has_bos(tokenizer: Tokenizer) -> bool:
         return isinstance(text, str) and re.match(r"\s*\{\{-?\s*bos_token\s*-?\}\}", text) is not None
     name = literal(tokenizer.checkpoint)
     return isinstance(name, str) and TEMPLATE_HAS_BOS.match(name) is not None
+
+
+def _compared_with_bos(source: Source) -> Iterator[Location]:
+    """The comparisons of the first label of each row with the BOS token: `labels[:, 0] == tokenizer.bos_token_id`."""
+    for node in source.nodes_of(ast.Compare):
+        match node:
+            case ast.Compare(
+                left=ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), ast.Constant(value=0)])),
+                ops=[ast.Eq()],
+                comparators=[ast.Attribute(attr="bos_token_id")],
+            ):
+                yield source.location(node)
+            case _:
+                pass
