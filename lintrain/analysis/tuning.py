@@ -30,7 +30,7 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -309,3 +309,65 @@ def misspelt_cudnn(source: Source) -> Iterator[tuple[Location, str, str]]:
             close = get_close_matches(node.attr, CUDNN, n=1, cutoff=0.75)
             if close:
                 yield source.location(node), node.attr, close[0]
+
+
+OPTIMIZER = lazy_pattern(r"(?:^|\.)(?:Adam\w*|SGD|RMSprop|Adagrad|Adadelta|RAdam|NAdam|ASGD)$")
+PRINTS = lazy_pattern(
+    r"^print$|\blog|\bwriter\b|add_scalar|\bappend$|set_postfix|set_description|format$|^str$|^round$"
+)
+"""Functions that only show a number."""
+
+
+def unread_rates(source: Source) -> Iterator[tuple[Location, str, Location]]:
+    """The rates that a loop lowers after an optimizer got their number: where, the name, and the optimizer."""
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        nodes = own_nodes(scope)
+        for call in (each for each in nodes if isinstance(each, ast.Call) and OPTIMIZER.search(unparse(each.func))):
+            name = _rate_of(call)
+            changes = [each for each in _changes_of(name, nodes) if each.lineno > call.lineno] if name else []
+            if not changes:
+                continue
+            own = {id(part) for each in changes for part in walk(each)}
+            shown = [each for each in nodes if isinstance(each, ast.Call) and PRINTS.search(unparse(each.func))]
+            own |= {id(part) for each in shown for part in walk(each)}
+            reads = [each for each in nodes if isinstance(each, ast.Name) and each.id == name]
+            later = [each for each in reads if each.lineno > call.lineno and id(each) not in own]
+            loops = [each for each in nodes if isinstance(each, ast.For | ast.While)]
+            change = changes[0]
+            around = [loop for loop in loops if any(part is change for part in walk(loop))]
+            # An optimizer that the same loop makes gets the new number, and other functions may read a global.
+            is_made_again = any(any(part is call for part in walk(loop)) for loop in around)
+            if around and not later and not is_made_again and not (scope is source.tree and _is_global(source, name)):
+                yield source.location(change), name, source.location(call)
+
+
+def _rate_of(call: ast.Call) -> str:
+    """The name in `Adam(weights, lr=rate)`; empty for other code."""
+    named = {each.arg: each.value for each in call.keywords}
+    rate = named.get("lr", call.args[1] if len(call.args) > 1 else None)
+    return rate.id if isinstance(rate, ast.Name) else ""
+
+
+def _changes_of(name: str, nodes: Sequence[ast.AST]) -> list[ast.Assign | ast.AugAssign]:
+    """The statements that give a name a multiple of its number."""
+    found: list[ast.Assign | ast.AugAssign] = []
+    for node in nodes:
+        match node:
+            case ast.AugAssign(target=ast.Name(id=same), op=ast.Mult() | ast.Div()) if same == name:
+                found.append(node)
+            case ast.Assign(targets=[ast.Name(id=same)], value=ast.BinOp(left=ast.Name(id=left))) if (
+                same == left == name
+            ):
+                found.append(node)
+            case _:
+                pass
+    return found
+
+
+def _free_names(function: ast.FunctionDef) -> set[str]:
+    return {each.id for each in walk(function) if isinstance(each, ast.Name)}
+
+
+def _is_global(source: Source, name: str) -> bool:
+    """Whether a function of the file reads a name of the script."""
+    return any(name in _free_names(each) for each in source.nodes_of(ast.FunctionDef))

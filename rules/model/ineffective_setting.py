@@ -2,9 +2,10 @@
 
 A layer makes its weights when it is built. `model.fc.out_features = 10` changes a number that is printed with the
 layer, and the head still has 1,000 outputs; the loss then works with 1,000 classes, without an error. An optimizer
-reads its learning rate from `param_groups`, so `optimizer.lr = 1e-4` changes nothing either. A network calls its layers
-by name: `vgg.fc = nn.Linear(4096, 2)` adds a layer that no pass calls, and the head with 1,000 outputs stays. cuDNN
-takes an attribute of any name, and `cudnn.determinstic = True` is one that it does not read.
+reads its learning rate from `param_groups`, so `optimizer.lr = 1e-4` changes nothing either, nor does another number
+for the name `lr` that it was given. A network calls its layers by name: `vgg.fc = nn.Linear(4096, 2)` adds a layer that
+no pass calls, and the head with 1,000 outputs stays. cuDNN takes an attribute of any name, and
+`cudnn.determinstic = True` is one that it does not read.
 
 ## Bad
 
@@ -77,7 +78,7 @@ from lintrain.pipeline import events
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import ModelPart, Module
 from lintrain.pipeline.values.python import Value, literal
-from lintrain.rule import Finding, Level, Location, Pipeline, Rule, Source, lazy_pattern, one_per_location
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Source, lazy_pattern, one_per_location
 
 HAVE = {
     "in_features": lazy_pattern(r"(Bil|L)inear"),
@@ -106,7 +107,9 @@ NAMED = {
 
 class IneffectiveSetting(Rule):
     level = Level.ERROR
-    keywords = "fc|classifier|head|_features|_channels|num_embeddings|.lr|.weight_decay|.momentum|.learning_rate|cudnn."
+    keywords = (
+        "fc|classifier|head|_features|_channels|num_embeddings|.lr|.weight_decay|.momentum|.learning_rate|cudnn.|optim"
+    )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         sizes = (_size_set(pipeline.source_of(each.location), each) for each in pipeline.acts(events.Act.REPLACE))
@@ -115,6 +118,7 @@ class IneffectiveSetting(Rule):
         yield from one_per_location(self._report_head(*found) for found in heads if found is not None)
         yield from one_per_location(map(self._report_misplaced, tuning.misplaced_heads(pipeline.source)))
         yield from one_per_location(self._report_cudnn(*found) for found in tuning.misspelt_cudnn(pipeline.source))
+        yield from one_per_location(self._report_unread(*found) for found in tuning.unread_rates(pipeline.source))
         rates = (each for each in pipeline.misuses if each.use == "setting of an optimizer")
         yield from one_per_location(map(self._report_rate, (each for each in rates if not _is_read(pipeline, each))))
 
@@ -144,6 +148,14 @@ class IneffectiveSetting(Rule):
             location,
             f"cuDNN has no setting `{written}`, so this changes nothing",
             help=f"write `{name}`",
+        )
+
+    def _report_unread(self, location: Location, name: str, optimizer: Location) -> Finding:
+        return self.finding(
+            location,
+            f"`{name}` is only a number here: the optimizer keeps the rate that it was given",
+            related=[Related(optimizer, "given here", "optimizer")],
+            help=f'set `group["lr"] = {name}` for each group in `param_groups`, or use a schedule',
         )
 
     def _report_rate(self, misuse: Misuse) -> Finding:
