@@ -183,7 +183,7 @@ def _past_the_end(source: Source, nodes: Sequence[ast.AST], node: ast.BinOp, sid
     if len(factors) > 2 and ends and not source.contains(TURNED):
         yield Misread(
             source.location(node),
-            f"`{_name(ends[0])}` is 1 at the end of an episode, so only what follows the end is counted",
+            f"`{_name(ends[0])}` is 1 where an episode ends, so only what follows its end counts",
             f"multiply by `1 - {_name(ends[0])}`",
         )
     if len(factors) == 2 and any(_is_estimate(source, each) for each in factors if not _is_discount(each)):
@@ -191,7 +191,7 @@ def _past_the_end(source: Source, nodes: Sequence[ast.AST], node: ast.BinOp, sid
         if flags and not any(_is_read(nodes, each) for each in flags):
             yield Misread(
                 source.location(node),
-                f"`{flags[0]}` is never read, so the target counts what follows the end of an episode",
+                f"`{flags[0]}` is never read, so targets go past the end of episodes",
                 f"multiply the value of the next state by `1 - {flags[0]}`",
             )
 

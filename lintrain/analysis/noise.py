@@ -1,0 +1,203 @@
+"""The noise of models that learn to remove it, or that sample with it: its kind, and what it is compared with."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from lintrain.analysis import loss_terms, origins
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.source.nodes import own_nodes, unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+DRAWN = lazy_pattern(r"\brandn?(?:_like)?\(")
+"""Code that draws noise, of either kind."""
+
+NORMAL, UNIFORM = frozenset({"randn", "randn_like"}), frozenset({"rand", "rand_like"})
+MIXERS = frozenset({"add_noise", "q_sample"})
+FUNCTIONS = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+CLASSES = frozenset({"MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss"})
+KEEPS = frozenset({"float", "to", "cuda", "detach", "half", "clone", "view", "reshape", "flatten", "squeeze"})
+
+VELOCITY = lazy_pattern(r"prediction_type\s*=\s*[\"']v_prediction")
+OTHER_TARGETS = lazy_pattern(r"get_velocity|\.prediction_type\b|config\.prediction_type")
+
+
+@dataclass(frozen=True, slots=True)
+class WrongNoise:
+    """A mistake with noise: where, in words, and what to write."""
+
+    location: Location
+    message: str
+    remedy: str
+
+
+def wrong_noise(source: Source) -> Iterator[WrongNoise]:
+    """The noise of a file that is of the wrong kind, and the losses that compare it with the wrong tensor."""
+    if not source.contains(DRAWN):
+        return
+    yield from _uniform(source)
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        nodes = own_nodes(scope)
+        for node in nodes:
+            if isinstance(node, ast.Call) and _is_regression(source, node) and len(node.args) > 1:
+                yield from _of_loss(source, node, nodes)
+
+
+def _uniform(source: Source) -> Iterator[WrongNoise]:
+    """Uniform numbers where a model expects normal ones: scaled by a standard deviation, or mixed with an image."""
+    for node in source.nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name), args=[_, noise, *_]) if name in MIXERS:
+                used = [noise]
+            case ast.BinOp(op=ast.Mult(), left=left, right=right):
+                sides = [(left, right), (right, left)]
+                used = [one for one, other in sides if _is_deviation(source, other, node)]
+            case _:
+                continue
+        for each in used:
+            made = _made(source, each)
+            if isinstance(made, ast.Call) and last_name(made.func) in UNIFORM and _is_of_torch(made):
+                name = last_name(made.func)
+                yield WrongNoise(
+                    source.location(made),
+                    f"`{name}` draws numbers from 0 to 1, where noise is expected to be normal",
+                    f"use `{name.replace('rand', 'randn')}`",
+                )
+
+
+def _is_of_torch(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and unparse(call.func.value) in {"torch", "th"}
+
+
+def _is_deviation(source: Source, node: ast.expr, product: ast.BinOp) -> bool:
+    """Whether a factor is `exp(0.5 * logvar)`, or the share of noise `sqrt(1 - alpha)`."""
+    made = _made(source, node)
+    code = unparse(made)
+    if isinstance(made, ast.Call) and last_name(made.func) == "exp":
+        return "var" in code or "std" in code or "sigma" in code
+    return isinstance(made, ast.Call) and last_name(made.func) == "sqrt" and "1 - " in code and "alpha" in code
+
+
+def _made(source: Source, node: ast.expr, steps: int = 6) -> ast.expr:
+    """What an expression is made by, through names, methods that keep its numbers, and functions of the file."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in KEEPS:
+            return _made(source, inner, steps)
+        case ast.Name() | ast.Attribute() if steps:
+            made = list(loss_terms.definitions(source, node))
+            if not made or made[0][2] is not None:
+                return node
+            value, position, _ = made[0]
+            if position is None:
+                return _made(source, value, steps - 1)
+            part = loss_terms.returned(source, value, position) if isinstance(value, ast.Call) else None
+            return _made(source, part, steps - 1) if part is not None else node
+        case _:
+            return node
+
+
+def _is_noise(source: Source, node: ast.expr) -> bool:
+    made = _made(source, node)
+    return isinstance(made, ast.Call) and last_name(made.func) in NORMAL
+
+
+def _is_noisy(source: Source, node: ast.expr) -> bool:
+    """Whether a tensor is an image that noise was added to."""
+    made = _made(source, node)
+    if isinstance(made, ast.Call) and last_name(made.func) in MIXERS:
+        return True
+    is_sum = isinstance(made, ast.BinOp) and isinstance(made.op, ast.Add)
+    return is_sum and any(_is_noise(source, each) for each in walk(made) if isinstance(each, ast.Name | ast.Call))
+
+
+def _is_regression(source: Source, call: ast.Call) -> bool:
+    if last_name(call.func) in FUNCTIONS:
+        return True
+    code = unparse(call.func)
+    made = [each.value for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == code]
+    return any(isinstance(each, ast.Call) and last_name(each.func) in CLASSES for each in made)
+
+
+def _of_loss(source: Source, loss: ast.Call, nodes: Sequence[ast.AST]) -> Iterator[WrongNoise]:
+    for predicted, wanted in ((loss.args[0], loss.args[1]), (loss.args[1], loss.args[0])):
+        given = _input_of(source, predicted)
+        target = _bare(wanted)
+        if given is None or not isinstance(target, ast.Name):
+            continue
+        if isinstance(given, ast.Name) and given.id == target.id and _is_noisy(source, given):
+            yield WrongNoise(
+                source.location(loss),
+                f"the network gets `{target.id}` and is trained to return it, with its noise",
+                "compare the prediction with the noise that was added, or with the clean input",
+            )
+        elif _is_noise(source, target):
+            yield from _of_target(source, loss, nodes, given, target)
+
+
+def _of_target(
+    source: Source, loss: ast.Call, nodes: Sequence[ast.AST], given: ast.expr, target: ast.Name
+) -> Iterator[WrongNoise]:
+    """A loss whose target is the noise, which the network cannot see, or is not meant to return."""
+    names = {each.id for origin in origins.origins(source, given) for each in _names(origin.expression)}
+    unread = next((name for name in _mixtures(nodes, target.id) if not _is_read(nodes, name)), None)
+    if target.id not in names and unread is not None:
+        yield WrongNoise(
+            source.location(loss),
+            f"the network does not get `{unread}`, so it cannot know the noise",
+            f"pass `{unread}` to the network",
+        )
+    elif source.contains(VELOCITY) and not source.contains(OTHER_TARGETS):
+        yield WrongNoise(
+            source.location(loss),
+            '`prediction_type="v_prediction"` means the velocity, but the target is the noise',
+            "use `scheduler.get_velocity(…)` as the target",
+        )
+
+
+def _names(node: ast.expr) -> Iterator[ast.Name]:
+    return (each for each in walk(node) if isinstance(each, ast.Name))
+
+
+def _mixtures(nodes: Sequence[ast.AST], noise: str) -> Iterator[str]:
+    """The names that a scope gives images with this noise."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                if any(each.id == noise for each in _names(value)) and _is_mixture(value):
+                    yield name
+            case _:
+                pass
+
+
+def _is_mixture(value: ast.expr) -> bool:
+    is_sum = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)
+    return is_sum or (isinstance(value, ast.Call) and last_name(value.func) in MIXERS)
+
+
+def _is_read(nodes: Sequence[ast.AST], name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load) for each in nodes)
+
+
+def _bare(node: ast.expr) -> ast.expr:
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in KEEPS:
+            return _bare(inner)
+        case _:
+            return node
+
+
+def _input_of(source: Source, predicted: ast.expr) -> ast.expr | None:
+    """The first argument of the network whose output a prediction is."""
+    match _made(source, predicted):
+        case ast.Attribute(value=ast.Call(args=[given, *_])):
+            return _bare(given)
+        case ast.Subscript(value=ast.Call(args=[given, *_])):
+            return _bare(given)
+        case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name(id="self")), args=[given, *_]):
+            return _bare(given)
+        case _:
+            return None

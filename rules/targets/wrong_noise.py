@@ -1,0 +1,105 @@
+"""The noise of a generative model is of the wrong kind, or the loss compares it with the wrong tensor.
+
+A network that learns to remove noise gets the noisy input and returns the noise, or the clean input. One that returns
+its own input learns nothing, and one that gets the clean input cannot know the noise. Variational autoencoders and
+diffusion models expect normal noise: `rand` has a mean of 0.5. None of these raises an error.
+
+## Bad
+
+    denoiser = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
+    adam = torch.optim.Adam(denoiser.parameters(), lr=1e-3)
+    for x, _ in loader:
+        noise = torch.randn_like(x)
+        noisy = 0.8 * x + 0.6 * noise
+        predicted = denoiser(noisy)
+        loss = F.mse_loss(predicted, noisy)  # <- wrong-noise
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+A network that does not get the noise:
+
+    denoiser = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
+    adam = torch.optim.Adam(denoiser.parameters(), lr=1e-3)
+    for x, _ in loader:
+        noise = torch.randn_like(x)
+        noisy = 0.8 * x + 0.6 * noise
+        loss = F.mse_loss(denoiser(x), noise)  # <- wrong-noise
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+Uniform noise in a variational autoencoder:
+
+    mean, spread, decoder = nn.Linear(8, 2), nn.Linear(8, 2), nn.Linear(2, 8)
+    adam = torch.optim.Adam([*mean.parameters(), *spread.parameters(), *decoder.parameters()], lr=1e-3)
+    for x, _ in loader:
+        mu, logvar = mean(x), spread(x)
+        std = torch.exp(0.5 * logvar)
+        eps = torch.rand_like(std)  # <- wrong-noise
+        decoded = decoder(mu + eps * std)
+        loss = F.mse_loss(decoded, x, reduction="sum") - 0.5 * torch.sum(1 + logvar - mu**2 - logvar.exp())
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+## Good
+
+    denoiser = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
+    adam = torch.optim.Adam(denoiser.parameters(), lr=1e-3)
+    for x, _ in loader:
+        noise = torch.randn_like(x)
+        noisy = 0.8 * x + 0.6 * noise
+        predicted = denoiser(noisy)
+        loss = F.mse_loss(predicted, noise)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+## When it is fine
+
+An autoencoder that returns its input, one that removes noise, and uniform numbers for anything else:
+
+    denoiser = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
+    adam = torch.optim.Adam(denoiser.parameters(), lr=1e-3)
+    for x, _ in loader:
+        loss = F.mse_loss(denoiser(x), x)
+        noisy = x + 0.1 * torch.randn_like(x)
+        loss = loss + F.mse_loss(denoiser(noisy), x)
+        mask = torch.rand_like(x) > 0.1
+        share = torch.rand(len(x), 1)
+        loss = loss + F.mse_loss(denoiser(x * mask), x) + F.mse_loss(denoiser(share * x), share * x)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+## Fix
+
+None: the network may be meant to predict the noise, the clean input or the velocity.
+
+## References
+
+Ho et al., "Denoising Diffusion Probabilistic Models", algorithm 1; Kingma and Welling, "Auto-Encoding Variational
+Bayes", section 2.4; diffusers documentation, `prediction_type`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import noise
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_per_location
+
+
+class WrongNoise(Rule):
+    level = Level.ERROR
+    keywords = "rand|randn|rand_like|randn_like & add_noise|exp|sqrt|loss|Loss|q_sample"
+    needs_training = False
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(noise.wrong_noise(source))
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(
+            self.finding(each.location, each.message, help=each.remedy) for each in noise.wrong_noise(pipeline.source)
+        )
