@@ -299,7 +299,7 @@ def _stepping_after(source: Source, call: ast.Call) -> str | None:
 
 def _trained_by(source: Source, optimizer: str) -> str:
     """The code of what an optimizer is given the parameters of."""
-    made = [each.value for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == optimizer]
+    made = loss_terms.assigned(source, optimizer)
     return unparse(made[0]) if len(made) == 1 else ""
 
 
@@ -320,7 +320,7 @@ def _is_cosine(source: Source, node: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in COSINES:
             return True
         case ast.Call(func=function):
-            made = [each.value for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == unparse(function)]
+            made = loss_terms.assigned(source, unparse(function))
             return bool(made) and all(called(each) == "CosineSimilarity" for each in made)
         case _:
             return False

@@ -124,6 +124,24 @@ def _functions(source: Source) -> dict[str, ast.FunctionDef]:
     return {name: some[0] for name, some in found.items() if len(some) == 1}
 
 
+def assigned(source: Source, name: str) -> list[ast.expr]:
+    """What a file assigns to a name or attribute, also as one of several."""
+    return source.cached(_assigned).get(name, [])
+
+
+def _assigned(source: Source) -> dict[str, list[ast.expr]]:
+    found = dict[str, list[ast.expr]]()
+    for node in source.nodes_of(ast.Assign):
+        match node.targets[0], node.value:
+            case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
+                pairs = list(zip(names, values, strict=True))
+            case target, value:
+                pairs = [(target, value)]
+        for target, value in pairs:
+            found.setdefault(unparse(target), []).append(value)
+    return found
+
+
 def elements(source: Source, name: TYPED) -> list[ast.expr]:
     """What a name of a loop or comprehension around it stands for, if that goes through a list that is filled."""
     loops = [each for each in source.cached(_loops) if each[2] <= name.lineno <= each[3]]

@@ -118,7 +118,7 @@ def _is_regression(source: Source, call: ast.Call) -> bool:
     if last_name(call.func) in FUNCTIONS:
         return True
     code = unparse(call.func)
-    made = [each.value for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == code]
+    made = loss_terms.assigned(source, code)
     return any(isinstance(each, ast.Call) and last_name(each.func) in CLASSES for each in made)
 
 

@@ -1,0 +1,197 @@
+"""What a categorical distribution, or a contrastive loss, is computed of: logits, probabilities, and pairs of rows."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from lintrain.analysis import loss_terms
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.source.nodes import own_nodes, unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+CATEGORICAL = lazy_pattern(r"\b(?:OneHot)?Categorical\(")
+CROSS_ENTROPY = lazy_pattern(r"cross_entropy\(|CrossEntropyLoss")
+
+MASKS = lazy_pattern(r"masked_fill|fill_diagonal|\beye\(|-inf|\bmask|triu|tril|diag|1e9|e12|nonzero|roll\(")
+"""Code that leaves out the pairs of a row with itself."""
+
+SOFTMAX, LINEAR = "softmax", "linear"
+
+
+@dataclass(frozen=True, slots=True)
+class WrongEnd:
+    """A distribution that is given logits as probabilities, or the reverse; `last` is what computes them."""
+
+    location: Location
+    last: Location
+    is_logits: bool
+
+
+def wrong_ends(source: Source) -> Iterator[WrongEnd]:
+    """The categorical distributions of a file that get the output of a network under the wrong name."""
+    if not source.contains(CATEGORICAL):
+        return
+    for call in source.nodes_of(ast.Call):
+        if last_name(call.func) not in {"Categorical", "OneHotCategorical"}:
+            continue
+        named = {each.arg: each.value for each in call.keywords}
+        given = call.args[0] if call.args else named.get("probs")
+        logits = named.get("logits")
+        for value, wrong in ((given, LINEAR), (logits, SOFTMAX)):
+            end = _end_of(source, value, 8) if value is not None else None
+            if end is not None and end[0] == wrong:
+                yield WrongEnd(source.location(call), source.location(end[1]), wrong == LINEAR)
+
+
+def _end_of(source: Source, node: ast.expr, steps: int, position: int | None = None) -> tuple[str, ast.expr] | None:
+    """Whether a tensor is the result of a softmax or of a linear layer, and where; None if it is not known."""
+    if steps == 0:
+        return None
+    match node:
+        case ast.Name():
+            made = list(loss_terms.definitions(source, node))
+            if len(made) == 1 and made[0][2] is None:
+                return _end_of(source, made[0][0], steps - 1, made[0][1])
+            return None
+        case ast.Call(func=function) if position is None and last_name(function) == "softmax":
+            return SOFTMAX, node
+        case ast.Call(func=ast.Call(func=made)) if last_name(made) == "Softmax":
+            return SOFTMAX, node
+        case ast.Call(func=ast.Name() | ast.Attribute() as function):
+            return _end_of_network(source, node, unparse(function), steps, position)
+        case _:
+            return None
+
+
+def _end_of_network(
+    source: Source, call: ast.Call, name: str, steps: int, position: int | None
+) -> tuple[str, ast.expr] | None:
+    """What the network of a name ends with: a layer, a `Sequential`, or a class of the file."""
+    made = loss_terms.assigned(source, name)
+    network = _without_device(made[0]) if len(made) == 1 else None
+    if not isinstance(network, ast.Call):
+        return None
+    kind = last_name(network.func)
+    if kind == "Sequential" and network.args and not isinstance(network.args[-1], ast.Starred):
+        network = network.args[-1]
+        kind = last_name(network.func) if isinstance(network, ast.Call) else ""
+    if kind in {"Softmax", "Linear"}:
+        return (SOFTMAX if kind == "Softmax" else LINEAR), call if position is None else network
+    classes = [each for each in source.nodes_of(ast.ClassDef) if each.name == kind]
+    forwards = [
+        each for one in classes for each in one.body if isinstance(each, ast.FunctionDef) and each.name == "forward"
+    ]
+    values = [each.value for one in forwards for each in own_nodes(one) if isinstance(each, ast.Return)]
+    value = values[0] if len(values) == len(classes) == 1 else None
+    if position is not None:
+        value = value.elts[position] if isinstance(value, ast.Tuple) and position < len(value.elts) else None
+    return _end_of(source, value, steps - 1) if value is not None and not isinstance(value, ast.Tuple) else None
+
+
+def _without_device(node: ast.expr) -> ast.expr:
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="to" | "cuda" | "train" | "eval" | "double" | "float")):
+            return _without_device(inner)
+        case _:
+            return node
+
+
+@dataclass(frozen=True, slots=True)
+class WrongPairs:
+    """A contrastive loss whose labels, or scores, make it learn something else: where, in words, and what to write."""
+
+    location: Location
+    message: str
+    remedy: str
+
+
+def wrong_pairs(source: Source) -> Iterator[WrongPairs]:
+    """The contrastive losses of a file that count a row as its own partner, or the first row as that of all."""
+    if not source.contains(CROSS_ENTROPY):
+        return
+    for call in source.nodes_of(ast.Call):
+        if len(call.args) < 2 or not (
+            last_name(call.func) == "cross_entropy" or _is_made_cross_entropy(source, call.func)
+        ):
+            continue
+        pair = _multiplied(source, call.args[0], 8)
+        if pair is None:
+            continue
+        first, second = pair
+        scope = next((each for each in _functions(source) if any(one is call for one in walk(each))), source.tree)
+        if unparse(first) == unparse(second) and not MASKS.search(unparse(scope)):
+            yield WrongPairs(
+                source.location(call),
+                f"each row of `{unparse(first)}` is compared with itself, which scores highest",
+                "set the diagonal of the scores to `-inf` before the loss",
+            )
+        elif unparse(first) != unparse(second) and _is_zeros(source, call.args[1]):
+            yield WrongPairs(
+                source.location(call),
+                "the labels are 0, so all rows are to match the first one of the batch",
+                "the partner of row `i` is in column `i`: `torch.arange(len(scores))`",
+            )
+
+
+def _functions(source: Source) -> list[ast.FunctionDef]:
+    """The functions of a file, inner ones first."""
+    return sorted(source.nodes_of(ast.FunctionDef), key=lambda each: -each.lineno)
+
+
+def _is_made_cross_entropy(source: Source, callee: ast.expr) -> bool:
+    made = loss_terms.assigned(source, unparse(callee))
+    return bool(made) and all(
+        isinstance(each, ast.Call) and last_name(each.func) == "CrossEntropyLoss" for each in made
+    )
+
+
+def _multiplied(source: Source, node: ast.expr, steps: int) -> tuple[ast.expr, ast.expr] | None:
+    """The rows whose products with each other are the scores: `a` and `b` of `a @ b.T / temperature`."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Div()):
+            return _multiplied(source, left, steps)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _multiplied(source, left, steps) or _multiplied(source, right, steps)
+        case ast.BinOp(left=left, op=ast.MatMult(), right=right):
+            return _pair(left, right)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="matmul" | "mm"), args=[left, right]):
+            return _pair(left, right)
+        case ast.Call(func=ast.Attribute(value=left, attr="matmul" | "mm"), args=[right]):
+            return _pair(left, right)
+        case ast.Name() if steps:
+            made = list(loss_terms.definitions(source, node))
+            if len(made) == 1 and made[0][1] is None and made[0][2] is None:
+                return _multiplied(source, made[0][0], steps - 1)
+            return None
+        case _:
+            return None
+
+
+def _pair(left: ast.expr, right: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    match right:
+        case ast.Attribute(value=inner, attr="T" | "mT") | ast.Call(func=ast.Attribute(value=inner, attr="t"), args=[]):
+            return left, inner
+        case ast.Call(func=ast.Attribute(value=inner, attr="transpose"), args=[_, _]):
+            return left, inner
+        case _:
+            return None
+
+
+def _is_zeros(source: Source, node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="zeros"), args=[size, *_]):
+            return not isinstance(size, ast.Constant | ast.List)
+        case ast.Call(func=ast.Attribute(value=inner, attr="to" | "cuda" | "long" | "type")):
+            return _is_zeros(source, inner)
+        case ast.Name():
+            made = list(loss_terms.definitions(source, node))
+            is_one = len(made) == 1 and made[0][1] is None and made[0][2] is None
+            changed = re.search(rf"\b{node.id}\[[^\]]*\] = |\b{node.id}\.\w+_\(", source.text)
+            return is_one and changed is None and _is_zeros(source, made[0][0])
+        case _:
+            return False

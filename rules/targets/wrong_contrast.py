@@ -1,0 +1,97 @@
+"""A contrastive loss has the wrong partner for each row.
+
+The scores of two views are a matrix whose row `i` belongs to column `i`. With labels of 0, all rows are to match the
+first one. In a matrix of all rows with themselves the diagonal has the highest score, and is no pair: as long as it is
+among the candidates, the loss cannot fall. Neither raises an error.
+
+## Bad
+
+    encoder = nn.Linear(8, 4)
+    adam = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+    for x, _ in loader:
+        one, other = F.normalize(encoder(x), dim=1), F.normalize(encoder(x + 0.1), dim=1)
+        scores = one @ other.T / 0.1
+        labels = torch.zeros(len(x), dtype=torch.long)
+        loss = F.cross_entropy(scores, labels)  # <- wrong-contrast
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+A row that is compared with itself:
+
+    encoder = nn.Linear(8, 4)
+    adam = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+    for x, _ in loader:
+        n = len(x)
+        both = F.normalize(torch.cat([encoder(x), encoder(x + 0.1)]), dim=1)
+        labels = torch.cat([torch.arange(n, 2 * n), torch.arange(n)])
+        loss = F.cross_entropy(torch.matmul(both, both.T) / 0.5, labels)  # <- wrong-contrast
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+## Good
+
+    encoder = nn.Linear(8, 4)
+    adam = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+    for x, _ in loader:
+        one, other = F.normalize(encoder(x), dim=1), F.normalize(encoder(x + 0.1), dim=1)
+        scores = one @ other.T / 0.1
+        labels = torch.arange(len(x))
+        loss = F.cross_entropy(scores, labels)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+## When it is fine
+
+A diagonal that is left out, and a first column of its own for the partner:
+
+    encoder = nn.Linear(8, 4)
+    adam = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+    queue = F.normalize(torch.randn(32, 4), dim=1)
+    for x, _ in loader:
+        n = len(x)
+        one, other = F.normalize(encoder(x), dim=1), F.normalize(encoder(x + 0.1), dim=1)
+        both = torch.cat([one, other])
+        scores = (both @ both.T).masked_fill(torch.eye(2 * n, dtype=torch.bool), float("-inf"))
+        loss = F.cross_entropy(scores, torch.cat([torch.arange(n, 2 * n), torch.arange(n)]))
+        positive = (one * other).sum(1, keepdim=True)
+        negative = one @ queue.T
+        first = torch.zeros(n, dtype=torch.long)
+        loss = loss + F.cross_entropy(torch.cat([positive, negative], dim=1), first)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+## Fix
+
+None: the labels may be right for scores in another order.
+
+## References
+
+Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", equation 1; van den Oord et al.,
+"Representation Learning with Contrastive Predictive Coding".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import distributions
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_per_location
+
+
+class WrongContrast(Rule):
+    level = Level.ERROR
+    keywords = "cross_entropy|CrossEntropyLoss & @|matmul|mm("
+    needs_training = False
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(distributions.wrong_pairs(source))
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(
+            self.finding(each.location, each.message, help=each.remedy)
+            for each in distributions.wrong_pairs(pipeline.source)
+        )
