@@ -71,7 +71,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import trainer_methods
+from lintrain.analysis import conversations, trainer_methods
 from lintrain.pipeline.values.python import Function, Sequence, Value
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
@@ -103,6 +103,8 @@ class RewardSignature(Rule):
         yield from self._of_other_names(pipeline)
         yield from self._of_one_number(pipeline)
         yield from self._of_one_value(pipeline)
+        if conversations.writes_conversations(pipeline.source):
+            yield from self._of_texts(pipeline)
 
     def _of_other_names(self, pipeline: Pipeline) -> Iterator[Finding]:
         runs = (run for run in pipeline.runs if run.path.endswith(".GRPOTrainer"))
@@ -117,6 +119,20 @@ class RewardSignature(Rule):
             for argument, construction in given
             for function in (_functions(argument.value) if argument else ())
             if not _missing(function) and (name := _never_passed(function))
+        )
+
+    def _of_texts(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """Uses of completions as texts, where the prompts are conversations."""
+        given = [run.value("reward_funcs") for run in pipeline.runs if run.path.endswith(".GRPOTrainer")]
+        yield from one_per_location(
+            self.finding(
+                trainer_methods.location_in(pipeline, function, used),
+                "a completion is a list of messages here, and is used as a text",
+                help='read the text of the message: `completion[0]["content"]`',
+            )
+            for value in given
+            for function in _functions(value)
+            if (used := conversations.used_as_text(function)) is not None
         )
 
     def _of_one_number(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -133,12 +133,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, expressions, token_feeds
+from lintrain.analysis import collators, expressions, script_text, token_feeds
 from lintrain.pipeline import blocks
 from lintrain.pipeline.values.data import Dataset, Padding, Tokenizer
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import Value, literal, text_of
+from lintrain.pipeline.values.python import UNKNOWN, Value, literal, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+
+WITHOUT_PAD = frozenset({"gpt2", "gpt_neo", "gptj", "gpt_neox"})
+"""Model types whose vocabularies have none of these tokens."""
+
+PAD_TEXTS = ("[PAD]", "<pad>", "<PAD>", "<|pad|>")
+ADDS = r"add_tokens|add_special_tokens"
 
 NO_TOKEN = "Asking to pad but the tokenizer does not have a padding token"
 
@@ -156,6 +162,8 @@ class MissingPadToken(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
+        for tokenizer in pipeline.tokenizers:
+            yield from self._unknown_text(pipeline, tokenizer)
         for tokenizer in pipeline.tokenizers:
             location = min(_padded_at(pipeline, tokenizer), default=None)
             if (
@@ -177,6 +185,20 @@ class MissingPadToken(Rule[Claim]):
                 ],
                 help="add one with `add_special_tokens` and resize the embeddings, or use an unused token",
                 claim=Claim(statements),
+            )
+
+    def _unknown_text(self, pipeline: Pipeline, tokenizer: Tokenizer) -> Iterator[Finding[Claim]]:
+        """`tokenizer.pad_token = "[PAD]"` names a token and adds none."""
+        facts = token_feeds.certain_facts(pipeline, tokenizer)
+        name = literal(tokenizer.attributes.get("pad_token", UNKNOWN))
+        is_unknown = facts is not None and facts.model_type in WITHOUT_PAD and name in PAD_TEXTS
+        set_at = [each.location for each in tokenizer.settings if each.name == "pad_token" and not each.conditions]
+        if is_unknown and set_at and not tokenizer.additions and not script_text.mentions(pipeline, ADDS):
+            yield self.finding(
+                set_at[-1],
+                f"`{name}` is not in the vocabulary: setting it adds no token",
+                help=f'add it: `add_special_tokens({{"pad_token": "{name}"}})`, and resize the embeddings',
+                subject="pad_token",
             )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:

@@ -30,8 +30,9 @@ def holds_prompt(reader: Reader, given: Argument) -> bool:
     if row is not None:
         bound = (each.value for each in reversed(reader.record.bindings) if each.name == row[1])
         value = next(bound, value)
-    is_generated = isinstance(value, Tensor) and value.role is Role.TOKENS and not value.is_sliced
-    return is_generated and isinstance(value.model, Model) and value.model.task is Task.CAUSAL_LM
+    if not isinstance(value, Tensor) or value.role is not Role.TOKENS or value.is_sliced:
+        return False
+    return isinstance(value.model, Model) and value.model.task is Task.CAUSAL_LM
 
 
 @method(Generated, "strip", "lower", "upper", "lstrip", "rstrip", "casefold")

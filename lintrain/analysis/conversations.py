@@ -1,0 +1,81 @@
+"""Prompts that are conversations, and code that takes the completions for them for plain texts."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.pipeline.values.python import Function
+from lintrain.source.source import Source
+
+COMPLETIONS = "completions"
+
+OF_TEXT = frozenset(
+    {"split", "strip", "lstrip", "rstrip", "lower", "upper", "startswith", "endswith", "find", "replace", "splitlines"}
+)
+"""Methods of a text that a list does not have."""
+
+SEARCHES = frozenset({"match", "search", "fullmatch", "findall", "finditer"})
+
+
+def writes_conversations(source: Source) -> bool:
+    """Whether a script makes prompts that are lists of messages, and none that are texts."""
+    prompts = [
+        value
+        for row in source.nodes_of(ast.Dict)
+        for key, value in zip(row.keys, row.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value == "prompt"
+    ]
+    return bool(prompts) and all(_is_conversation(prompt) for prompt in prompts)
+
+
+def _is_conversation(node: ast.expr) -> bool:
+    messages = node.elts if isinstance(node, ast.List) else []
+    return bool(messages) and all(isinstance(each, ast.Dict) and "role" in _keys(each) for each in messages)
+
+
+def _keys(node: ast.Dict) -> set[object]:
+    return {key.value for key in node.keys if isinstance(key, ast.Constant)}
+
+
+def used_as_text(function: Function) -> ast.expr | None:
+    """The first place where a function uses one of its `completions` as a text; None if there is none."""
+    if not isinstance(function.node, ast.FunctionDef):
+        return None
+    found = (_use_of_text(node, name) for name, body in _completions_in(function.node) for node in ast.walk(body))
+    return next((each for each in found if each is not None), None)
+
+
+def _completions_in(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
+    """The names of single completions, each with the code in which it is one."""
+    for node in ast.walk(function):
+        match node:
+            case ast.ListComp(elt=body, generators=[ast.comprehension(target=target, iter=over)]):
+                yield from ((name, body) for name in _names_of(target, over))
+            case ast.For(target=target, iter=over, body=statements):
+                yield from ((name, each) for each in statements for name in _names_of(target, over))
+            case _:
+                pass
+
+
+def _names_of(target: ast.expr, over: ast.expr) -> Iterator[str]:
+    match target, over:
+        case ast.Name(id=name), ast.Name(id="completions"):
+            yield name
+        case ast.Tuple(elts=names), ast.Call(func=ast.Name(id="zip"), args=given):
+            for each, source in zip(names, given, strict=False):
+                yield from _names_of(each, source)
+        case ast.Tuple(elts=[_, inner]), ast.Call(func=ast.Name(id="enumerate"), args=[source]):
+            yield from _names_of(inner, source)
+        case _:
+            pass
+
+
+def _use_of_text(node: ast.AST, name: str) -> ast.expr | None:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=attr)) if owner == name and attr in OF_TEXT:
+            return node
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=attr), args=[_, ast.Name(id=given), *_]):
+            return node if given == name and attr in SEARCHES else None
+        case _:
+            return None
