@@ -88,7 +88,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import expressions, loaders
+from lintrain.analysis import class_order, expressions, loaders
 from lintrain.pipeline import dataset_rows
 from lintrain.pipeline.values.columns import Cut
 from lintrain.pipeline.values.data import Dataset
@@ -116,9 +116,18 @@ FEW = 8
 
 class SortedSubset(Rule[Claim]):
     level = Level.WARNING
-    keywords = "Trainer|DataLoader"
+    keywords = "Trainer|DataLoader|validation_split"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for found in class_order.last_classes(pipeline.source):
+            yield self.finding(
+                found.location,
+                "this holds out the last rows, and the rows are in the order of their classes",
+                related=[Related(found.loop, "read class by class", "origin")],
+                why="the last class is missing in the training, and it is alone in the validation",
+                help="shuffle rows and labels with one permutation before `fit`",
+                claim=Claim(),
+            )
         if not _only_classifies(pipeline):
             return
         used = list(_used(pipeline))

@@ -144,6 +144,7 @@ from typing import TYPE_CHECKING
 from lintrain.analysis import (
     adversaries,
     expressions,
+    hard_losses,
     lightning_modules,
     loss_cuts,
     loss_slices,
@@ -179,6 +180,7 @@ HOW = {
     "ceil": "`ceil` has a gradient of zero",
     "sign": "`sign` has a gradient of zero",
     "compare": "a comparison has no gradient",
+    "argmax": "`argmax` has no gradient",
     "no_grad": "it is computed under `no_grad`",
 }
 
@@ -207,6 +209,8 @@ class DetachedLoss(Rule[Claim]):
         for returned in lightning_modules.cut_losses(pipeline):
             if returned.location is not None:
                 found.setdefault(returned.location, self._report_step(returned.location, returned.name))
+        for hard in hard_losses.hard_losses(pipeline.source):
+            found.setdefault(hard.location, self._report_hard(hard))
         trained = {event.location for event in pipeline.acts(events.Act.BACKWARD) if _cut_of(event) is None}
         for event in pipeline.acts(events.Act.BACKWARD):
             cut = _cut_of(event)
@@ -259,6 +263,15 @@ class DetachedLoss(Rule[Claim]):
                 Related(untrained.step.location, "steps without gradients", "step"),
             ],
             help="compute this loss from the result itself, without `detach` and `no_grad`",
+        )
+
+    def _report_hard(self, found: hard_losses.HardLoss) -> Finding[Claim]:
+        shown = f"`{found.name}`" if len(found.name) <= 20 else "this loss"
+        return self.finding(
+            found.location,
+            f"{shown} has no gradient: {HOW.get(found.operation, HOW['compare'])}",
+            related=[Related(found.used, "trained with here", "backward")],
+            help="compute with the probabilities themselves",
         )
 
     def _report_step(self, location: Location, cut: str) -> Finding[Claim]:
