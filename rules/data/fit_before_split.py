@@ -152,7 +152,8 @@ class FitBeforeSplit(Rule[Claim]):
 
 def _what(leak: leaks.Leak) -> str:
     if leak.target:
-        return f"means of the target `{leak.target}` over all rows, also those that are held out later"
+        shown = f"the target `{leak.target}`" if len(leak.target) <= 8 else "the target"
+        return f"means of {shown} over all rows, also those that are held out later"
     if leak.learner:
         return f"`{leak.learner}` is fitted on all rows, including those that are held out later"
     return "the rows are scaled by statistics of all rows, including those that are held out later"

@@ -1,0 +1,136 @@
+"""The normalization of images for training and evaluation, as `Compose` of torchvision and albumentations has it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
+from lintrain.analysis.training_loops import words_of
+from lintrain.model.location import Location
+from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+TO_TENSOR = frozenset({"ToTensor", "ToTensorV2", "ToDtype", "PILToTensor", "ToImage"})
+"""The steps that end the transforms of images for a network."""
+
+OTHERS = frozenset(
+    {"inv", "inverse", "show", "plot", "viz", "vis", "raw", "display", "denormalize", "unnormalize", "orig"}
+)
+"""Words in the names of transforms that are not for a network."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherNormalization:
+    """A transform for evaluation that normalizes otherwise than the one for training: where, what, and the other."""
+
+    location: Location
+    problem: str
+    other: Location
+
+
+@dataclass(frozen=True, slots=True)
+class _Transform:
+    """A `Compose`: its call, whether it is for training, and the code of its normalization, empty without one."""
+
+    call: ast.Call
+    is_training: bool
+    normalization: str
+
+
+def other_normalizations(source: Source) -> list[OtherNormalization]:
+    """The transforms of a file that has one for training and one for evaluation, in one place."""
+    return source.cached(_other_normalizations)
+
+
+def _other_normalizations(source: Source) -> list[OtherNormalization]:
+    if not source.contains(r"Normalize\(") or not source.contains(r"Compose\("):
+        return []
+    found: list[OtherNormalization] = []
+    scopes = (source.tree, *source.nodes_of(ast.FunctionDef))
+    for scope in scopes:
+        transforms = list(_transforms(scope.body))
+        trained = [each for each in transforms if each.is_training]
+        held_out = [each for each in transforms if not each.is_training]
+        if len(trained) == 1:
+            found += [mismatch for each in held_out if (mismatch := _compared(source, trained[0], each)) is not None]
+    return found
+
+
+def _compared(source: Source, train: _Transform, held_out: _Transform) -> OtherNormalization | None:
+    one, other = train.normalization, held_out.normalization
+    if one == other:
+        return None
+    if one and other:
+        # Names may stand for the same numbers; other numbers are others.
+        if not _are_numbers(one) or not _are_numbers(other):
+            return None
+        problem = "evaluation images are normalized by other numbers than training images"
+    else:
+        which, other_part = ("evaluation", "training") if one else ("training", "evaluation")
+        problem = f"{which} images are not normalized, but {other_part} images are"
+    return OtherNormalization(source.location(held_out.call), problem, source.location(train.call))
+
+
+def _are_numbers(code: str) -> bool:
+    return not any(isinstance(each, ast.Name) for each in ast.walk(ast.parse(code, mode="eval").body) if each)
+
+
+def _transforms(body: list[ast.stmt]) -> Iterator[_Transform]:
+    """The transforms of a block by their names, and those of a dictionary by its keys."""
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[target], value=ast.Dict(keys=keys, values=values)):
+                texts = [each.value if isinstance(each, ast.Constant) else "" for each in keys]
+                named = [(str(text), value) for text, value in zip(texts, values, strict=True)]
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
+                named = [(unparse(target), value)]
+            case _:
+                named = []
+        for name, value in named:
+            transform = _transform(name, value)
+            if transform is not None:
+                yield transform
+
+
+def _transform(name: str, value: ast.expr) -> _Transform | None:
+    words = words_of(name)
+    is_training, is_held_out = bool(words & TRAINING_WORDS), bool(words & EVALUATION_WORDS)
+    if is_training == is_held_out or words & OTHERS or not isinstance(value, ast.Call):
+        return None
+    if last_name(value.func) != "Compose" or not value.args or not isinstance(value.args[0], ast.List):
+        return None
+    steps = value.args[0].elts
+    # A step that is a name may be a normalization, and so may one of the script's own.
+    if not all(map(_is_library, steps)):
+        return None
+    calls = [each for each in walk(value.args[0]) if isinstance(each, ast.Call)]
+    names = {last_name(each.func) for each in calls}
+    normalizing = [each for each in calls if last_name(each.func) == "Normalize"]
+    if not names & TO_TENSOR or len(normalizing) > 1 or "Lambda" in names:
+        return None
+    given = normalizing[0] if normalizing else None
+    code = ", ".join(unparse(each) for each in [*given.args, *(k.value for k in given.keywords)]) if given else ""
+    return _Transform(value, is_training, f"({code},)" if given else "")
+
+
+def _is_library(step: ast.expr) -> bool:
+    """Whether a step belongs to a library: by its name, or as a part of a module."""
+    match step:
+        case ast.Call(func=ast.Name(id=name)):
+            return name in KNOWN
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner))):
+            return owner != "self"
+        case _:
+            return False
+
+
+KNOWN = TO_TENSOR | {
+    "CenterCrop", "ColorJitter", "Normalize", "Pad", "RandomAffine", "RandomCrop", "RandomErasing", "RandomGrayscale",
+    "RandomHorizontalFlip", "RandomResizedCrop", "RandomRotation", "RandomVerticalFlip", "Resize", "AutoAugment",
+    "RandAugment", "TrivialAugmentWide", "GaussianBlur", "RandomPerspective", "HorizontalFlip", "VerticalFlip",
+    "Rotate",
+}  # fmt: skip
+"""Transforms of torchvision and albumentations."""
