@@ -56,6 +56,7 @@ def _in_scope(source: Source, scope: ast.AST) -> Iterator[TapeMistake]:
     computed = [found for node in nodes if (found := _gradients(node)) is not None]
     for gradients in computed:
         yield from _outside(source, nodes, gradients)
+        yield from _left_for_numpy(source, nodes, gradients)
         if not source.contains(APPLIES):
             yield from _dropped(source, nodes, gradients)
     for call in nodes if computed else ():
@@ -133,6 +134,38 @@ def _outside(source: Source, nodes: Sequence[ast.AST], gradients: _Gradients) ->
                 return
             case _:
                 pass
+
+
+def _left_for_numpy(source: Source, nodes: Sequence[ast.AST], gradients: _Gradients) -> Iterator[TapeMistake]:
+    """A loss that reads what the network gave only as an array of NumPy: `predicted.numpy()`."""
+    loss = gradients.call.args[0]
+    recorded = [node for node in nodes if isinstance(node, ast.With) and gradients.tape in map(_named, node.items)]
+    if len(recorded) != 1 or not isinstance(loss, ast.Name):
+        return
+    made = [each for each in recorded[0].body if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)]
+    inside = {unparse(each.targets[0]) for each in made}
+    losses = [each for each in made if unparse(each.targets[0]) == loss.id]
+    if len(losses) != 1:
+        return
+    arrays = [
+        each
+        for each in walk(losses[0].value)
+        if isinstance(each, ast.Call) and last_name(each.func) == "numpy" and not each.args
+    ]
+    within = {id(name) for each in arrays for name in walk(each)}
+    others = [each for each in walk(losses[0].value) if isinstance(each, ast.Name) and id(each) not in within]
+    if arrays and not inside & {each.id for each in others} and inside & {each.id for each in _names_in(arrays[0])}:
+        yield TapeMistake(
+            source.location(arrays[0]),
+            "an array of NumPy has no gradient, so the tape sees nothing of the network",
+            "compute the loss with the tensors themselves",
+            source.location(gradients.call),
+            "the gradients are asked for here",
+        )
+
+
+def _names_in(node: ast.AST) -> list[ast.Name]:
+    return [each for each in walk(node) if isinstance(each, ast.Name)]
 
 
 def _named(item: ast.withitem) -> str:

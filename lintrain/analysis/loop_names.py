@@ -42,6 +42,38 @@ def lasting_sums(source: Source) -> Iterator[LastingSum]:
             yield from _lasting_in(source, assigned, epochs, batches)
 
 
+def lasting_metrics(source: Source) -> Iterator[LastingSum]:
+    """The metrics of Keras that are made before all epochs, read after each, and never set back."""
+    if not source.contains(r"\.update_state\(") or source.contains(r"reset_states?\(|reset_metrics\("):
+        return
+    made = {
+        name: node
+        for node in source.nodes_of(ast.Assign)
+        if isinstance(node.value, ast.Call) and "metrics." in (code := unparse(node.value.func))
+        for name in [unparse(node.targets[0])]
+        if code.startswith(("tf.keras.", "keras.", "tensorflow.keras.", "metrics."))
+    }
+    for epochs in source.nodes_of(ast.For) if made else ():
+        inner = [each for each in own_nodes(epochs) if isinstance(each, ast.For)]
+        added = dict(_metric_calls(inner, "update_state"))
+        read = dict(_metric_calls([epochs], "result"))
+        for name in added.keys() & read.keys() & made.keys():
+            if inner and made[name].lineno < epochs.lineno:
+                at = source.location
+                yield LastingSum(at(read[name]), at(made[name]), at(added[name]), name)
+
+
+def _metric_calls(loops: list[ast.For], method: str) -> Iterator[tuple[str, ast.Call]]:
+    """The calls of a method in loops, by the code of what they are called on."""
+    for loop in loops:
+        for node in own_nodes(loop):
+            match node:
+                case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name == method:
+                    yield unparse(owner), node
+                case _:
+                    pass
+
+
 def _assigned_in(nodes: Iterable[ast.AST]) -> dict[str, list[ast.Assign]]:
     """The assignments of a scope by the code of their targets, in the order of the code."""
     found: dict[str, list[ast.Assign]] = {}

@@ -65,6 +65,7 @@ def range_mismatches(pipeline: Pipeline) -> Iterator[RangeMismatch]:
     for run in pipeline.keras_runs:
         yield from _scaled_twice(pipeline, run)
     yield from _of_another(pipeline.source)
+    yield from _scaled_for(pipeline.source)
 
 
 def _scaled_twice(pipeline: Pipeline, run: KerasRun) -> Iterator[RangeMismatch]:
@@ -107,6 +108,28 @@ def _of_another(source: Source) -> Iterator[RangeMismatch]:
             else f"`{name}` expects other numbers than `{module}` gives",
             f"import `preprocess_input` from the module of `{name}`",
             made,
+            "the network is made here",
+        )
+
+
+def _scaled_for(source: Source) -> Iterator[RangeMismatch]:
+    """Pixels that every generator divides by 255, for the only network, which expects them from 0 to 255."""
+    networks = list(_backbones(source)) if source.contains("ImageDataGenerator") else []
+    expected = {FAMILIES[next(of for start, of in NETWORKS.items() if name.startswith(start))] for name, _ in networks}
+    # A layer or function of the script may scale them back.
+    is_open = source.contains(
+        r"include_preprocessing|preprocess_input|preprocessing_function|Rescaling|\* *255|Lambda\("
+    )
+    if len(networks) != 1 or expected != {FAMILIES["efficientnet"]} or is_open:
+        return
+    generators = [each for each in source.nodes_of(ast.Call) if last_name(each.func) == "ImageDataGenerator"]
+    scales = [next((k.value for k in each.keywords if k.arg == "rescale"), None) for each in generators]
+    if generators and all(scale is not None and "255" in unparse(scale) for scale in scales):
+        yield RangeMismatch(
+            source.location(generators[0]),
+            f"`{networks[0][0]}` scales pixels itself, and gets them divided by 255",
+            "leave out `rescale`: this network expects pixels from 0 to 255",
+            networks[0][1],
             "the network is made here",
         )
 

@@ -29,6 +29,9 @@ ADAPTED = frozenset(
 )
 """Layers of Keras that learn from rows by `adapt`, and forget what they learnt at a second call."""
 
+ALIGNS = r"reindex|\.align\(|concat\(|append\(|Categorical|category|(?:[=\[]|in|set\(|difference\() *\w+\.columns"
+"""Code that may give two frames the same columns before or after `get_dummies`."""
+
 SCALES = frozenset({"scale", "minmax_scale", "maxabs_scale", "robust_scale", "quantile_transform", "power_transform"})
 """Functions of scikit-learn that fit a preprocessor on what they are given."""
 
@@ -196,6 +199,10 @@ def _fitted(call: ast.Call, fits: _Fits) -> tuple[str, ast.expr, str] | None:
             return "", rows, name
         case ast.Call(func=ast.Attribute(attr=name), args=[rows]) if f".{name}" in fits.helpers:
             return "", rows, name
+        case ast.Call(func=ast.Attribute(attr="get_dummies") | ast.Name(id="get_dummies"), args=[rows, *_]) if (
+            not fits.source.contains(ALIGNS)
+        ):
+            return "", rows, "get_dummies"
         case ast.Call(func=ast.Attribute(attr="fit_on_texts"), args=[rows]):
             return "", rows, "fit_on_texts"
         case _:

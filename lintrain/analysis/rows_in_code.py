@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from lintrain.analysis.training_loops import words_of
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 
 
@@ -113,3 +114,59 @@ def is_of_rows(axis: ast.expr) -> bool:
     """Whether an axis is that of the rows, alone or among others."""
     axes = axis.elts if isinstance(axis, ast.Tuple | ast.List) else [axis]
     return any(isinstance(each, ast.Constant) and each.value in {0, None} for each in axes)
+
+
+def mixed_windows(source: Source) -> Iterator[ast.Call]:
+    """The random splits of windows that overlap: `train_test_split(windows, …)` without `shuffle=False`."""
+    if not source.contains("train_test_split"):
+        return
+    windows = set[str]()
+    for node in source.nodes_of(ast.Assign):
+        if isinstance(node.targets[0], ast.Name) and any(_slides(each) for each in walk(node.value)):
+            windows.add(node.targets[0].id)
+    for loop in source.nodes_of(ast.For):
+        for call in walk(loop):
+            match call:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[rows]) if (
+                    _steps_by_one(loop.iter) and isinstance(loop.target, ast.Name) and _is_window(rows, loop.target.id)
+                ):
+                    windows.add(name)
+                case _:
+                    pass
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[ast.Name(id=given), *_])) if (
+                given in windows and unparse(node.value).startswith(("np.", "numpy.", "torch."))
+            ):
+                windows.add(name)
+            case _:
+                pass
+    for call in source.nodes_of(ast.Call):
+        is_split = unparse(call.func).rpartition(".")[2] == "train_test_split" and call.args
+        is_of_windows = is_split and isinstance(call.args[0], ast.Name) and call.args[0].id in windows
+        if is_of_windows and not {"shuffle", None, "stratify"} & {each.arg for each in call.keywords}:
+            yield call
+
+
+def _slides(node: ast.AST) -> bool:
+    match node:
+        case ast.ListComp(elt=rows, generators=[ast.comprehension(target=ast.Name(id=index), iter=over)]):
+            return _steps_by_one(over) and _is_window(rows, index)
+        case _:
+            return False
+
+
+def _steps_by_one(over: ast.expr) -> bool:
+    """Whether a loop goes through each number of a range."""
+    return isinstance(over, ast.Call) and unparse(over.func) == "range" and len(over.args) < 3
+
+
+def _is_window(rows: ast.expr, index: str) -> bool:
+    """Whether code is `rows[index : index + size]`, of all columns or one."""
+    cut = rows.slice if isinstance(rows, ast.Subscript) else None
+    first = cut.elts[0] if isinstance(cut, ast.Tuple) and cut.elts else cut
+    if not isinstance(first, ast.Slice) or first.lower is None or first.upper is None:
+        return False
+    bounds = [{each.id for each in walk(bound) if isinstance(each, ast.Name)} for bound in (first.lower, first.upper)]
+    product = any(isinstance(each, ast.Mult) for each in walk(first))
+    return index in bounds[0] and index in bounds[1] and not product

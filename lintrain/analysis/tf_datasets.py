@@ -61,6 +61,25 @@ def shuffled_batches(source: Source) -> Iterator[tuple[Location, Location]]:
             yield name_at(source, last), name_at(source, batches[0])
 
 
+def mixed_parts(source: Source) -> Iterator[tuple[Location, Location]]:
+    """The `skip` calls for a part whose rows another epoch gives to the `take` beside it: where, and the `shuffle`."""
+    kept = [_last_shuffle(source, call) for call in _methods(source, frozenset({"take"}))]
+    for call in _methods(source, frozenset({"skip"})):
+        shuffle = _last_shuffle(source, call)
+        if shuffle is not None and any(each is shuffle for each in kept):
+            yield name_at(source, call), name_at(source, shuffle)
+
+
+def _last_shuffle(source: Source, call: ast.Call) -> ast.Call | None:
+    """The shuffle that gives the rows of a call another order in each epoch, with nothing that keeps one after it."""
+    for before in _behind(source, call):
+        if _called(before) == "cache":
+            return None
+        if _called(before) == "shuffle":
+            return None if _keeps_order(before) else before
+    return None
+
+
 KEEP_ROWS = frozenset({"shuffle", "cache", "repeat", "prefetch", "take", "skip", "shard", "with_options"})
 """Methods that give rows as they are."""
 
@@ -290,3 +309,30 @@ def _ends_with_rows(source: Source, rows: ast.expr, function: ast.FunctionDef, m
     return len(names) == len(parts) and any(
         f"{name}.shape" in source.text or f"len({name})" in source.text for name in names
     )
+
+
+def history_keys(source: Source) -> Iterator[tuple[Location, str]]:
+    """The keys by which a script reads what `fit` has recorded: `history.history["loss"]`."""
+    for node in source.nodes_of(ast.Subscript) if ".history[" in source.text else ():
+        match node:
+            case ast.Subscript(value=ast.Attribute(attr="history"), slice=ast.Constant(value=str() as key)):
+                yield source.location(node), key
+            case _:
+                pass
+
+
+def counted_rows(source: Source) -> Iterator[tuple[Location, str]]:
+    """The `steps_per_epoch` that is the number of rows of a generator: where, and the code of the generator."""
+    for call in source.nodes_of(ast.Call):
+        given = {each.arg: each.value for each in call.keywords}
+        first = (
+            unparse(call.args[0]) if call.args else unparse(given.get("x", given.get("generator", ast.Constant(""))))
+        )
+        for name in STEPS.values():
+            match given.get(name):
+                case ast.Attribute(value=owner, attr="samples" | "n") as steps if unparse(owner) == first or (
+                    unparse(given.get("validation_data", ast.Constant(""))) == unparse(owner)
+                ):
+                    yield source.location(steps), unparse(owner)
+                case _:
+                    pass

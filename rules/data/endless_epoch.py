@@ -1,7 +1,8 @@
 """Keras is given rows without an end, and no number of batches after which an epoch ends.
 
 `repeat()` without a count, or a generator with `while True`, gives batches for ever. Without `steps_per_epoch` the
-first epoch never ends: nothing is validated, no callback runs, nothing is saved. Older versions raise an error.
+first epoch never ends: nothing is validated, no callback runs, nothing is saved. Older versions raise an error. With
+the number of rows as the number of batches, an epoch goes through the rows many times.
 
 ## Bad
 
@@ -52,7 +53,7 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_locat
 
 class EndlessEpoch(Rule):
     level = Level.ERROR
-    keywords = "repeat|while & fit & keras|tensorflow|tf.|.compile("
+    keywords = "repeat|while|steps & fit & keras|tensorflow|tf.|.compile("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
@@ -64,4 +65,13 @@ class EndlessEpoch(Rule):
                 subject=found.argument,
             )
             for found in tf_datasets.endless_epochs(pipeline.source)
+        )
+        yield from one_per_location(
+            self.finding(
+                location,
+                "this is the number of rows, but an epoch is counted in batches",
+                help=f"leave it out, or pass `len({owner})`, the number of batches",
+                subject="x",
+            )
+            for location, owner in tf_datasets.counted_rows(pipeline.source)
         )

@@ -82,7 +82,7 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_locat
 
 class PixelRangeMismatch(Rule):
     level = Level.WARNING
-    keywords = "Rescaling|preprocess_input"
+    keywords = "Rescaling|preprocess_input|ImageDataGenerator"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report, pixel_ranges.range_mismatches(pipeline)))

@@ -77,11 +77,14 @@ class Claim:
 
 class RefittedPreprocessor(Rule[Claim]):
     level = Level.WARNING
-    keywords = "fit_transform|scale(|fit_on_texts|.adapt("
+    keywords = "fit_transform|scale(|fit_on_texts|get_dummies|.adapt("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for refit in refits.refitted(pipeline):
             shown = f"`{refit.learner}`" if len(refit.learner) <= 30 else "this preprocessor"
+            if refit.learner.endswith("get_dummies"):
+                yield self._of_dummies(refit)
+                continue
             yield self.finding(
                 refit.location,
                 f"{shown} is fitted again, on the test rows",
@@ -89,6 +92,14 @@ class RefittedPreprocessor(Rule[Claim]):
                 help="leave out this call" if refit.is_adapted else "only `transform` the test rows",
                 claim=Claim(refit.callee, f"{refit.learner}.transform") if refit.callee is not None else None,
             )
+
+    def _of_dummies(self, refit: refits.Refit) -> Finding[Claim]:
+        return self.finding(
+            refit.location,
+            "the test rows get columns of their own, for the values that are in them",
+            related=[Related(refit.first, "the training rows have columns for other values", "fit")],
+            help="give them the columns of the training rows: `.reindex(columns=train.columns, fill_value=0)`",
+        )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         for first, second in _refitted(evidence):

@@ -120,7 +120,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, loaders, script_text, split_names, training_loops
+from lintrain.analysis import (
+    expressions,
+    loaders,
+    rows_in_code,
+    script_text,
+    split_names,
+    tf_datasets,
+    training_loops,
+)
 from lintrain.pipeline import dataset_rows
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
@@ -188,6 +196,19 @@ class TrainDataInEval(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report_name, _under_other_names(pipeline.source)))
+        for location, shuffle in tf_datasets.mixed_parts(pipeline.source):
+            yield self.finding(
+                location,
+                "these rows are others in each epoch, and some were training rows before",
+                related=[Related(shuffle, "shuffled again in each epoch", "training")],
+                help="pass `reshuffle_each_iteration=False`, or take the parts before the shuffle",
+            )
+        for call in rows_in_code.mixed_windows(pipeline.source):
+            yield self.finding(
+                pipeline.source.location(call),
+                "overlapping windows are divided by chance, so both parts have the same values",
+                help="pass `shuffle=False`, or cut the series before the windows are made",
+            )
         for location, trained in split_names.other_seeds(pipeline.source):
             yield self.finding(
                 location,

@@ -73,10 +73,24 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_locat
 
 class LastingSum(Rule):
     level = Level.WARNING
-    keywords = "for & +="
+    keywords = "for & +=|update_state"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report(each) for each in loop_names.lasting_sums(pipeline.source))
+
+        yield from one_per_location(map(self._report_metric, loop_names.lasting_metrics(pipeline.source)))
+
+    def _report_metric(self, found: loop_names.LastingSum) -> Finding:
+        shown = f"`{found.total}`" if len(found.total) <= 24 else "this metric"
+        return self.finding(
+            found.location,
+            f"{shown} counts the batches of all epochs: nothing resets it",
+            related=[
+                Related(found.started, "made here, before all epochs", "start"),
+                Related(found.added, "gets each batch", "sum"),
+            ],
+            help=f"call `{found.total}.reset_state()` at the end of each epoch",
+        )
 
     def _report(self, found: loop_names.LastingSum) -> Finding:
         shown = f"`{found.total}`" if len(found.total) <= 24 else "this sum"

@@ -122,7 +122,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, gradients, lightning_modules, lightning_updates
+from lintrain.analysis import evaluation_schedule, gradients, lightning_modules, lightning_updates, tf_datasets
 from lintrain.pipeline.values import python
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.training import KerasRun, TrainerRun, TrainingArguments
@@ -191,7 +191,7 @@ class UnavailableMonitor(Rule[Claim]):
                 if gradients.is_since(pipeline.targets, "keras", KEEPS_NAMES):
                     target = pipeline.targets.get("keras")
                     since = f"since Keras 2.3 ({target.shown})" if target is not None else ""
-                    yield from self._of_accuracy(keras_run, arguments, since)
+                    yield from self._of_accuracy(pipeline, keras_run, arguments, since)
         yield from self._of_lightning(pipeline)
 
     def _of_lightning(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
@@ -272,7 +272,24 @@ class UnavailableMonitor(Rule[Claim]):
                     claim=Claim(monitored),
                 )
 
-    def _of_accuracy(self, run: KerasRun, arguments: dict[str, Argument], since: str) -> Iterator[Finding[Claim]]:
+    def _read_later(self, pipeline: Pipeline, run: KerasRun, other: str) -> Iterator[Finding[Claim]]:
+        """`history.history["acc"]` of the only network of a script."""
+        for location, key in tf_datasets.history_keys(pipeline.source) if len(pipeline.keras_runs) == 1 else ():
+            if key.removeprefix("val_") == other:
+                right = key.replace(other, ACCURACY[other])
+                yield self.finding(
+                    location,
+                    f"the history has no `{key}`: this accuracy is called `{right}`",
+                    related=[Related(run.compiled, f'`metrics=["{ACCURACY[other]}"]`', "compile")]
+                    if run.compiled
+                    else [],
+                    help=f'read "{right}"',
+                    subject="history",
+                )
+
+    def _of_accuracy(
+        self, pipeline: Pipeline, run: KerasRun, arguments: dict[str, Argument], since: str
+    ) -> Iterator[Finding[Claim]]:
         """The accuracy, which has the name that `compile` was given: `accuracy` or `acc`."""
         names = run.value("metrics")
         items = names.items if isinstance(names, python.Sequence) and names.is_complete else []
@@ -280,6 +297,7 @@ class UnavailableMonitor(Rule[Claim]):
         other = next((ACCURACY[name] for name in given if name in ACCURACY), None)
         if other is None or len(given) != len(items) or other in given:
             return
+        yield from self._read_later(pipeline, run, other)
         callbacks = _items(arguments["callbacks"].value) if "callbacks" in arguments else []
         for callback in callbacks:
             is_known = isinstance(callback, python.LibraryObject) and callback.path in MONITORS

@@ -86,8 +86,9 @@ from lintrain.analysis import evaluation_schedule as schedule
 from lintrain.analysis import expressions, lightning_updates, trainer_methods, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import LibraryCall
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Value, literal, text_of
+from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Sequence, Value, literal, text_of
 from lintrain.pipeline.values.training import TrainingArguments
 from lintrain.rule import (
     ArgumentsRule,
@@ -126,6 +127,9 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
         for call in pipeline.calls:
             if call.path in OF_LIGHTNING and not call.is_open:
                 yield from self._of_lightning(call)
+        for run in pipeline.keras_runs:
+            for _, arguments in run.fits:
+                yield from self._of_keras(arguments.get("callbacks"))
         found: dict[Location, Finding[Claim]] = {}
         for step in pipeline.acts(Act.SCHEDULER_STEP):
             watched, wanted = training_loops.text_of_event(step, "watched"), _direction_of(step)
@@ -149,6 +153,23 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
             help=f"turn the comparison with `{kept.best}` around",
             subject=kept.best,
         )
+
+    def _of_keras(self, callbacks: Argument | None) -> Iterator[Finding[Claim]]:
+        """A callback of Keras with a `mode` that is the opposite of what its metric should do."""
+        given = callbacks.value if callbacks is not None else UNKNOWN
+        for callback in given.items if isinstance(given, Sequence) else [given]:
+            if not isinstance(callback, LibraryObject) or not callback.path.startswith("keras.callbacks."):
+                continue
+            watched, mode = text_of(callback.arguments.get("monitor", UNKNOWN)), callback.arguments.get("mode", UNKNOWN)
+            wanted, actual = _wanted_of_name(watched or ""), text_of(mode)
+            if wanted and actual in {"min", "max"} and actual != wanted and callback.origin is not None:
+                which, order = ("smallest", "higher") if wanted == "max" else ("largest", "lower")
+                yield self.finding(
+                    callback.origin,
+                    f"the {which} `{watched}` counts as the best, but {order} is better",
+                    help=f'pass `mode="{wanted}"`',
+                    subject="callbacks",
+                )
 
     def _of_lightning(self, call: LibraryCall) -> Iterator[Finding[Claim]]:
         """A callback of Lightning that keeps or waits for the smallest value by default, of a metric that rises."""
