@@ -189,11 +189,9 @@ def test_options_name_columns_by_default(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def frame(tmp_path: object, text: str, line: int) -> SimpleNamespace:
-    from pathlib import Path
-
     path = Path(str(tmp_path)) / "asks.py"
     path.write_text(text)
-    return SimpleNamespace(f_code=SimpleNamespace(co_filename=str(path)), f_lineno=line)
+    return SimpleNamespace(f_code=SimpleNamespace(co_filename=str(path)), f_lineno=line, f_locals={"known": 0})
 
 
 @pytest.mark.parametrize(
@@ -205,6 +203,12 @@ def frame(tmp_path: object, text: str, line: int) -> SimpleNamespace:
         ("device = 'cuda' if torch.cuda.is_available() else 'cpu'\n", False),
         ("if torch.cuda.is_available():\n    x = 1\n", False),
         ("if torch.cuda.is_available():\n    dist.init_process_group('nccl')\n", True),
+        ("if torch.cuda.is_available():\n    gpus = 1\nif other:\n    gpus = 2\nprint(gpus)\n", True),
+        ("if torch.cuda.is_available():\n    gpus = 1\ngpus = 2\nprint(gpus)\n", False),
+        ("if torch.cuda.is_available():\n    gpus = 1\nelse:\n    gpus = 0\nprint(gpus)\n", False),
+        ("if torch.cuda.is_available():\n    known = 1\nprint(known)\n", False),
+        ("if torch.cuda.is_available():\n    x = 1\nif torch.cuda.is_available():\n    print(x)\n", False),
+        ("if not torch.cuda.is_available():\n    x = 1\nelse:\n    y = 1\nprint(x)\n", False),
     ],
 )
 def test_a_gpu_is_claimed_only_where_the_script_would_end(tmp_path: object, text: str, *, ends: bool) -> None:

@@ -184,7 +184,54 @@ class Devices:
 def ends_without_gpu(frame: FrameType | None) -> bool:
     """Whether False ends the script, or leaves out the branch that starts the processes of GPUs."""
     without, with_gpu = _branches(frame)
-    return _ends(without) or _starts_processes(with_gpu)
+    return _ends(without) or _starts_processes(with_gpu) or _is_needed_later(frame)
+
+
+def _is_needed_later(frame: FrameType | None) -> bool:
+    """Whether only the branch for True gives a name a value that later lines of the same function read: `n_gpus`."""
+    tree = _tree_of(frame)
+    if frame is None or tree is None:
+        return False
+    body, line = _body_at(tree, frame.f_lineno), frame.f_lineno
+    for at, node in enumerate(body):
+        if not isinstance(node, ast.If) or not node.test.lineno <= line <= (node.test.end_lineno or line):
+            continue
+        given = _stored(node.body) - _stored(node.orelse) - {*frame.f_locals}
+        return not isinstance(node.test, ast.UnaryOp) and _reads_one(body[at + 1 :], given)
+    return False
+
+
+def _reads_one(body: list[ast.stmt], names: set[str]) -> bool:
+    """Whether one of these names is read before it is assigned; not under another question about a GPU."""
+    for node in body:
+        read = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+        if names & read and not (isinstance(node, ast.If) and "is_available" in ast.unparse(node.test)):
+            return True
+        if isinstance(node, ast.Assign):
+            names = names - _stored([node])
+    return False
+
+
+def _stored(body: list[ast.stmt]) -> set[str]:
+    walked = (each for node in body for each in ast.walk(node))
+    return {each.id for each in walked if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+
+def _tree_of(frame: FrameType | None) -> ast.Module | None:
+    """The file that a frame is in."""
+    try:
+        return ast.parse("".join(linecache.getlines(frame.f_code.co_filename))) if frame is not None else None
+    except SyntaxError:
+        return None
+
+
+def _body_at(tree: ast.Module, line: int) -> list[ast.stmt]:
+    """The statements of the innermost function that a line is in, or of the file."""
+    body = tree.body
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or line):
+            body = node.body  # the innermost comes last
+    return body
 
 
 def ends_if_false(frame: FrameType | None) -> bool:
@@ -197,16 +244,10 @@ def ends_if_false(frame: FrameType | None) -> bool:
 
 def _ends_later(frame: FrameType | None) -> bool:
     """Whether the answer goes into a variable, by which a later `if` of the same function ends the script."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename))) if frame is not None else None
-    except SyntaxError:
-        tree = None
+    tree = _tree_of(frame)
     if frame is None or tree is None:
         return False
-    line, body = frame.f_lineno, tree.body
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or line):
-            body = node.body  # the innermost comes last
+    line, body = frame.f_lineno, _body_at(tree, frame.f_lineno)
     is_negated = dict[str, bool]()
     # `if exists: raise` ends for True, `missing = not exists` and `if missing: raise` for False: each `not` counts.
     for node in body:
@@ -230,11 +271,8 @@ def _names_in(node: ast.expr) -> list[str]:
 
 def _branches(frame: FrameType | None) -> tuple[list[ast.stmt], list[ast.stmt]]:
     """What runs if the answer to a frame's question is False, and what runs if it is True."""
-    if frame is None:
-        return [], []
-    try:
-        tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
-    except SyntaxError:
+    tree = _tree_of(frame)
+    if frame is None or tree is None:
         return [], []
     line = frame.f_lineno
     for node in ast.walk(tree):
