@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lintrain.runtime.stand_ins import hub, settings
+from lintrain.runtime.stand_ins import hub, older_names, settings
 from lintrain.runtime.stand_ins.checkpoints import Checkpoints
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.small_configs import small_config
@@ -112,6 +112,39 @@ def test_code_of_its_own_makes_an_automatic_class_load_any_family(tmp_path: Path
     assert type(loaded).__name__ == "T5ForConditionalGeneration"
     with pytest.raises(ValueError, match="Unrecognized configuration class"):
         Automatic.from_pretrained(folder)
+
+
+def test_an_argument_that_loading_no_longer_has_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+    ledger = made(tmp_path)._ledger
+    monkeypatch.setattr(transformers, "__version__", "4.57.6")
+    assert settings._plain(ledger, {"use_auth_token": True}) == {"use_auth_token": True}
+    monkeypatch.setattr(transformers, "__version__", "5.1.0")
+    assert settings._plain(ledger, {"use_auth_token": True}) == {}
+    assert [each.name for each in ledger.session.stand_ins] == ["from_pretrained(use_auth_token=)"]
+
+
+def test_a_class_that_reads_a_file_of_words_finds_one(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    folder = made(tmp_path).folder("somebody/bert-base-japanese")
+    reader = transformers.BertJapaneseTokenizer.from_pretrained(folder, word_tokenizer_type="basic")
+    assert reader.unk_token_id not in reader("The film was long.")["input_ids"]
+    assert len(reader) == len(transformers.AutoTokenizer.from_pretrained(folder))
+
+
+def test_a_token_is_found_by_its_earlier_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Tokenizer:
+        pad_token = "<pad>"
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(name)
+
+    ledger = made(tmp_path)._ledger
+    older_names._find_tokens(ledger, SimpleNamespace(PreTrainedTokenizerBase=Tokenizer))
+    monkeypatch.setattr(older_names, "is_called_by_user", lambda *_: True)
+    assert Tokenizer()._pad_token == "<pad>"  # type: ignore[attr-defined]
+    assert not hasattr(Tokenizer(), "_padding")
+    assert [each.name for each in ledger.session.stand_ins] == ["tokenizer._pad_token"]
 
 
 def test_padding_without_a_length_is_short_for_a_stand_in(tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ class Checkpoints:
         if tokenizer is not None:
             tokenizer.model_max_length = min(tokenizer.model_max_length, _positions_learned(config))
             tokenizer.save_pretrained(folder)
+            _list_words(tokenizer, folder)
         self._report(name, config, family)
         return folder
 
@@ -195,6 +196,13 @@ def _positions_learned(config: Any) -> float:
         if isinstance(getattr(part, "vocab_size", None), int) and not getattr(part, "rope_parameters", None)
     ]
     return min((count - before for count in counts if isinstance(count, int) and count > before), default=math.inf)
+
+
+def _list_words(tokenizer: Any, folder: str) -> None:
+    """The file of words that a tokenizer of BERT's kind has, for classes which read no other one."""
+    model: Any = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+    if type(model).__name__ == "WordPiece":
+        model.save(folder)
 
 
 def _plain(name: str) -> str:

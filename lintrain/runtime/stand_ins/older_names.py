@@ -66,6 +66,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     """Let `from library import name` find the successor of a name that was removed, and models find their parts."""
     builtins.__import__ = _importing(ledger, builtins.__import__)
     hooks.add("transformers.modeling_utils", functools.partial(_find_parts, ledger))
+    hooks.add("transformers.tokenization_utils_base", functools.partial(_find_tokens, ledger))
     hooks.add("transformers.hf_argparser", functools.partial(_share_options, ledger))
 
 
@@ -86,6 +87,29 @@ def _find_parts(ledger: Ledger, module: Any) -> None:
             return getattr(inner, name)
 
     owner.__getattr__ = found
+
+
+def _find_tokens(ledger: Ledger, module: Any) -> None:
+    """`tokenizer._pad_token`, which transformers 5 has only without the underscore."""
+    owner = module.PreTrainedTokenizerBase
+    find = getattr(owner, "__getattr__", None)
+    if find is None:  # every attribute is there by itself, as in transformers 4
+        return
+
+    @functools.wraps(find)
+    def found(self: Any, name: str) -> Any:
+        try:
+            return find(self, name)
+        except AttributeError:
+            if not OF_TOKENS.fullmatch(name) or not is_called_by_user():
+                raise
+            ledger.replace(StandInKind.PACKAGE, f"tokenizer.{name}", f"tokenizer.{name[1:]} of the installed version")
+            return getattr(self, name[1:])
+
+    owner.__getattr__ = found
+
+
+OF_TOKENS = re.compile(r"_(bos|eos|unk|sep|pad|cls|mask)_token")
 
 
 def _share_options(ledger: Ledger, module: Any) -> None:

@@ -145,6 +145,10 @@ def _plain(ledger: Ledger, given: dict[str, Any]) -> dict[str, Any]:
         value = found.pop(name, None)
         if value and name != "low_cpu_mem_usage":
             _note(ledger, name, value, "the whole model on the CPU, not quantized")
+    if "use_auth_token" in found and int(library("transformers").__version__.partition(".")[0]) >= 5:
+        found.pop("use_auth_token")  # a stand-in needs no token
+        removed = "left out: the installed version has no use_auth_token"
+        ledger.replace(StandInKind.PACKAGE, "from_pretrained(use_auth_token=)", removed)
     for name in ("dtype", "torch_dtype"):
         if str(found.get(name)) in ("float16", "torch.float16", "half"):
             _note(ledger, name, "float16", "float32: half precision is slow on the CPU")
