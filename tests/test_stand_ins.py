@@ -25,7 +25,7 @@ from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
 from lintrain.runtime.stand_ins import datasets, older_names
 from lintrain.runtime.stand_ins.batches import _cut_slow_batches  # pyright: ignore[reportPrivateUsage]
-from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of
+from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of, structs_of
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
 from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of
 from lintrain.runtime.stand_ins.ledger import Ledger
@@ -120,6 +120,19 @@ def test_columns_are_those_that_rows_are_asked_for(monkeypatch: pytest.MonkeyPat
     columns, splits, _ = read(text, monkeypatch)
     assert sorted(columns) == ["answer", "context", "own", "question", "source"]
     assert splits == ["train_sft"]
+
+
+def test_a_column_that_is_read_by_keys_holds_dictionaries() -> None:
+    text = "row['chosen']['response']\nrow['chosen']['overall_score']\nrow['chat'][0]['role']\nrow['train']['a']"
+    found = structs_of(read_of(text), {"chosen": "text", "chat": "text"})
+    assert found == {"chosen": "struct response overall_score"}
+    assert [*Rows(found, {}, "", 0).columns(2)["chosen"][0]] == ["response", "overall_score"]
+
+
+def test_masks_of_instances_have_three_channels() -> None:
+    ledger: Any = SimpleNamespace(script="row['annotation']", session=SimpleNamespace(folder=lambda _: ""))
+    found = [datasets.HubData(ledger, "somebody/scenes", config, {}).kinds() for config in ("instances", "scenes")]
+    assert found == [{"annotation": "instances"}, {"annotation": "mask"}]
 
 
 def test_what_is_loaded_has_the_columns_that_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

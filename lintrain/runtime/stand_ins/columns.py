@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.knowledge.stand_in_facts import is_produced
 
@@ -35,6 +35,7 @@ class Read:
         self.chats = set[str]()
         self.classes: dict[str, str] = {}
         self.fields: dict[str, dict[str, None]] = {}
+        self.inner: dict[str, dict[str, None]] = {}
         self.lines = dict[str, int]()
         self.loaded = set[str]()
 
@@ -129,7 +130,14 @@ def _take_default(given: Sequence[ast.keyword], found: Read) -> None:
 
 
 def _take_fields(node: ast.AST, found: Read) -> None:
-    """The keys of the items of a column: `for each in example["completions"]: each["score"]`."""
+    """The keys of a column, `example["chosen"]["text"]`, and of its items: `for each in example["completions"]: …`."""
+    match node:
+        case ast.Subscript(
+            value=ast.Subscript(value=row, slice=ast.Constant(value=str(column))), slice=ast.Constant(value=str(key))
+        ) if _is_row(row, found.loaded) and not SPLITS.fullmatch(column):
+            found.inner.setdefault(column, {}).setdefault(key)
+        case _:
+            pass
     pairs: list[tuple[ast.expr, ast.expr]] = []
     if isinstance(node, ast.For):
         pairs = [(node.target, node.iter)]
@@ -198,6 +206,12 @@ def columns_of_data_set(script: str, name: str) -> tuple[str, ...]:
                 if isinstance(key, ast.Constant) and key.value == name and isinstance(value, ast.Tuple):
                     return tuple(each for each in _texts(value) if each)
     return ()
+
+
+def structs_of(read: Read, kinds: Mapping[str, str]) -> dict[str, str]:
+    """The columns of texts whose values are read by keys: a dictionary each."""
+    inner = ((name, keys) for name, keys in read.inner.items() if name not in read.chats and not TURN & keys.keys())
+    return {name: f"struct {' '.join(keys)}" for name, keys in inner if kinds.get(name) in ("text", "label", "texts")}
 
 
 def _names_columns(name: str) -> bool:

@@ -14,7 +14,7 @@ from lintrain.knowledge.dataset_facts import dataset_facts
 from lintrain.knowledge.stand_in_facts import columns_by_name, columns_of_trainer, kind_of_column
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_dictionary, is_row, library
-from lintrain.runtime.stand_ins.columns import TURN, columns_of_data_set, read_of
+from lintrain.runtime.stand_ins.columns import TURN, columns_of_data_set, read_of, structs_of
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.rows import DIFFERENT, Rows, kind_of_fact, read_wave
 
@@ -224,6 +224,12 @@ class HubData:
 
     def kinds(self) -> dict[str, str]:
         """The columns with their kinds."""
+        is_of_instances = "instance" in f"{self._path} {self._config}".lower()
+        return {
+            name: "instances" if kind == "mask" and is_of_instances else kind for name, kind in self._kinds().items()
+        }
+
+    def _kinds(self) -> dict[str, str]:
         if self._facts is not None:
             columns = self._facts.columns
             return {name: kind_of_fact(each) or kind_of_column(name) for name, each in columns.items()}
@@ -235,6 +241,7 @@ class HubData:
             return {name: kind_of_column(name) for name in listed}
         chats = self._read.chats | (PAIR if self._read.chats & PAIR else set[str]())
         found = {name: "chat" if name in chats else kind_of_column(name) for name in self._read.columns}
+        found |= structs_of(self._read, found)
         found |= {
             name: f"structs {' '.join(fields)}"
             for name, fields in self._read.fields.items()

@@ -18,7 +18,7 @@ from lintrain.knowledge.stand_in_facts import kind_of_column
 from lintrain.runtime.child.frames import callers_frame, is_called_by_user, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_row, library
-from lintrain.runtime.stand_ins.columns import TURN, read_of
+from lintrain.runtime.stand_ins.columns import TURN, read_of, structs_of
 from lintrain.runtime.stand_ins.datasets import rows_of_file
 from lintrain.runtime.stand_ins.folders import Folders
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
@@ -50,6 +50,7 @@ def _columns(ledger: Ledger, name: str) -> dict[str, list[Any]]:
     kinds = {each: kind if (kind := kind_of_column(each)) in PLAIN else "text" for each in read.columns}
     if re.search(r"\.jsonl?$", name) or "." not in os.path.basename(name):
         fields = {each: inner for each, inner in read.fields.items() if each in kinds and not TURN & inner.keys()}
+        kinds |= structs_of(read, kinds)
         kinds |= {each: f"structs {' '.join(inner)}" for each, inner in fields.items()}
     rows = Rows(
         kinds or {"text": "text", "label": "label"}, {}, ledger.session.folder("hub"), zlib.crc32(name.encode())

@@ -53,6 +53,8 @@ class Rows:
             return number % max(len(self._names.get(name, ())), LABELS)
         if kind.startswith("structs "):
             return [self._struct(kind, number + offset) for offset in range(4)]
+        if kind.startswith("struct "):
+            return self._struct(kind, number)
         if kind == "text":
             return f"id-{number}" if IDS.fullmatch(name) else self._text(number)
         if kind == "texts":
@@ -206,6 +208,8 @@ def _feature(datasets: Any, kind: str, names: Sequence[str]) -> Any:
             return several(several(value("int64")))
         case _ if kind.startswith("structs "):
             return several({name: _feature(datasets, kind_of_column(name), ()) for name in kind.split()[1:]})
+        case _ if kind.startswith("struct "):
+            return {name: _feature(datasets, kind_of_column(name), ()) for name in kind.split()[1:]}
         case _ if kind in lists:
             return several(value(lists[kind]))
         case _:
