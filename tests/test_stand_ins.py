@@ -301,6 +301,15 @@ def test_what_an_empty_package_gives_is_part_of_a_text_or_a_number() -> None:
     assert (int(tool.count()), float(tool.count())) == (0, 0.0)
 
 
+def test_quantized_layers_are_those_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    package: Any = Empty("bitsandbytes").nn
+    assert isinstance(torch.nn.Linear(2, 2), package.Linear4bit)
+    assert not isinstance(torch.nn.Embedding(2, 2), package.Linear8bitLt)
+    made = package.Linear8bitLt(2, 3, bias=False, has_fp16_weights=False)
+    assert made(torch.ones(1, 2)).shape == (1, 3)
+
+
 def test_optimizers_for_a_gpu_are_those_of_torch() -> None:
     torch = pytest.importorskip("torch")
     package: Any = Empty("bitsandbytes").optim
@@ -484,3 +493,19 @@ def test_a_notebook_with_long_outputs_is_read(tmp_path: Path) -> None:
     (tmp_path / "train.ipynb").write_text(json.dumps({"cells": [code]}))
     ledger = Ledger(SimpleNamespace(script=str(tmp_path / "train.ipynb")))  # type: ignore[arg-type]
     assert ledger.script == "read(example['question'])"
+
+
+def test_options_that_only_an_earlier_version_had_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Any = type("SFTConfig", (), {"__module__": "trl.trainer.sft_config"})
+    for name, version in (("trl", "0.29.0"), ("transformers", "5.1.0")):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(__version__=version))
+    ledger = Ledger(SimpleNamespace(stand_ins=[]))  # type: ignore[arg-type]
+    parser: Any = argparse.ArgumentParser()
+    parser.add_argument("--max_length", type=int)
+    parser.dataclass_types = [made]
+    values, rest = parser.parse_known_args(["--max_seq_length", "64", "--mistyped", "3"])
+    assert older_names._without_removed(ledger, parser, values, rest) == ["--mistyped", "3"]
+    assert values.max_length == 64
+    assert [each.by for each in ledger.session.stand_ins] == [
+        "max_length=: the installed version has no max_seq_length"
+    ]

@@ -10,14 +10,17 @@ import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
+from lintrain.knowledge.api import keyword_state
 from lintrain.knowledge.successors import name_rename
+from lintrain.knowledge.versions import exactly
 from lintrain.runtime.child.frames import callers_frame, is_called_by_user, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.settings import RENAMED
 from lintrain.runtime.stand_ins.tokenizers import CHAT
 
 PACKAGES = ("transformers", "trl", "pytorch_lightning", "lightning", "datasets", "peft", "torch", "timm", "torchvision")
@@ -131,12 +134,43 @@ def _share_options(ledger: Ledger, module: Any) -> None:
 
     @functools.wraps(parse)
     def parse_known_args(self: Any, args: Any = None, namespace: Any = None) -> Any:
-        return parse(self, args, namespace or _Shared(shared))
+        values, rest = parse(self, args, namespace or _Shared(shared))
+        return values, _without_removed(ledger, self, values, rest)
 
     owner.__init__, owner.parse_known_args = init, parse_known_args
     # Options of a data class are in a group, which handles conflicts by itself.
     argparse._ArgumentGroup._handle_conflict_resolve = resolved  # type: ignore[method-assign]
     owner._handle_conflict_resolve = resolved
+
+
+def _without_removed(ledger: Ledger, parser: Any, values: Any, rest: Sequence[str]) -> list[str]:
+    """The words that no option takes, without those of options that only an earlier version of a library had."""
+    kept, has_gone = list[str](), False
+    for at, word in enumerate(rest):
+        name, _, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--"):
+            kept += [] if has_gone else [word]
+            continue
+        owner = next((each for each in parser.dataclass_types if word != "--" and _has_gone(each, name)), None)
+        has_gone = owner is not None
+        if owner is None:
+            kept.append(word)
+            continue
+        new = next((each for each in parser._actions if f"--{RENAMED.get(name, '')}" in each.option_strings), None)
+        by = f"{new.dest}=" if new is not None else "left out"
+        ledger.replace(StandInKind.PACKAGE, f"{owner.__name__}({name}=)", f"{by}: the installed version has no {name}")
+        if new is not None:
+            value = value or next(iter(rest[at + 1 :]), "")
+            setattr(values, new.dest, new.type(value) if new.type else value)
+    return kept
+
+
+def _has_gone(owner: Any, name: str) -> bool:
+    """Whether a class of settings had an argument that the installed version lacks."""
+    loaded = {each: getattr(sys.modules.get(each), "__version__", "") for each in ("transformers", "trl")}
+    targets = exactly(**{package: version for package, version in loaded.items() if version})
+    paths = (f"{each.__module__.partition('.')[0]}.{each.__name__}" for each in owner.__mro__)
+    return any(keyword_state(each, name, targets).state == "gone" for each in paths if each.partition(".")[0] in loaded)
 
 
 def _importing(ledger: Ledger, original: Callable[..., Any]) -> Any:

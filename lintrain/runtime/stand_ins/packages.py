@@ -72,12 +72,13 @@ EMPTY = {
     ),
     "notebook": ("google.colab", "kaggle_secrets"),
     "download": ("wget", "gdown", "kagglehub", "opendatasets"),
-    "serving": ("vllm", "gradio", "sagemaker", "openai"),
+    "serving": ("vllm", "gradio", "sagemaker", "openai", "anthropic", "litellm", "ollama"),
 }
 """By what they are for: packages without which the training of a script is the same."""
 UNPACK = opcode.opmap["UNPACK_SEQUENCE"]
-OF_OPTIMIZERS = ("optim", "optimizers", "ops", "adam")
-"""Modules of these packages that have optimizers, by whichever way a script comes to them."""
+OF_OPTIMIZERS = ("optim", "optimizers", "ops", "adam", "nn")
+"""Modules of these packages that have optimizers and layers, by whichever way a script comes to them."""
+LAYER = re.compile(r"(Linear|Embedding)(?:4bit|8bit|8bitLt|NF4|FP4)?")
 OPTIMIZER = re.compile(r"(?:Paged|Fused|DeepSpeedCPU)?(AdamW|Adam|SGD|Adagrad|RMSprop)(?:8bit|32bit)?")
 NAMES = {name: purpose for purpose, names in EMPTY.items() for name in names}
 
@@ -140,7 +141,9 @@ class Empty(ModuleType):
         elif NAMES.get(self.__name__) == "download":
             made = _named if "download" in name else made
         elif NAMES.get(self.__name__.partition(".")[0]) == "GPU":
-            made = Empty(f"{self.__name__}.{name}") if name in OF_OPTIMIZERS else _optimizer(name) or made
+            made = (
+                Empty(f"{self.__name__}.{name}") if name in OF_OPTIMIZERS else _optimizer(name) or _layer(name) or made
+            )
         setattr(self, name, made)
         return made
 
@@ -169,6 +172,27 @@ def _optimizer(name: str) -> Any | None:
         base.__init__(self, params, lr=lr, **{each: value for each, value in given.items() if each in known})
 
     return type(name, (base,), {"__init__": init})
+
+
+class _PlainLayer(type):
+    """A kind of layer that a stand-in has as torch's own, since nothing was quantized."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.__mro__[1])
+
+
+def _layer(name: str) -> Any | None:
+    """Torch's layer for a quantized one (`Linear4bit`); None for other names."""
+    found, torch = LAYER.fullmatch(name), loaded("torch")
+    if found is None or torch is None:
+        return None
+    base: Any = getattr(torch.nn, found[1])
+    known = inspect.signature(base.__init__).parameters
+
+    def init(self: Any, *args: Any, **given: Any) -> None:
+        base.__init__(self, *args, **{each: value for each, value in given.items() if each in known})
+
+    return _PlainLayer(name, (base,), {"__init__": init})
 
 
 class _EveryName(type):
