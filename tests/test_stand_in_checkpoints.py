@@ -23,6 +23,7 @@ def made(tmp_path: Path, text: str = "") -> Checkpoints:
     """The checkpoints of a script with this text."""
     session: Any = SimpleNamespace(stand_ins=[], measuring=False, script=str(tmp_path / "train.py"), note=print)
     session.folder = partial(os.path.join, str(tmp_path))
+    tmp_path.mkdir(exist_ok=True)
     (tmp_path / "train.py").write_text(text)
     return Checkpoints(Ledger(session))
 
@@ -122,6 +123,21 @@ def test_an_argument_that_loading_no_longer_has_is_left_out(tmp_path: Path, monk
     monkeypatch.setattr(transformers, "__version__", "5.1.0")
     assert settings._plain(ledger, {"use_auth_token": True}) == {}
     assert [each.name for each in ledger.session.stand_ins] == ["from_pretrained(use_auth_token=)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "layers"),
+    [
+        ("freeze(model.bert.encoder.layer[8])", 9),
+        ("config = AutoConfig.from_pretrained(name, num_hidden_layers=11)", 11),
+        ("freeze(model.bert.encoder.layer[:8], model.bert.encoder.layer[1])", 2),
+    ],
+)
+def test_a_model_has_the_layers_that_its_script_names(text: str, layers: int, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    for name in ("somebody/bert-mine", "somebody/gpt2-mine", "somebody/Qwen2.5-1B"):
+        config = transformers.AutoConfig.from_pretrained(made(tmp_path / str(layers), text).folder(name))
+        assert config.num_hidden_layers == layers
 
 
 def test_a_class_that_reads_a_file_of_words_finds_one(tmp_path: Path) -> None:

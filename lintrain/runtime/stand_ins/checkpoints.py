@@ -35,6 +35,8 @@ WEIGHTS = re.compile(r"(model|pytorch_model)[\w.-]*\.(safetensors|bin|json)")
 LOADED = re.compile(
     r"\b(?!Auto)([A-Z]\w+?)(?:For[A-Z]\w+|Model|Processor|LMHeadModel|(?:Tokenizer|Config)(?:Fast)?)\.from_pretrained"
 )
+LAYERS_NAMED = re.compile(r"\b(?:layers?|blocks?|h)\[(\d{1,2})\]|\bnum_hidden_layers\s*=\s*(\d{1,2})\b")
+"""Code that takes a layer by its number, or gives their count."""
 FALLBACK = "bert"
 OFFSET = ("roberta", "camembert", "longformer", "mpnet", "xmod")
 """Families whose positions are counted from the padding token on."""
@@ -120,8 +122,9 @@ class Checkpoints:
         kind = auto.CONFIG_MAPPING[family] if known is None else known.__class__
         try:
             config = small_config(kind, known)
-            if encoder is not None and encoder.layers is not None:
-                config = kind(**{**config.to_dict(), "num_hidden_layers": encoder.layers, "layer_types": None})
+            layers = encoder.layers if encoder is not None else self._layers(config)
+            if layers is not None:
+                config = kind(**{**config.to_dict(), "num_hidden_layers": layers, "layer_types": None})
         except Exception as error:  # noqa: BLE001 - a family whose sizes depend on each other in a way of their own
             self._ledger.session.note(f"no stand-in for {name}: {type(error).__name__}: {error}")
             return None
@@ -168,6 +171,13 @@ class Checkpoints:
             or family_of(name, frozenset(families), script)
             or FALLBACK
         )
+
+    def _layers(self, config: Any) -> int | None:
+        """The layers of a model where the script's text names one beyond those that a small model has."""
+        named = LAYERS_NAMED.findall(self._ledger.script)
+        most = max((int(count) if count else int(number) + 1 for number, count in named), default=0)
+        has_layers = isinstance(getattr(config, "num_hidden_layers", None), int)
+        return most if has_layers and most > config.num_hidden_layers else None
 
     def _report(self, name: str, config: Any, family: str) -> None:
         layers = getattr(config, "num_hidden_layers", None)
