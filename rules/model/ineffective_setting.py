@@ -108,7 +108,7 @@ NAMED = {
 class IneffectiveSetting(Rule):
     level = Level.ERROR
     keywords = (
-        "fc|classifier|head|_features|_channels|num_embeddings|.lr|.weight_decay|.momentum|.learning_rate|cudnn.|optim"
+        "fc|classifier|head|_features|_channels|_embeddings|.lr|.weight_decay|.momentum|.learning_|cudnn|optim"
     )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -167,7 +167,7 @@ def _fewer_names(reader: Reader, left: Value, operator: str, right: Value, locat
     names = names_in(right)
     if operator != "Sub" or not isinstance(left, ColumnNames) or names is None:
         return None
-    return replace(left, without=left.without | names)
+    return replace(left, without=left.without.union(names))
 
 
 @method(Dataset, "__len__")

@@ -6,7 +6,7 @@ Which rows a step keeps of a data set, if they are consecutive.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 
 from lintrain.interpreter.core.call import Call
@@ -94,8 +94,8 @@ def dictionary(call: Call, splits: dict[str, Dataset], parent: DatasetDict | Non
     return made
 
 
-def names_in(value: Value) -> set[str] | None:
-    """The column names that an argument lists; None if some of them are not known."""
+def names_in(value: Value) -> Set[str] | None:
+    """The column names that an argument lists, in its order; None if some of them are not known."""
     match value:
         case Absent() | Constant(value=None, default=None):
             return set()
@@ -104,8 +104,13 @@ def names_in(value: Value) -> set[str] | None:
         case Features():
             return names_in(value.names)
         case Sequence(items=items, is_complete=True):
-            names = {item.value for item in items if isinstance(item, Constant) and isinstance(item.value, str)}
-            return names if all(isinstance(item, Constant) and not item.default for item in items) else None
+            # `select_columns` gives the columns in this order, and some losses tell them apart by it.
+            listed = (item.value for item in items if isinstance(item, Constant) and isinstance(item.value, str))
+            return (
+                dict.fromkeys(listed).keys()
+                if all(isinstance(item, Constant) and not item.default for item in items)
+                else None
+            )
         case _:
             return None
 

@@ -226,7 +226,7 @@ def _add_removals(argument: Value, change: Change, dataset: Dataset) -> None:
     if names is None or change.removed is None:
         change.removed = None
     else:
-        change.removed = change.removed | names
+        change.removed = change.removed.union(names)
 
 
 def _loading_of(listed: ColumnNames) -> dict[str, Location] | None:
