@@ -151,8 +151,8 @@ class Source:
         if kinds not in self._by_kind:
             indices = self._indices
             found = chain.from_iterable(indices.get(kind, ()) for kind in kinds)
-            found = found if len(kinds) == 1 else sorted(found)
-            self._by_kind[kinds] = [self.nodes[index] for index in found]
+            in_order = found if len(kinds) == 1 else sorted(found)
+            self._by_kind[kinds] = [self.nodes[index] for index in in_order]
         return cast("Sequence[Node]", self._by_kind[kinds])
 
     def contains(self, pattern: str | re.Pattern[str]) -> bool:
