@@ -14,7 +14,7 @@ from enum import StrEnum
 from lintrain.analysis import origins
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -230,3 +230,49 @@ def _returned(source: Source, call: ast.Call, steps: int) -> Mask | None:
     if len(found) != 1 or len(ends) != 1 or ends[0].value is None:
         return None
     return _mask_of(source, ends[0].value, steps - 1)
+
+
+MULTIPLIES = lazy_pattern(r"@|matmul\(|einsum\(|\bbmm\(")
+
+BEFORE = lazy_pattern(r"masked_fill|-inf|1e9|-1e4|finfo|\+ \w*mask|where\(")
+"""Code that hides scores before the softmax."""
+
+
+def masked_after_softmax(source: Source) -> Iterator[Location]:
+    """The masks of attention that are applied to the weights, so that what they hide still has its share of them."""
+    if not source.contains("softmax"):
+        return
+    for function in source.nodes_of(ast.FunctionDef):
+        nodes = [each for each in own_nodes(function) if isinstance(each, ast.Assign)]
+        code = unparse(function)
+        if "softmax" not in code or "mask" not in code or len(MULTIPLIES.findall(code)) < 2:
+            continue
+        softmaxes = {unparse(each.targets[0]): each for each in nodes if _is_softmax(each.value)}
+        for node in nodes:
+            name = _masked(node)
+            made = softmaxes.get(name)
+            if made is None or made.lineno >= node.lineno or re.search(rf"{re.escape(name)} ?/=? ?|normalize\(", code):
+                continue
+            before = "\n".join(source.lines[function.lineno : made.end_lineno])
+            if not BEFORE.search(before):
+                yield source.location(node)
+
+
+def _is_softmax(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func).lower() == "softmax"
+
+
+def _masked(node: ast.Assign) -> str:
+    """The code of weights that a statement sets to zero under a mask; empty for anything else."""
+    match node:
+        case ast.Assign(
+            targets=[target], value=ast.Call(func=ast.Attribute(value=inner, attr="masked_fill"), args=given)
+        ):
+            is_zero = len(given) == 2 and isinstance(given[1], ast.Constant) and given[1].value == 0
+            return unparse(target) if is_zero and unparse(inner) == unparse(target) else ""
+        case ast.Assign(targets=[target], value=ast.BinOp(left=left, op=ast.Mult(), right=right)):
+            mask = unparse(right)
+            is_mask = "mask" in mask and "drop" not in mask and "head" not in mask
+            return unparse(target) if is_mask and unparse(left) == unparse(target) else ""
+        case _:
+            return ""

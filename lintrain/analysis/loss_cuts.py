@@ -14,12 +14,18 @@ from lintrain.analysis import loss_terms, origins, weight_averages
 from lintrain.analysis.loss_signs import grows_with_reward, is_log_of_policy
 from lintrain.analysis.loss_terms import Term
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 OFF = ("torch.no_grad", "torch.inference_mode", "no_grad")
+
+PENALTY, NORM = (
+    lazy_pattern(r"autograd\.grad\("),
+    lazy_pattern(r"\.norm\([^\n]*\) - 1\b|norm\w* - 1\b|- 1\.0\) ?\*\* ?2"),
+)
+"""Code of gradients, and of a norm that is to be 1."""
 
 TARGET_ENTROPY = lazy_pattern(r"target_entropy|entropy_target")
 LOG_OF_POLICY = lazy_pattern(r"log_?(?:pi|prob)|^logp")
@@ -61,6 +67,23 @@ def _new_tensor(source: Source, call: ast.Call, term: Term) -> Iterator[CutTerm]
             )
         case _:
             pass
+
+
+def penalties(source: Source) -> Iterator[Location]:
+    """The gradients whose norm is a term of a loss, and that are computed without a graph of their own."""
+    if not source.contains(PENALTY):
+        return
+    for function in source.nodes_of(ast.FunctionDef):
+        code = unparse(function)
+        for call in own_nodes(function) if PENALTY.search(code) else ():
+            match call:
+                case ast.Call(func=ast.Attribute(value=owner, attr="grad"), keywords=keywords):
+                    given = {each.arg: unparse(each.value) for each in keywords}
+                    is_cut = unparse(owner).endswith("autograd") and given.get("create_graph", "False") == "False"
+                    if is_cut and None not in given and NORM.search(code) is not None:
+                        yield source.location(call)
+                case _:
+                    pass
 
 
 def _policies(source: Source, call: ast.Call, term: Term) -> Iterator[CutTerm | None]:

@@ -107,6 +107,8 @@ class WrongAttentionMask(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
+        if any(attention_masks.masked_after_softmax(source)):
+            return True
         return source.contains(ATTENDS) and (
             any(attention_masks.wrong_masks(source))
             or any(seen_tokens.unmasked_encoders(source))
@@ -121,6 +123,12 @@ class WrongAttentionMask(Rule):
                 text = "adds 0 and 1 to the scores, which hides nothing"
                 remedy = "make it of booleans, True for what is hidden"
             yield self.finding(given.location, f"`{given.argument}` {text}", help=remedy)
+        for location in attention_masks.masked_after_softmax(pipeline.source):
+            yield self.finding(
+                location,
+                "this hides weights after the softmax, in which the hidden scores still count",
+                help='fill the scores with `float("-inf")` before the softmax',
+            )
         for encoder in seen_tokens.unmasked_encoders(pipeline.source):
             yield self.finding(
                 encoder.location,

@@ -240,6 +240,8 @@ class DetachedLoss(Rule[Claim]):
         for term in loss_cuts.cut_terms(pipeline.source):
             if not any(term.location.holds(each) or each == term.backward for each in found):
                 found[term.location] = self._report_policy(term)
+        for location in loss_cuts.penalties(pipeline.source):
+            found.setdefault(location, self._report_penalty(location))
         for untrained in adversaries.untrained_steps(pipeline):
             if not any(untrained.step.loops[-1].location.holds(location) for location in found):
                 found[untrained.backward.location] = self._report_untrained(untrained)
@@ -251,6 +253,13 @@ class DetachedLoss(Rule[Claim]):
             term.message,
             related=[Related(term.backward, "the loss that it is a part of", "backward")],
             help="keep the tensors as they were computed: `torch.stack` joins a list of them",
+        )
+
+    def _report_penalty(self, location: Location) -> Finding[Claim]:
+        return self.finding(
+            location,
+            "the penalty on these gradients has no gradient of its own",
+            help="pass `create_graph=True`",
         )
 
     def _report_untrained(self, untrained: adversaries.Untrained) -> Finding[Claim]:
