@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from lintrain.analysis import gradients, origins
 from lintrain.analysis.iterations import concerns, trains_any
 from lintrain.analysis.training_loops import may_hide
+from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer, Tensor
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import own_nodes, unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -117,3 +118,53 @@ def _is_pass_of(pipeline: Pipeline, forward: Event, optimizer: object) -> bool:
 
 def _may_clear(pipeline: Pipeline, clear: Event, step: Event) -> bool:
     return concerns(pipeline, clear, step.subject) is not False
+
+
+@dataclass(frozen=True, slots=True)
+class Unstepped:
+    """An optimizer that is cleared before a backward call, after which another one steps, and that never steps."""
+
+    backward: Location
+    cleared: Location
+    stepped: Location
+    name: str
+    other: str
+
+
+def unstepped(source: Source) -> Iterator[Unstepped]:
+    """The optimizers of several in a function that are cleared and never step, wherever a loop calls the function."""
+    for function in source.nodes_of(ast.FunctionDef):
+        named = [found for each in own_nodes(function) for found in _method_calls(each)]
+        named.sort(key=lambda each: (each[0].lineno, each[0].col_offset))
+        steps = {name for _, method, name in named if method == "step"}
+        for index, (clear, method, name) in enumerate(named):
+            after = named[index + 1 : index + 3]
+            if method != "zero_grad" or name in steps or [each[1] for each in after] != ["backward", "step"]:
+                continue
+            if not _is_only_cleared(source, name) or not _makes_optimizer(source, after[1][2]):
+                continue
+            backward, step = (source.location(each[0]) for each in after)
+            yield Unstepped(backward, source.location(clear), step, name, after[1][2])
+
+
+def _method_calls(node: ast.AST) -> Iterator[tuple[ast.Call, str, str]]:
+    """The call that a statement is, with the name of the method and the code of its owner."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method)) as call):
+            if method in {"zero_grad", "backward", "step"}:
+                yield call, method, unparse(owner)
+        case _:
+            pass
+
+
+def _is_only_cleared(source: Source, name: str) -> bool:
+    """Whether a file makes an optimizer of this name, clears it, and does nothing else with it."""
+    attribute, text = re.escape(name.rpartition(".")[2]), re.sub(r"#.*", "", source.text)
+    uses = len(re.findall(rf"\b{attribute}\b", text))
+    cleared = len(re.findall(rf"\b{attribute}\.(?:zero_grad|state_dict|load_state_dict)\(", text))
+    return uses == cleared + 1 and _makes_optimizer(source, name)
+
+
+def _makes_optimizer(source: Source, name: str) -> bool:
+    made = [each for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == name]
+    return len(made) == 1 and re.search(r"\.parameters\(\)", unparse(made[0].value)) is not None

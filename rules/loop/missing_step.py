@@ -68,7 +68,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import gradients, iterations, keras_gradients, training_loops
+from lintrain.analysis import adversaries, gradients, iterations, keras_gradients, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import Unknown, Value
@@ -78,6 +78,7 @@ from lintrain.rule import (
     Level,
     Location,
     Pipeline,
+    Related,
     Rule,
     Source,
     Targets,
@@ -111,6 +112,10 @@ class MissingStep(Rule[Claim]):
                 f"`{name}` is never applied, so the weights do not change",
                 help=f"pass it on: `optimizer.apply_gradients(zip({name}, model.trainable_variables))`",
             )
+        found = set[Location]()
+        for each in adversaries.unstepped(pipeline.source):
+            found.add(each.backward)
+            yield self._report_other(each)
         if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.TRAIN):
             return
         if gradients.handled(pipeline):
@@ -124,10 +129,21 @@ class MissingStep(Rule[Claim]):
                 cleared = unused
             # Where another optimizer steps, one finding for each that does not: its loss may be in several sums.
             key = 0 if cleared is None else id(cleared.subject) if has_steps else backward.location.line
-            if cleared is None or key in seen:
+            if cleared is None or key in seen or backward.location in found:
                 continue
             seen.add(key)
             yield self._report(pipeline, backward, cleared)
+
+    def _report_other(self, each: adversaries.Unstepped) -> Finding[Claim]:
+        return self.finding(
+            each.backward,
+            f"`{each.name}` never steps: `{each.other}` does after this call",
+            related=[
+                Related(each.cleared, "clears the gradients of the one", "clear"),
+                Related(each.stepped, "steps the other one", "step"),
+            ],
+            help=f"call `{each.name}.step()` here",
+        )
 
     def _report(self, pipeline: Pipeline, backward: Event, cleared: Event) -> Finding[Claim]:
         optimizer = training_loops.text_of_event(cleared) or _name_of(pipeline, cleared.subject)
