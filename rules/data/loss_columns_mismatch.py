@@ -105,13 +105,13 @@ class Expected(NamedTuple):
 
 PAIR, MATCHES = Expected(2, 2, True), Expected(2, 0, False)
 LOSSES = {
-    **dict.fromkeys(("CosineSimilarityLoss", "CoSENTLoss", "AnglELoss", "SoftmaxLoss"), PAIR),
+    **dict.fromkeys(("CosineSimilarityLoss", "SoftmaxLoss"), PAIR),
     **dict.fromkeys(("ContrastiveLoss", "OnlineContrastiveLoss"), PAIR),
     **dict.fromkeys(("MultipleNegativesRankingLoss", "CachedMultipleNegativesRankingLoss"), MATCHES),
     **dict.fromkeys(("GISTEmbedLoss", "CachedGISTEmbedLoss"), MATCHES),
     "TripletLoss": Expected(3, 3, False),
 }
-"""The losses of Sentence Transformers 6.2 by name; others are not judged."""
+"""The losses of Sentence Transformers 6.2 by name; others, as those that take pairs and triplets, are not judged."""
 
 WRAPPERS = frozenset({"MatryoshkaLoss", "Matryoshka2dLoss", "AdaptiveLayerLoss"})
 

@@ -73,7 +73,7 @@ from lintrain.rule import Finding, Level, Pipeline, Rule, Source
 
 BASES = frozenset({"TrainerCallback", "transformers.TrainerCallback", "transformers.trainer_callback.TrainerCallback"})
 GIVEN = ("args", "state", "control")
-PASSED = frozenset({"model", "optimizer", "lr_scheduler", "train_dataloader", "eval_dataloader"})
+PASSED = ("model", "optimizer", "lr_scheduler", "train_dataloader", "eval_dataloader")
 """What every version passes by name; the tokenizer has had two names."""
 
 EVENTS = frozenset(
@@ -115,4 +115,4 @@ def _problem(given: ast.arguments) -> str | None:
     if given.kwarg is not None:
         return None
     named = {*positional[len(GIVEN) :], *(each.arg for each in given.kwonlyargs)}
-    return min(PASSED - named, default=None)
+    return next((name for name in PASSED if name not in named), None)

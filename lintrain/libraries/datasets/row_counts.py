@@ -75,9 +75,12 @@ def _is_cut(node: ast.ListComp) -> bool:
         case ast.ListComp(
             elt=ast.Subscript(slice=ast.Slice(lower=ast.Name(id=first), upper=ast.BinOp(op=ast.Add()))),
             generators=[
-                ast.comprehension(target=ast.Name(id=target), iter=ast.Call(func=ast.Name(id="range"), args=[_, _, _]))
+                ast.comprehension(
+                    target=ast.Name(id=target), iter=ast.Call(func=ast.Name(id="range"), args=[_, stop, _])
+                )
             ],
         ):
-            return first == target
+            # `range(0, len(v), 4)` puts back together what was taken apart: the choices of each question.
+            return first == target and isinstance(stop, ast.Name)
         case _:
             return False
