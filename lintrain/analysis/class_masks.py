@@ -22,9 +22,7 @@ OF_CLASSES = r"sparse_categorical|SparseCategorical|CrossEntropyLoss\(|\bcross_e
 """Losses whose targets are class numbers."""
 
 MIXES = frozenset({"Resize", "RandomResizedCrop"})
-"""Transforms of torchvision that compute new values between those of an image, unless they are told otherwise."""
-
-NEAREST = r"(?i)nearest|interpolation=0|order=0|method=1"
+"""Transforms of torchvision that compute new values between those of an image, if no interpolation prevents it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ RESIZES = {
     "tf.image.resize": 'pass `method="nearest"`',
     "TF.resize": "pass `interpolation=InterpolationMode.NEAREST`",
 }
-"""Functions that compute new values between those of an image, with what tells them otherwise."""
+"""Functions that compute new values between those of an image, with what prevents it."""
 
 
 def _resized(source: Source, call: ast.Call) -> Iterator[ChangedMask]:

@@ -62,7 +62,7 @@ def shuffled_batches(source: Source) -> Iterator[tuple[Location, Location]]:
 
 
 def mixed_parts(source: Source) -> Iterator[tuple[Location, Location]]:
-    """The `skip` calls for a part whose rows another epoch gives to the `take` beside it: where, and the `shuffle`."""
+    """The `skip` calls for rows of which another epoch gives some to a `take`: where, and the `shuffle`."""
     kept = [_last_shuffle(source, call) for call in _methods(source, frozenset({"take"}))]
     for call in _methods(source, frozenset({"skip"})):
         shuffle = _last_shuffle(source, call)

@@ -1,7 +1,7 @@
 """Features of audio are computed for another sample rate than the audio has.
 
 The bands of a mel spectrogram are placed by the rate: with a wrong one they are those of other frequencies, and a model
-that was pretrained on 16 kHz hears audio of 48 kHz three times too slow. No error is raised, and the accuracy is low.
+that was pretrained on 16 kHz gets audio of 48 kHz three times too slow. No error is raised, and the accuracy is low.
 
 ## Bad
 

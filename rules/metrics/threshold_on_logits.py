@@ -2,7 +2,7 @@
 
 A loss with logits applies the sigmoid itself, so the network returns logits. A logit above 0.5 is a probability above
 0.62: the accuracy is too low, and the predictions are not those that were trained. Metrics of Keras such as
-`BinaryAccuracy()` compare with 0.5 as well, whatever the loss was told. No error is raised.
+`BinaryAccuracy()` compare with 0.5 as well, also with a loss of logits. No error is raised.
 
 ## Bad
 
