@@ -471,14 +471,13 @@ def test_a_part_that_a_model_had_itself_is_found_in_its_inner_one(monkeypatch: p
     assert [each.by for each in ledger.session.stand_ins] == ["PreTrainedModel.model.vision_tower"]
 
 
-def test_an_option_that_two_classes_have_is_that_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    parser = type("HfArgumentParser", (argparse.ArgumentParser,), {})
-    monkeypatch.setattr(argparse._ArgumentGroup, "_handle_conflict_resolve", None)
+def test_an_option_that_two_classes_have_is_that_of_the_script() -> None:
+    parser: Any = type("HfArgumentParser", (argparse.ArgumentParser,), {"dataclass_types": ()})
     ledger = Ledger(SimpleNamespace(stand_ins=[]))  # type: ignore[arg-type]
     older_names._share_options(ledger, SimpleNamespace(HfArgumentParser=parser))
     made = parser()
     made.add_argument("--use_cache", "--use-cache", default=1)
-    made.add_argument_group("script").add_argument("--use_cache", "--use-cache", default=2)
+    made.add_argument("--use_cache", "--use-cache", default=2)
     values = made.parse_args([])
     assert values.use_cache == 2
     del values.use_cache  # by the first class

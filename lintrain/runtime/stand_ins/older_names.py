@@ -118,19 +118,18 @@ OF_TOKENS = re.compile(r"_(bos|eos|unk|sep|pad|cls|mask)_token")
 def _share_options(ledger: Ledger, module: Any) -> None:
     """An option of the script that the installed `TrainingArguments` has too: the script's own counts."""
     owner = module.HfArgumentParser
-    build, resolve, parse = owner.__init__, owner._handle_conflict_resolve, owner.parse_known_args
+    build, parse = owner.__init__, owner.parse_known_args
     shared = Counter[str]()
 
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        build(self, *args, **{"conflict_handler": "resolve", **kwargs})
+        build(self, *args, **{"conflict_handler": "earlier", **kwargs})
 
-    @functools.wraps(resolve)
     def resolved(self: Any, action: Any, conflicting: Any) -> None:
         for name, _ in conflicting:
             ledger.replace(StandInKind.PACKAGE, name, "the script's own option: the installed version has it too")
         shared[action.dest] += 1
-        resolve(self, action, conflicting)
+        self._handle_conflict_resolve(action, conflicting)
 
     @functools.wraps(parse)
     def parse_known_args(self: Any, args: Any = None, namespace: Any = None) -> Any:
@@ -138,9 +137,9 @@ def _share_options(ledger: Ledger, module: Any) -> None:
         return values, _without_removed(ledger, self, values, rest)
 
     owner.__init__, owner.parse_known_args = init, parse_known_args
-    # Options of a data class are in a group, which handles conflicts by itself.
-    argparse._ArgumentGroup._handle_conflict_resolve = resolved  # type: ignore[method-assign]
-    owner._handle_conflict_resolve = resolved
+    # A handler of this name alone, which the groups of such a parser look for as well.
+    containers: Any = argparse._ActionsContainer  # pyright: ignore[reportPrivateUsage]
+    containers._handle_conflict_earlier = resolved
 
 
 def _without_removed(ledger: Ledger, parser: Any, values: Any, rest: Sequence[str]) -> list[str]:
