@@ -27,7 +27,7 @@ TABLES = ("scripts.csv", "scripts-2.csv", "scripts-3.csv", "scripts-4.csv", "scr
 ROOT = Path(__file__).parents[2]
 LEAST = 0.75
 SECONDS = 240
-ON_PATH = ("karpathy", "lm-sys", "huggingface/open-r1", "huggingface/alignment-handbook", "hppRC", "Tekraj15")
+ON_PATH = ("karpathy", "lm-sys", "huggingface/open-r1", "huggingface/alignment-handbook", "hppRC", "Tekraj15", "Glinte")
 """Owners and repositories whose documentation installs the repository: its root, or `src`, is on the path."""
 FROM_THEIR_FOLDER = (
     "pytorch/examples",
