@@ -107,9 +107,7 @@ NAMED = {
 
 class IneffectiveSetting(Rule):
     level = Level.ERROR
-    keywords = (
-        "fc|classifier|head|_features|_channels|_embeddings|.lr|.weight_decay|.momentum|.learning_|cudnn|optim"
-    )
+    keywords = "fc|classifier|head|_features|_channels|_embeddings|.lr|.weight_decay|.momentum|.learning_|cudnn|optim"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         sizes = (_size_set(pipeline.source_of(each.location), each) for each in pipeline.acts(events.Act.REPLACE))
