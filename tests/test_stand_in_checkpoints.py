@@ -158,7 +158,7 @@ def test_a_token_is_found_by_its_earlier_name(monkeypatch: pytest.MonkeyPatch, t
     ledger = made(tmp_path)._ledger
     older_names._find_tokens(ledger, SimpleNamespace(PreTrainedTokenizerBase=Tokenizer))
     monkeypatch.setattr(older_names, "is_called_by_user", lambda *_: True)
-    assert Tokenizer()._pad_token == "<pad>"  # type: ignore[attr-defined]
+    assert Tokenizer()._pad_token == "<pad>"
     assert not hasattr(Tokenizer(), "_padding")
     assert [each.name for each in ledger.session.stand_ins] == ["tokenizer._pad_token"]
 

@@ -69,10 +69,11 @@ def _of_call(source: Source, call: ast.Call, transforms: dict[str, ast.Call]) ->
                 yield from _of_transform(source, used[0])
         case ast.Call(func=func, keywords=keywords) if last_name(func) in DATA:
             given = next((each.value for each in keywords if each.arg == "target_transform"), None)
-            made = transforms.get(unparse(given)) if isinstance(given, ast.Name | ast.Attribute) else given
+            named = isinstance(given, ast.Name | ast.Attribute)
+            transform = transforms.get(unparse(given)) if given is not None and named else given
             is_masks = last_name(func) != "OxfordIIITPet" or "segmentation" in unparse(call)
-            if isinstance(made, ast.Call) and is_masks and "255" not in unparse(made):
-                yield from _of_transform(source, made)
+            if isinstance(transform, ast.Call) and is_masks and "255" not in unparse(transform):
+                yield from _of_transform(source, transform)
         case _:
             pass
 

@@ -33,7 +33,8 @@ def _last_classes(source: Source) -> list[LastClass]:
     if not source.contains(r"validation_split *=") or source.contains(MIXES):
         return []
     filled = dict[str, ast.For]()
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
+    for scope in scopes:
         filled |= dict(_filled(scope))
     labels = _passed_on(source, filled)
     found: list[LastClass] = []

@@ -39,7 +39,8 @@ def fold_models(pipeline: Pipeline) -> Iterator[FoldModel]:
         return
     fits = {location for run in pipeline.keras_runs for location, _ in run.fits}
     steppers = source.cached(_stepping)
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
+    for scope in scopes:
         for loop in scope.body:
             if isinstance(loop, ast.For) and _is_over_folds(source, loop):
                 yield from _kept(source, scope, loop, fits, steppers)

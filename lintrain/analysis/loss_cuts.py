@@ -114,9 +114,9 @@ def _log_inside(node: ast.expr) -> ast.expr | None:
 
 def _is_off(source: Source, node: ast.expr) -> bool:
     """Whether an expression is computed where autograd is off: in a `with torch.no_grad()`, or a decorated function."""
-    line = node.lineno
-    for each in source.nodes_of(ast.With, ast.FunctionDef):
-        if not each.lineno <= line <= (each.end_lineno or each.lineno):
+    around: list[ast.With | ast.FunctionDef] = [*source.nodes_of(ast.With), *source.nodes_of(ast.FunctionDef)]
+    for each in around:
+        if not each.lineno <= node.lineno <= (each.end_lineno or each.lineno):
             continue
         managers = [item.context_expr for item in each.items] if isinstance(each, ast.With) else each.decorator_list
         if any(unparse(one).startswith(OFF) for one in managers):

@@ -160,9 +160,14 @@ def elements(source: Source, name: TYPED) -> list[ast.expr]:
 def _loops(source: Source) -> list[tuple[ast.expr, ast.expr, int, int]]:
     """The targets of loops and comprehensions, what these go through, and their first and last lines."""
     found = list[tuple[ast.expr, ast.expr, int, int]]()
-    for node in source.nodes_of(ast.For, ast.ListComp, ast.GeneratorExp):
-        parts = [node] if isinstance(node, ast.For) else node.generators
-        found += [(each.target, each.iter, node.lineno, node.end_lineno or node.lineno) for each in parts]
+    for loop in source.nodes_of(ast.For):
+        found.append((loop.target, loop.iter, loop.lineno, loop.end_lineno or loop.lineno))
+    comprehensions: list[ast.ListComp | ast.GeneratorExp] = [
+        *source.nodes_of(ast.ListComp),
+        *source.nodes_of(ast.GeneratorExp),
+    ]
+    for made in comprehensions:
+        found += [(each.target, each.iter, made.lineno, made.end_lineno or made.lineno) for each in made.generators]
     return found
 
 
@@ -210,9 +215,9 @@ class _Terms:
             case ast.Constant(value=int() | float() as number):
                 yield Term((Factor(node, node),), -sign if number < 0 else sign, site)
             case _:
-                inner = _inside(node)
-                if inner is not None:
-                    yield from self.of(inner, sign, site, steps)
+                within = _inside(node)
+                if within is not None:
+                    yield from self.of(within, sign, site, steps)
                 else:
                     yield from self._followed(node, sign, site, steps)
 
@@ -227,8 +232,8 @@ class _Terms:
             for each in [] if found else elements(self.source, node):
                 found += self.of(each, sign, each if site is node else site, steps + 1)
         elif steps < MOST_STEPS and isinstance(node, ast.Call):
-            value = returned(self.source, node, None)
-            found += self.of(value, sign, value, steps + 1) if value is not None else ()
+            given_back = returned(self.source, node, None)
+            found += self.of(given_back, sign, given_back, steps + 1) if given_back is not None else ()
         yield from found or [Term((Factor(node, node),), sign, site)]
 
     def _given(

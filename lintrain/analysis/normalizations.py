@@ -49,7 +49,7 @@ def _other_normalizations(source: Source) -> list[OtherNormalization]:
     if not source.contains(r"Normalize\(") or not source.contains(r"Compose\("):
         return []
     found: list[OtherNormalization] = []
-    scopes = (source.tree, *source.nodes_of(ast.FunctionDef))
+    scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
     for scope in scopes:
         transforms = list(_transforms(scope.body))
         trained = [each for each in transforms if each.is_training]

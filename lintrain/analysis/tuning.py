@@ -239,7 +239,9 @@ def misplaced_heads(source: Source) -> Iterator[MisplacedHead]:
     if ".in_features" not in source.text or source.contains(OWN_MODELS.pattern):
         return
     made = source.cached(_ready_networks)
-    for parent in (source.tree, *source.nodes_of(ast.FunctionDef), *source.nodes_of(ast.If)) if made else ():
+    branches, functions = source.nodes_of(ast.If), source.nodes_of(ast.FunctionDef)
+    parents: list[ast.Module | ast.FunctionDef | ast.If] = [source.tree, *functions, *branches] if made else []
+    for parent in parents:
         for block in (parent.body, parent.orelse if isinstance(parent, ast.If) else []):
             yield from _misplaced_in(source, [each for each in block if isinstance(each, ast.Assign)], made)
 

@@ -81,16 +81,17 @@ def _segmented(source: Source, nodes: list[ast.AST], call: ast.Call, network: Lo
     """The dictionary of a network for segmentation in place of its entry `out`."""
     name = _bound_to(nodes, call)
     for node in nodes:
+        at: ast.expr | None = None
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner) as at, attr="argmax" | "max" | "softmax")) if (
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner) as read, attr="argmax" | "max" | "softmax")) if (
                 owner == name
             ):
-                pass
+                at = read
             case ast.Call(func=func, args=[first, *_]) if _is_loss(func):
                 is_output = first is call or (isinstance(first, ast.Name) and first.id == name != "")
                 at = first if is_output else None
             case _:
-                at = None
+                pass
         if at is not None:
             yield WrongOutput(
                 source.location(at),

@@ -239,7 +239,7 @@ def _copied_from(source: Source, node: ast.Assign, target: str) -> str:
 
 def _block_of(source: Source, node: ast.stmt) -> list[ast.stmt]:
     """The statements of the function or module that a statement is in; empty for one inside of another statement."""
-    owners = (source.tree, *source.nodes_of(ast.FunctionDef))
+    owners: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
     for owner in owners:
         if node in owner.body:
             return owner.body

@@ -190,7 +190,7 @@ class MissingPadToken(Rule[Claim]):
     def _unknown_text(self, pipeline: Pipeline, tokenizer: Tokenizer) -> Iterator[Finding[Claim]]:
         """`tokenizer.pad_token = "[PAD]"` names a token and adds none."""
         facts = token_feeds.certain_facts(pipeline, tokenizer)
-        name = literal(tokenizer.attributes.get("pad_token", UNKNOWN))
+        name = text_of(tokenizer.attributes.get("pad_token", UNKNOWN))
         is_unknown = facts is not None and facts.model_type in WITHOUT_PAD and name in PAD_TEXTS
         set_at = [each.location for each in tokenizer.settings if each.name == "pad_token" and not each.conditions]
         if is_unknown and set_at and not tokenizer.additions and not script_text.mentions(pipeline, ADDS):
