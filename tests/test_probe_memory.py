@@ -253,5 +253,4 @@ def test_models_that_a_script_drops_are_collected_each_time(monkeypatch: pytest.
         model.own = [model]  # a circle of its own
         models.moves(model)
         beside = models._moved[id(model)].beside
-    assert beside is not None
-    assert beside <= 80
+    assert beside in (0, 80)
