@@ -174,6 +174,7 @@ class Checkpoints:
 
     def _layers(self, config: Any) -> int | None:
         """The layers of a model where the script's text names one beyond those that a small model has."""
+        # A script that reads `encoder.layer[8]` would end by an IndexError in a model of two layers.
         named = LAYERS_NAMED.findall(self._ledger.script)
         most = max((int(count) if count else int(number) + 1 for number, count in named), default=0)
         has_layers = isinstance(getattr(config, "num_hidden_layers", None), int)

@@ -196,6 +196,7 @@ def _is_needed_later(frame: FrameType | None) -> bool:
     for at, node in enumerate(body):
         if not isinstance(node, ast.If) or not node.test.lineno <= line <= (node.test.end_lineno or line):
             continue
+        # Without a GPU the name would be unbound below: `if cuda.is_available(): n_gpus = …` and then `n_gpus`.
         given = _stored(node.body) - _stored(node.orelse) - {*frame.f_locals}
         return not isinstance(node.test, ast.UnaryOp) and _reads_one(body[at + 1 :], given)
     return False

@@ -83,6 +83,8 @@ def _find_parts(ledger: Ledger, module: Any) -> None:
             return find(self, name)
         except AttributeError:
             inner = self.__dict__["_modules"].get(self.base_model_prefix) if name in PARTS else None
+            # PEFT looks for the parts that a script names to it, so it may ask in the script's place; the library
+            # itself asks for names that it expects to be missing.
             if inner is None or not hasattr(inner, name) or not is_called_by_user("peft/"):
                 raise
             prefix = f"{type(self).__name__}.{self.base_model_prefix}"
@@ -148,6 +150,7 @@ def _without_removed(ledger: Ledger, parser: Any, values: Any, rest: Sequence[st
     for at, word in enumerate(rest):
         name, _, value = word.removeprefix("--").partition("=")
         if not word.startswith("--"):
+            # The value behind a removed option, as in `--fp16_backend amp`, goes with it.
             kept += [] if has_gone else [word]
             continue
         owner = next((each for each in parser.dataclass_types if word != "--" and _has_gone(each, name)), None)
