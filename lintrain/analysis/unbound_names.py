@@ -179,13 +179,13 @@ def _only_says_it(test: ast.expr | None, first: ast.stmt, group: Sequence[Altern
     body = next((body for each, start, body in group if start is first and each is None), ())
     calls = [each.value for each in body if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)]
     is_output = bool(calls) and len(calls) == len(body)
-    return test is None and is_output and all(SAYS.search(unparse(call.func)) for call in calls)
+    return test is None and is_output and all(PRINTS.search(unparse(call.func)) for call in calls)
 
 
 DEVICE = lazy_pattern(r"is_available\(|(?i:cuda|gpu|\bmps\b|\bxpu\b)")
 """Tests for a device that another machine may lack."""
 
-SAYS = lazy_pattern(r"^print$|\blog(?:ger|ging)?\.(?:info|debug|warn(?:ing)?)$|^warnings\.warn$")
+PRINTS = lazy_pattern(r"^print$|\blog(?:ger|ging)?\.(?:info|debug|warn(?:ing)?)$|^warnings\.warn$")
 
 BUILTINS = frozenset(dir(builtins))
 

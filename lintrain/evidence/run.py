@@ -255,7 +255,7 @@ class Evidence:
     def _failed_above(self, location: Location) -> bool:
         """Whether a function of the same file failed on a line above a location."""
         frames = (each.partition(" in ") for each in (self.failure.frames if self.failure else ()))
-        at = (place.rpartition(":") for place, _, name in frames if not name.startswith("<module>"))
+        at = (where.rpartition(":") for where, _, name in frames if not name.startswith("<module>"))
         return any(path == location.path and line.isdigit() and int(line) < location.line for path, _, line in at)
 
     def is_repaired(self, rule: str, location: Location) -> bool:
