@@ -11,7 +11,6 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from lintrain.builtin import SYNTAX_ERROR, UNREADABLE_FILE, Builtin
-from lintrain.check import assumptions
 from lintrain.check.clock import Clock, TimeSpentError
 from lintrain.check.result import Crash, Reported, Unjudged
 from lintrain.check.tiers import Words, rules_concerned
@@ -279,11 +278,15 @@ def _modules(pipeline: Pipeline) -> Mapping[str, Source]:
 
 def _ask(rule: RuleFile, pipeline: Pipeline) -> list[Reported]:
     """The findings of a rule, all of them or an error: those of one that fails or is stopped do not count."""
+    from lintrain.check import assumptions  # a file without a run is answered without it
+
     found = assumptions.findings(rule.rule, pipeline)
     return [_reported(rule, pipeline, finding) for finding in found] if found else []
 
 
 def _reported(rule: RuleFile, pipeline: Pipeline, finding: Finding) -> Reported:
+    from lintrain.check import assumptions
+
     source = pipeline.source
     # The places of a fix are looked up in a text that parses.
     fix: Fix | None = None if source.is_repaired else rule.rule.fix(finding)

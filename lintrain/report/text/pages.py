@@ -48,7 +48,8 @@ class Page:
 
 
 FRAMEWORKS = {
-    "transformers": r"\b(?:transformers|Trainer|TrainingArguments|DataCollator|Auto[A-Z])|okenizer|chat_template",
+    "transformers": r"\b(?:transformers|Trainer|TrainingArguments|DataCollator|Auto[A-Z]|SentenceT)|okenizer"
+    r"|chat_template",
     "trl": r"\btrl\b|\b(?:SFT|DPO|GRPO|PPO|Reward|KTO|ORPO|CPO)[A-Z]\w*",
     "peft": r"\bpeft\b|\b(?:Lora|PromptTuning|PrefixTuning)\w*Config\b",
     "accelerate": r"\baccelerate\b|\bAccelerator\b|\baccelerator\b",
