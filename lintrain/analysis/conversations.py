@@ -1,11 +1,13 @@
-"""Prompts that are conversations, and code that takes the completions for them for plain texts."""
+"""Prompts: code that takes the completions for conversations for plain texts, and answers that repeat the prompt."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
+from lintrain.model.location import Location
 from lintrain.pipeline.values.python import Function
+from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 
 COMPLETIONS = "completions"
@@ -79,3 +81,26 @@ def _use_of_text(node: ast.AST, name: str) -> ast.expr | None:
             return node if given == name and attr in SEARCHES else None
         case _:
             return None
+
+
+def repeated_prompts(source: Source) -> Iterator[Location]:
+    """The answers of rows with a prompt of their own that begin with it: `{"prompt": p, "chosen": p + answer}`."""
+    for row in source.nodes_of(ast.Dict):
+        pairs = zip(row.keys, row.values, strict=True)
+        parts = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+        prompt, chosen = parts.get("prompt"), parts.get("chosen")
+        if prompt is None or chosen is None or isinstance(prompt, ast.Constant):
+            continue
+        if _begins_with(chosen, prompt):
+            yield source.location(chosen)
+
+
+def _begins_with(node: ast.expr, prompt: ast.expr) -> bool:
+    """Whether code is a text that certainly begins with that of another: `prompt + answer`, `f"{prompt}…"`."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add()):
+            return unparse(left) == unparse(prompt) or _begins_with(left, prompt)
+        case ast.JoinedStr(values=[ast.FormattedValue(value=value), *_]):
+            return unparse(value) == unparse(prompt)
+        case _:
+            return False

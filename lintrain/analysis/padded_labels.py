@@ -1,4 +1,4 @@
-"""Labels that are the token ids of the inputs, in code that pads its rows and masks none of the labels."""
+"""Labels that are the token ids of the inputs: with their padding, with the tokens of images, with the first token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import own_nodes, unparse
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -72,3 +72,54 @@ def _tokens(node: ast.expr, line: int, nodes: Sequence[ast.AST]) -> str:
 
 def _binds(assign: ast.Assign, node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and unparse(assign.targets[0]) == node.id
+
+
+EXPANDS = (
+    r"\b(Llava\w*|Qwen\d?(_5)?_?VL\w*|Idefics\d\w*|SmolVLM\w*|AutoModelForImageTextToText|AutoModelForVision2Seq)\b"
+)
+"""Models whose processors write a token for each patch of an image."""
+
+MASKS_IMAGES = lazy_pattern(
+    r"image_token|image_pad|convert_tokens_to_ids|additional_special_tokens|vision_start|<image>\W*\)|suffix"
+)
+"""Code that knows these tokens, or gives the answer by itself."""
+
+
+def image_labels(source: Source) -> Iterator[Location]:
+    """Where a function copies labels from the tokens of images and texts, and masks the padding alone."""
+    if not source.contains(EXPANDS):
+        return
+    for function in source.nodes_of(ast.FunctionDef):
+        code = source.code(source.location(function))
+        calls = [node for node in walk(function) if isinstance(node, ast.Call)]
+        has_images = any(keyword.arg == "images" for call in calls for keyword in call.keywords)
+        if not has_images or "pad_token_id" not in code or MASKS_IMAGES.search(code):
+            continue
+        for node in walk(function):
+            match node:
+                case ast.Assign(value=ast.Call(func=ast.Attribute(value=copied, attr="clone"))) if _is_ids(copied):
+                    yield source.location(node)
+                case _:
+                    pass
+
+
+def _is_ids(node: ast.expr) -> bool:
+    match node:
+        case ast.Subscript(slice=ast.Constant(value="input_ids")) | ast.Attribute(attr="input_ids"):
+            return True
+        case _:
+            return False
+
+
+def compared_with_bos(source: Source) -> Iterator[Location]:
+    """The comparisons of the first label of each row with the BOS token: `labels[:, 0] == tokenizer.bos_token_id`."""
+    for node in source.nodes_of(ast.Compare):
+        match node:
+            case ast.Compare(
+                left=ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), ast.Constant(value=0)])),
+                ops=[ast.Eq()],
+                comparators=[ast.Attribute(attr="bos_token_id")],
+            ):
+                yield source.location(node)
+            case _:
+                pass

@@ -10,6 +10,7 @@ from lintrain.model.location import Location
 from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 OF_TORCHAUDIO = frozenset({"MelSpectrogram", "MFCC", "LFCC", "MelScale"})
 """Transforms of torchaudio that place the bands of their filters by `sample_rate`."""
@@ -147,3 +148,27 @@ def _of_features(source: Source, call: ast.Call, rate: int, given: Location) -> 
         yield RateMismatch(
             source.location(call), f"`{name[:24]}` {how} {assumed} Hz, but the audio has {rate} Hz", remedy, given
         )
+
+
+RESAMPLES = lazy_pattern(r"\bAudio\(|resample|librosa|torchaudio|soundfile|target_sr")
+"""What gives recordings another rate, or reads them with one."""
+
+MAKES_FEATURES = lazy_pattern(r"(?i)extractor|processor")
+
+
+def arrays_without_rate(source: Source) -> Iterator[Location]:
+    """The calls of feature extractors that get the samples of a row of `datasets`, and not their rate."""
+    if source.contains(RESAMPLES):
+        return
+    for call in source.nodes_of(ast.Call):
+        if _passes_array(call) and MAKES_FEATURES.search(unparse(call.func)):
+            yield source.location(call)
+
+
+def _passes_array(call: ast.Call) -> bool:
+    """Whether a call gets the samples of `datasets` first, and no rate."""
+    named = {each.arg for each in call.keywords}
+    if not call.args or named & {"sampling_rate", None} or len(call.args) > 1:
+        return False
+    first = call.args[0].elt if isinstance(call.args[0], ast.ListComp) else call.args[0]
+    return isinstance(first, ast.Subscript) and isinstance(first.slice, ast.Constant) and first.slice.value == "array"

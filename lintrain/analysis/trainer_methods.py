@@ -53,6 +53,14 @@ def nodes_of(function: Function) -> Iterator[ast.AST]:
         yield from ast.walk(statement)
 
 
+def takes_best(value: Value) -> bool:
+    """Whether a function takes the best token at each position of logits."""
+    function = own_function(value)
+    return function is not None and any(
+        isinstance(node, ast.Attribute) and node.attr == "argmax" for node in nodes_of(function)
+    )
+
+
 def branches(function: Function) -> bool:
     """Whether a function contains an `if` or a loop."""
     return any(isinstance(node, ast.If | ast.For | ast.While) for node in nodes_of(function))

@@ -52,10 +52,9 @@ TRL documentation, "Dataset formats and types", which trainer reads which type; 
 
 from __future__ import annotations
 
-import ast  # the rule reads how a function of the script puts its rows together
 from collections.abc import Iterator
 
-from lintrain.analysis import run_data
+from lintrain.analysis import conversations, run_data
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.python import is_missing
 from lintrain.pipeline.values.training import TrainerRun
@@ -99,33 +98,13 @@ class MissingPreferenceColumns(Rule):
 
     def _repeated_prompts(self, pipeline: Pipeline) -> Iterator[Finding]:
         """Rows whose answers begin with the prompt, which the trainer puts before them as well."""
-        for row in pipeline.source.nodes_of(ast.Dict):
-            parts = {
-                key.value: value
-                for key, value in zip(row.keys, row.values, strict=True)
-                if isinstance(key, ast.Constant)
-            }
-            prompt, chosen = parts.get("prompt"), parts.get("chosen")
-            if prompt is None or chosen is None or isinstance(prompt, ast.Constant) or not _begins_with(chosen, prompt):
-                continue
+        for answer in conversations.repeated_prompts(pipeline.source):
             yield self.finding(
-                pipeline.source.location(chosen),
+                answer,
                 "`chosen` begins with the prompt, which the trainer puts before it again",
                 help="leave the prompt out of `chosen` and `rejected`, or remove the column `prompt`",
                 subject="chosen",
             )
-
-
-def _begins_with(node: ast.expr, prompt: ast.expr) -> bool:
-    """Whether code is a text that certainly begins with that of another: `prompt + answer`, `f"{prompt}…"`."""
-    code = ast.dump(prompt)
-    match node:
-        case ast.BinOp(left=left, op=ast.Add()):
-            return ast.dump(left) == code or _begins_with(left, prompt)
-        case ast.JoinedStr(values=[ast.FormattedValue(value=value), *_]):
-            return ast.dump(value) == code
-        case _:
-            return False
 
 
 def _missing(run: TrainerRun, rows: Dataset) -> str:

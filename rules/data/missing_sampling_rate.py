@@ -59,15 +59,10 @@ datasets documentation, `Audio`.
 
 from __future__ import annotations
 
-import ast  # the rule is about how the arrays of recordings are passed on
 from collections.abc import Iterator
 
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, lazy_pattern
-
-RESAMPLES = lazy_pattern(r"\bAudio\(|resample|librosa|torchaudio|soundfile|target_sr")
-"""What gives recordings another rate, or reads them with one."""
-
-MAKES_FEATURES = lazy_pattern(r"(?i)extractor|processor")
+from lintrain.analysis import sample_rates
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets
 
 
 class MissingSamplingRate(Rule):
@@ -79,22 +74,9 @@ class MissingSamplingRate(Rule):
         return source.contains(r"[\"\']array[\"\']\]")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        source = pipeline.source
-        if source.contains(RESAMPLES):
-            return
-        for call in source.nodes_of(ast.Call):
-            if _passes_array(call) and MAKES_FEATURES.search(ast.unparse(call.func)):
-                yield self.finding(
-                    source.location(call),
-                    "the sampling rate is not passed, so a wrong one is not noticed",
-                    help='pass `sampling_rate=audio["sampling_rate"]`, and cast the column to the rate of the model',
-                )
-
-
-def _passes_array(call: ast.Call) -> bool:
-    """Whether a call gets the samples of `datasets` first, and no rate."""
-    named = {each.arg for each in call.keywords}
-    if not call.args or named & {"sampling_rate", None} or len(call.args) > 1:
-        return False
-    first = call.args[0].elt if isinstance(call.args[0], ast.ListComp) else call.args[0]
-    return isinstance(first, ast.Subscript) and isinstance(first.slice, ast.Constant) and first.slice.value == "array"
+        for location in sample_rates.arrays_without_rate(pipeline.source):
+            yield self.finding(
+                location,
+                "the sampling rate is not passed, so a wrong one is not noticed",
+                help='pass `sampling_rate=audio["sampling_rate"]`, and cast the column to the rate of the model',
+            )

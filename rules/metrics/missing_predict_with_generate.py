@@ -151,14 +151,13 @@ ChatGLM3#376; transformers documentation, `Seq2SeqTrainingArguments.predict_with
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import expressions, trainer_methods
 from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, Role, Tensor
-from lintrain.pipeline.values.python import Function, Value, is_missing
+from lintrain.pipeline.values.python import Function, is_missing
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
 from lintrain.rule import (
     Evidence,
@@ -209,7 +208,7 @@ class MissingPredictWithGenerate(Rule[Claim]):
             chosen = run.value("preprocess_logits_for_metrics")
             if run.path == TRAINERS[0] and is_missing(chosen):
                 yield self._report(run, settings)
-            elif _takes_best(chosen if not is_missing(chosen) else function) and _is_for_sequences(run):
+            elif trainer_methods.takes_best(chosen if not is_missing(chosen) else function) and _is_for_sequences(run):
                 yield self._report_seen(run, settings)
 
     def _report_seen(self, run: TrainerRun, settings: TrainingArguments) -> Finding[Claim]:
@@ -295,14 +294,6 @@ def _leaves_evaluation(pipeline: Pipeline, run: TrainerRun) -> bool:
     """Whether no callback generates texts for an evaluation."""
     return is_missing(run.value("callbacks")) or not any(
         ".generate(" in each.text for each in pipeline.sources.values()
-    )
-
-
-def _takes_best(value: Value) -> bool:
-    """Whether a function takes the best token at each position of logits."""
-    function = value if isinstance(value, Function) else trainer_methods.own_function(value)
-    return function is not None and any(
-        isinstance(node, ast.Attribute) and node.attr == "argmax" for node in trainer_methods.nodes_of(function)
     )
 
 

@@ -110,7 +110,6 @@ Transformers documentation, "Causal language modeling"; transformers#6238, #1645
 
 from __future__ import annotations
 
-import ast  # a collate function for images and texts is read as it is written
 import re
 from collections.abc import Iterator
 
@@ -146,7 +145,7 @@ class PadInLoss(Rule[Claim]):
         for same in padded_labels.same_labels(pipeline) if not found else ():
             found.setdefault(same.location, self._report_same(same))
         yield from found.values()
-        for assigned in _image_labels(pipeline):
+        for assigned in padded_labels.image_labels(pipeline.source):
             yield self.finding(
                 assigned,
                 "the tokens that stand for images are part of the loss",
@@ -281,39 +280,3 @@ def _masked(labels: Argument) -> str | None:
         return None
     mask = f"{tokens[1]}.attention_mask" if tokens[3] else f"{tokens[1]}[{tokens[2]}attention_mask{tokens[2]}]"
     return f"{tokens[0]}.masked_fill({mask} == 0, -100)"
-
-
-EXPANDS = (
-    r"\b(Llava\w*|Qwen\d?(_5)?_?VL\w*|Idefics\d\w*|SmolVLM\w*|AutoModelForImageTextToText|AutoModelForVision2Seq)\b"
-)
-"""Models whose processors write a token for each patch of an image."""
-
-MASKS_IMAGES = r"image_token|image_pad|convert_tokens_to_ids|additional_special_tokens|vision_start|<image>\W*\)|suffix"
-"""Code that knows these tokens, or gives the answer by itself."""
-
-
-def _image_labels(pipeline: Pipeline) -> Iterator[Location]:
-    """Where a function copies labels from the tokens of images and texts, and masks the padding alone."""
-    source = pipeline.source
-    if not source.contains(EXPANDS):
-        return
-    for function in source.nodes_of(ast.FunctionDef):
-        code = source.code(source.location(function))
-        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-        has_images = any(keyword.arg == "images" for call in calls for keyword in call.keywords)
-        if not has_images or "pad_token_id" not in code or re.search(MASKS_IMAGES, code):
-            continue
-        for node in ast.walk(function):
-            match node:
-                case ast.Assign(value=ast.Call(func=ast.Attribute(value=copied, attr="clone"))) if _is_ids(copied):
-                    yield source.location(node)
-                case _:
-                    pass
-
-
-def _is_ids(node: ast.expr) -> bool:
-    match node:
-        case ast.Subscript(slice=ast.Constant(value="input_ids")) | ast.Attribute(attr="input_ids"):
-            return True
-        case _:
-            return False

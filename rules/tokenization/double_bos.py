@@ -70,11 +70,10 @@ OpenRLHF#393, DeepSeek-R1#151; Transformers documentation, "Chat templates".
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import run_data, script_text, token_feeds
+from lintrain.analysis import padded_labels, run_data, script_text, token_feeds
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Kind, Tokenizer
 from lintrain.pipeline.values.python import Constant, Value, is_missing, is_true, literal, text_of
 from lintrain.pipeline.values.tensors import SpecialToken, Templated
@@ -143,7 +142,7 @@ class DoubleBos(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if script_text.mentions(pipeline, WHISPER):
-            yield from map(self._of_labels, _compared_with_bos(pipeline.source))
+            yield from map(self._of_labels, padded_labels.compared_with_bos(pipeline.source))
         if script_text.mentions(pipeline, DROPS_FIRST):
             return
         reported: set[Location] = set()
@@ -287,17 +286,3 @@ def _template_has_bos(tokenizer: Tokenizer) -> bool:
         return isinstance(text, str) and re.match(r"\s*\{\{-?\s*bos_token\s*-?\}\}", text) is not None
     name = literal(tokenizer.checkpoint)
     return isinstance(name, str) and TEMPLATE_HAS_BOS.match(name) is not None
-
-
-def _compared_with_bos(source: Source) -> Iterator[Location]:
-    """The comparisons of the first label of each row with the BOS token: `labels[:, 0] == tokenizer.bos_token_id`."""
-    for node in source.nodes_of(ast.Compare):
-        match node:
-            case ast.Compare(
-                left=ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), ast.Constant(value=0)])),
-                ops=[ast.Eq()],
-                comparators=[ast.Attribute(attr="bos_token_id")],
-            ):
-                yield source.location(node)
-            case _:
-                pass
