@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
@@ -20,6 +21,15 @@ DATA = frozenset({"VOCSegmentation", "Cityscapes", "OxfordIIITPet", "SBDataset"}
 
 OF_CLASSES = r"sparse_categorical|SparseCategorical|CrossEntropyLoss\(|\bcross_entropy\("
 """Losses whose targets are class numbers."""
+
+OF_FRACTIONS = r"BCE|(?i:binary_?cross|sigmoid)"
+"""Losses and activations for masks of one class, whose targets may be fractions."""
+
+PALETTE = frozenset({"VOCSegmentation"})
+"""Data sets whose masks are pictures with a palette: Pillow always resizes these to the nearest value."""
+
+TENSORS = r"\b(?:PIL)?ToTensor\b|\bpil_to_tensor\b|\bToImage\b"
+"""What makes a tensor of a picture, which has no palette."""
 
 MIXES = frozenset({"Resize", "RandomResizedCrop"})
 """Transforms of torchvision that compute new values between those of an image, if no interpolation prevents it."""
@@ -44,7 +54,7 @@ def _changed_masks(source: Source) -> list[ChangedMask]:
         return []
     transforms = _transforms(source)
     found = [each for call in source.nodes_of(ast.Call) for each in _of_call(source, call, transforms)]
-    if source.contains(OF_CLASSES):
+    if source.contains(OF_CLASSES) and not source.contains(OF_FRACTIONS):
         found += [each for call in source.nodes_of(ast.Call) for each in _resized(source, call)]
     return found
 
@@ -66,25 +76,27 @@ def _of_call(source: Source, call: ast.Call, transforms: dict[str, ast.Call]) ->
             used = [transforms[name] for each in applied if (name := unparse(each.func)) in transforms and each.args]
             # `(transform(mask) * 255).long()` has class numbers again.
             if len(used) == 1 and "255" not in unparse(made):
-                yield from _of_transform(source, used[0])
+                yield from _of_transform(source, used[0], is_palette=False)
         case ast.Call(func=func, keywords=keywords) if last_name(func) in DATA:
             given = next((each.value for each in keywords if each.arg == "target_transform"), None)
             named = isinstance(given, ast.Name | ast.Attribute)
             transform = transforms.get(unparse(given)) if given is not None and named else given
             is_masks = last_name(func) != "OxfordIIITPet" or "segmentation" in unparse(call)
             if isinstance(transform, ast.Call) and is_masks and "255" not in unparse(transform):
-                yield from _of_transform(source, transform)
+                yield from _of_transform(source, transform, is_palette=last_name(func) in PALETTE)
         case _:
             pass
 
 
-def _of_transform(source: Source, transform: ast.Call) -> Iterator[ChangedMask]:
+def _of_transform(source: Source, transform: ast.Call, *, is_palette: bool) -> Iterator[ChangedMask]:
     """The steps of one transform that change class numbers."""
+    code = source.code(source.location(transform))
     for call in walk(transform):
         if not isinstance(call, ast.Call):
             continue
         name = last_name(call.func)
-        if name in MIXES and not _is_nearest(call):
+        before = code.partition(source.code(source.location(call)))[0]
+        if name in MIXES and not _is_nearest(call) and not (is_palette and re.search(TENSORS, before) is None):
             yield ChangedMask(
                 source.location(call),
                 f"`{name}` mixes the class numbers of a mask into others",
@@ -126,6 +138,9 @@ def _resized(source: Source, call: ast.Call) -> Iterator[ChangedMask]:
 
 def _is_mask(source: Source, call: ast.Call) -> bool:
     """Whether what is resized, or what the result becomes, has the name of a mask."""
+    # `mask / mask.max()` is a map of weights, and no class numbers.
+    if any(isinstance(each, ast.Div) for each in walk(call.args[0])):
+        return False
     named = words_of(unparse(call.args[0]))
     for node in source.nodes_of(ast.Assign, ast.Call):
         match node:

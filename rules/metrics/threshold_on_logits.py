@@ -146,7 +146,7 @@ COUNTS = frozenset(
 
 
 def _keras_metrics(pipeline: Pipeline) -> Iterator[tuple[KerasRun, Argument, str]]:
-    """The metrics of Keras with the threshold of probabilities, where the loss is told that it gets logits."""
+    """Metrics of Keras with the threshold of probabilities, beside a loss with `from_logits=True`."""
     for run in pipeline.keras_runs:
         loss, metrics = keras_runs.loss_of(run), run.compile_arguments.get("metrics")
         is_of_logits = loss is not None and loss.name == "binary_crossentropy" and loss.from_logits is True
