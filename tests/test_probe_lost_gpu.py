@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -118,7 +119,25 @@ def test_a_run_on_the_gpu_stays_also_where_the_model_had_not_moved_yet(
     assert len(runs) == 1
     first = evidence_with(None, "cpu")
     runs, _ = prober._with_gpu_pass([first], measured, wanted, tmp_path, lambda _: None)
-    assert runs == [first]
+    assert [run.failure for run in runs] == [None, OTHER]
+    assert "the GPU was visible" in runs[1].notes[-1]
+
+
+def test_a_run_that_repeats_the_pass_on_the_cpu_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    measured = Ending(EndingKind.MEASURED, "", 1.0)
+    monkeypatch.setattr(prober, "_pass", lambda *_: ([evidence_with(None, "cpu")], measured))
+    wanted = prober.Wanted(Entry.__new__(Entry), "python", Bounds(60.0))
+    first = evidence_with(None, "cpu")
+    assert prober._with_gpu_pass([first], measured, wanted, tmp_path, lambda _: None)[0] == [first]
+
+
+def test_the_device_of_lightning_is_where_its_trainer_moves_the_module() -> None:
+    import torch
+
+    from lintrain.runtime.frameworks.lightning.facts import root_device
+
+    assert root_device(SimpleNamespace(strategy=SimpleNamespace(root_device=torch.device("cuda:0")))) == "cuda:0"
+    assert root_device(SimpleNamespace()) == "cpu"
 
 
 def test_a_gpu_that_is_not_used_needs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

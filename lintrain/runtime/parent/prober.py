@@ -199,9 +199,23 @@ def _with_gpu_pass(
     begins = time.monotonic()
     found, gpu_ending = _pass(wanted, temporary, "gpu", wanted.full_data, listen)
     if ending.kind is EndingKind.MEASURED:
-        return [*runs, *(each for each in found if each.device != "cpu")], ending
+        return [*runs, *map(_as_second, filter(_says_more, found))], ending
     left = wanted.bounds.seconds - (time.monotonic() - begins)
     return _shown_by_cpu(found, replace(wanted, bounds=replace(wanted.bounds, seconds=left)), temporary), gpu_ending
+
+
+def _says_more(evidence: Evidence) -> bool:
+    """Whether a run of the GPU pass shows more than the CPU pass, which went well.
+
+    A run whose model stays on the CPU repeats it. But one that fails there does so for the GPU: batches were moved to
+    it and the model was not.
+    """
+    return evidence.device != "cpu" or evidence.failure is not None
+
+
+def _as_second(evidence: Evidence) -> Evidence:
+    note = "the GPU was visible in this run, and the model was on the CPU when its batches were read"
+    return replace(evidence, notes=(*evidence.notes, note)) if evidence.device == "cpu" else evidence
 
 
 def _shown_by_cpu(found: list[Evidence], wanted: Wanted, temporary: Path) -> list[Evidence]:

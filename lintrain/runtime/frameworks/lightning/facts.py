@@ -58,6 +58,11 @@ def given_arguments(trainer: Any) -> dict[str, Scalar]:
     return {name: _scalar(value) for name, value in values.items() if value is not inspect.Parameter.empty}
 
 
+def root_device(trainer: Any) -> str:
+    """The device that the Trainer moves its module to, which is still on the CPU when the run begins."""
+    return str(attribute(attribute(trainer, "strategy", None), "root_device", "cpu"))
+
+
 def planned(trainer: Any) -> dict[str, Scalar]:
     """The run as planned, before it is shortened: its batches, steps and epochs, and its kind of optimization."""
     return {

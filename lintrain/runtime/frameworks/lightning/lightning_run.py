@@ -21,6 +21,7 @@ from lintrain.runtime.frameworks.lightning.facts import (
     planned,
     planned_epochs,
     planned_steps,
+    root_device,
 )
 from lintrain.runtime.frameworks.loop.loop_run import AFTER_DATASET, MEASURED_STEPS, LoopRun
 from lintrain.runtime.frameworks.loop.loop_state import LoopState
@@ -74,6 +75,7 @@ class LightningRun(LoopRun):
             "framework": "lightning",
             "trainer": type(self.trainer).__name__,
             "construction": self.trainer.__dict__.get("lintrain_construction"),
+            "device": root_device(self.trainer),
             "arguments": self._arguments,
             "locations": self._locations(),
         }
