@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from lintrain.evidence.run import (
     FutureEvidence,
     LayerGradient,
     LayerUpdate,
+    LoopEvidence,
     MaskEvidence,
     NonFiniteGradient,
     ResponseEvidence,
@@ -116,6 +118,24 @@ def test_a_verdict_on_gradients_names_the_operation() -> None:
         "1 of 1 gradient norms are not finite; first in the gradient of `Sqrt` on the way to `head.bias`, "
         "for inputs (0 to 4)"
     )
+
+
+@pytest.mark.parametrize(
+    ("lost", "outcome"),
+    [
+        (0, Outcome.INCONCLUSIVE),  # the first scales are too large for float16: the scaler skips these steps
+        (2, Outcome.CONFIRMED),
+    ],
+)
+def test_gradients_of_a_scaled_loss_may_overflow_as_long_as_no_step_takes_them(lost: int, outcome: Outcome) -> None:
+    measured = replace(
+        MEASURED,
+        backward=BackwardEvidence((), (math.inf,), False),
+        loop=LoopEvidence(scaled=1),
+        step=StepEvidence("SGD", (), 4, 4, non_finite=lost),
+    )
+    assert verdict("nan-loss", measured).outcome is outcome
+    assert verdict("nan-loss", replace(measured, loop=LoopEvidence())).outcome is Outcome.CONFIRMED
 
 
 def test_a_report_tells_what_moves_the_answers() -> None:

@@ -77,9 +77,12 @@ class NanLoss(EvidenceRule):
         if source and not all(split.sweep is not None for split in evidence.splits):
             return Verdict.confirmed(f"the loss is finite on {len(forward.losses)} batches{source}")
         half = evidence.arguments.get("fp16")
-        if backward is not None and not backward.finite and not half:
+        is_scaled = evidence.loop is not None and evidence.loop.scaled > 0
+        if backward is not None and not backward.finite:
             bad = sum(not math.isfinite(norm) for norm in backward.norms)
             text = f"{bad} of {len(backward.norms)} gradient norms are not finite{_first_gradient(backward)}"
+            if (half or is_scaled) and not (evidence.step is not None and evidence.step.non_finite):
+                return Verdict.inconclusive(f"{text}; a gradient scaler skips such steps, and lowers its scale")
             return Verdict.confirmed(f"{text}{_by_step(evidence)}")
         if half and evidence.device == "cpu":
             return Verdict.inconclusive("the script uses fp16, which a CPU computes differently")
