@@ -60,6 +60,8 @@ def in_turns(device: str) -> tuple[float, float, bool]:
     """Seconds alone and watched, step for step in turns, and whether the weights are the same to the bit."""
     import lintrain
 
+    # What the libraries and a GPU load at their first use counts for neither.
+    Training(lintrain.watch, device).go_on(TURN)
     alone, watched = Training(None, device), Training(lintrain.watch, device)
     for turn in range(STEPS // TURN):
         for run in (alone, watched) if turn % 2 else (watched, alone):

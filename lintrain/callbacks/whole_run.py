@@ -36,7 +36,7 @@ from lintrain.runtime.in_process.loss_graph import (
 SAMPLED, COMPARED, JUDGED, NORMED = 5, 50, 20, 10
 """Calls between two samples of predictions, comparisons of weights, judgements; steps between two norms."""
 
-SHARE, ALLOWANCE = 0.004, 0.15
+SHARE, ALLOWANCE = 0.004, 0.05
 """Samples are left out beyond this share of the run's time, and these seconds.
 
 What the watch itself takes is counted as time of the processor: a busy machine makes it wait, and costs no samples.
@@ -179,7 +179,7 @@ class WholeRun:
             self._reader.add(head.values, self._takes_samples(step, number, head))
 
     def _takes_samples(self, step: int, number: int, head: Head) -> Callable[[list[float]], None]:
-        return lambda values: self.history.add_samples(step, number, head.classes, values)
+        return lambda values: self.history.add_samples(step, number, head.classes, head.marked(values))
 
     def _is_new_run(self, leaves: list[Any]) -> bool:
         """Whether these are other weights than before: a next fold, or another model at the same line."""

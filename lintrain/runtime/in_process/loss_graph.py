@@ -50,13 +50,25 @@ def _nodes(loss: Any, most: int) -> Iterator[Any]:
 class Head:
     """A few rows of one loss function: `classes` for class numbers, 2 for yes and no, 0 for numbers.
 
-    `values` is a tensor [3, rows]: predictions, targets, and the loss of each row. `scored` is whether any target
-    counts.
+    `values` is a tensor [3, rows]: predictions, targets, and the loss of each row. `ignored` is the class number that
+    counts nothing.
     """
 
     classes: int
     values: Any
-    is_scored: bool = True
+    ignored: int | None = None
+
+    def marked(self, values: list[float]) -> list[float]:
+        """The numbers of `values` as they were read, with -1 for each target that counts nothing.
+
+        Compared here and not on the device, where each comparison costs more than a whole sample may.
+        """
+        if self.ignored is None:
+            return values
+        rows = len(values) // 3
+        counts = (0 <= target < self.classes and target != self.ignored for target in values[rows : 2 * rows])
+        targets = [target if is_scored else -1.0 for target, is_scored in zip(values[rows:], counts, strict=False)]
+        return [*values[:rows], *targets, *values[2 * rows :]]
 
 
 class GraphGoneError(Exception):
@@ -91,11 +103,9 @@ def _class_numbers(node: Any) -> Head | None:
     rows, positions = _steps(targets.shape[0], targets.shape[1], most)
     scores, targets = scores[::rows, :, ::positions].movedim(1, 2).reshape(-1, classes), targets[::rows, ::positions]
     targets = targets.reshape(-1)
-    counts = (targets != node._saved_ignore_index) & (targets >= 0) & (targets < classes)
     losses = -scores.gather(1, targets.clamp(0, classes - 1)[:, None])[:, 0]
-    torch = library("torch")
-    marked = torch.where(counts, targets, -1)
-    return Head(classes, torch.stack([scores.argmax(1).float(), marked.float(), losses.float()]))
+    read = library("torch").stack([scores.argmax(1).float(), targets.float(), losses.float()])
+    return Head(classes, read, node._saved_ignore_index)
 
 
 def _yes_or_no(node: Any) -> Head | None:
@@ -214,6 +224,7 @@ class LateReader:
     def __init__(self) -> None:
         self._waiting: deque[tuple[Any, Any, Take]] = deque()
         self._room: Any = None
+        self._places: tuple[Any, ...] = ()
         self._gathered: list[Take] = []
         self._since = 0.0
 
@@ -224,14 +235,16 @@ class LateReader:
 
     def add(self, values: Any, take: Take, *, is_alone: bool = False) -> None:
         """Read a tensor and pass its entries on, now or later; with `is_alone` it is not kept for others."""
+        is_near = values.device.type == AT_ONCE
+        if not is_near and not is_alone and values.numel() == 1:
+            self._gather(values, take)
+            return
         values = values.detach().reshape(-1)
-        if values.device.type == AT_ONCE and not self._waiting:
+        if is_near and not self._waiting:
             take(values.tolist())
-        elif is_alone or values.numel() != 1 or values.device.type == AT_ONCE:
+        else:
             self.send()
             self._wait_for(values, take)
-        else:
-            self._gather(values, take)
 
     def send(self) -> None:
         """Let what was gathered be on its way."""
@@ -254,13 +267,17 @@ class LateReader:
 
     def _gather(self, values: Any, take: Take) -> None:
         room = self._room
+        torch = library("torch")
         if room is None or room.device != values.device or room.dtype != values.dtype:
             self.send()
-            self._room = library("torch").empty(GROUP, dtype=values.dtype, device=values.device)
+            room = self._room = torch.empty(GROUP, dtype=values.dtype, device=values.device)
+            self._places = room.split(1)
         if not self._gathered:
             self._since = time.perf_counter()
-        # Copied now: the script may write into its loss, or replay a graph of CUDA into the same memory.
-        self._room[len(self._gathered) : len(self._gathered) + 1].copy_(values)
+        # Copied now: the script may write into its loss, or replay a graph of CUDA into the same memory. One operation
+        # and no views, since this is done at each step, and on a GPU launching one takes up to 30 microseconds.
+        with torch.no_grad():
+            self._places[len(self._gathered)].copy_(values if values.ndim < 2 else values.reshape(-1))
         self._gathered.append(take)
         if len(self._gathered) == GROUP:
             self.send()
