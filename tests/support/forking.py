@@ -6,6 +6,7 @@ import atexit
 import gc
 import sys
 import weakref
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -23,7 +24,6 @@ LIBRARIES = (
     "evaluate",
     "scipy.io",
     "pyarrow.acero",
-    "torch.profiler._cupti_monitor",
     "transformers.conversion_mapping",
     "transformers.models.bert.tokenization_bert",
     "transformers.models.distilbert.modeling_distilbert",
@@ -34,6 +34,9 @@ LIBRARIES = (
     ),
 )
 """What nearly every script imports by itself or by what it calls, and what the probe imports with the training."""
+
+NOT_EVERYWHERE = ("torch.profiler._cupti_monitor",)
+"""Of those, modules that other versions of a library do not have."""
 
 LOADED_LATE = {
     "trl": ("trl.trainer.dpo_trainer", "trl.trainer.reward_trainer", "trl.trainer.sft_trainer"),
@@ -48,6 +51,9 @@ def load_libraries() -> None:
     """Import the libraries and have them make what they make once in a process."""
     for name in LIBRARIES:
         import_module(name)
+    for name in NOT_EVERYWHERE:
+        with suppress(ModuleNotFoundError):
+            import_module(name)
     # A thousand regular expressions, compiled when the first model is loaded.
     sys.modules["transformers.conversion_mapping"].get_checkpoint_conversion_mapping("bert")
     write_dataclasses()
