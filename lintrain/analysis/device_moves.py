@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from lintrain.analysis.expressions import assignment_at, escapes_of
+from lintrain.analysis.expressions import assignment_at, escapes_of, touched_by
 from lintrain.analysis.hits import loops_over_loaders
 from lintrain.analysis.script_text import mentions
 from lintrain.model.location import Location
@@ -26,6 +26,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 MOVES = frozenset({"to", "cuda"})
 MOVED = lazy_pattern(r"\.(to|cuda)\(")
+DEVICE = lazy_pattern(r"device|cuda", re.IGNORECASE)
 ON_GPU = lazy_pattern(r"cuda|gpu", re.IGNORECASE)
 MOVES_OTHERWISE = (
     r"set_default_(tensor_type|device)|with torch\.device|accelerat|DataParallel|DistributedDataParallel|deepspeed|"
@@ -60,7 +61,7 @@ def _apart(pipeline: Pipeline) -> Iterator[Apart]:
         module = event.subject
         if not isinstance(module, Module | Instance) or not event.loops or not has_parameters(module):
             continue
-        names = _names_of(pipeline, module)
+        names = _names_of(pipeline, module, event.location)
         batch = _batch_moved(pipeline, event) if names else None
         if batch is None:
             continue
@@ -69,29 +70,41 @@ def _apart(pipeline: Pipeline) -> Iterator[Apart]:
             yield Apart(event.location, names[0], network, module.origin)
 
 
-def _names_of(pipeline: Pipeline, module: Value) -> list[str]:
+def _names_of(pipeline: Pipeline, module: Value, called: Location) -> list[str]:
+    """The names and attributes of a network, the one that is called here included."""
     names = [binding.name for binding in pipeline.names_of(module)]
     made = assignment_at(pipeline, module.origin) if module.origin else None
-    return list(dict.fromkeys([*names, *([target.code for target in made.targets] if made else [])]))
+    call = pipeline.source_of(called).cached(_calls).get(called)
+    spelled = [unparse(call.func)] if call is not None else []
+    return list(dict.fromkeys([*names, *([target.code for target in made.targets] if made else []), *spelled]))
 
 
 def _network_moved(pipeline: Pipeline, module: Value, names: list[str]) -> bool | None:
     """Whether a network is moved to a GPU somewhere; None if that is not known."""
-    made = assignment_at(pipeline, module.origin) if module.origin else None
-    if made is None or escapes_of(pipeline, module):
+    if module.origin is None or escapes_of(pipeline, module):
         return None
-    source = pipeline.source_of(made.location)
-    if re.search(r"\.(to|cuda)\(|device", made.value.code):
-        return True if ON_GPU.search(_devices_in(source, made.value.code)) else None
+    moves = pipeline.acts(Act.TO_DEVICE)
+    own = [each.location for each in moves if id(module) in touched_by(pipeline, each.subject)]
+    if own:
+        return True if all(_is_move_to_gpu(pipeline, location) for location in own) else None
+    if DEVICE.search(pipeline.code(module.origin)):
+        return None
+    followed = {each.location for each in moves}
     for each in pipeline.sources.values():
         for call in each.nodes_of(ast.Call):
-            if isinstance(call.func, ast.Attribute) and call.func.attr in MOVES:
-                owner = unparse(call.func.value)
-                if owner in names:
-                    return True if _goes_to_gpu(each, call) else None
-                if not _is_tensor(each, call.func.value):
-                    return None
+            if not isinstance(call.func, ast.Attribute) or call.func.attr not in MOVES:
+                continue
+            owner = call.func.value
+            # What is moved here is another network, a tensor, or not followed: then it could be this one.
+            if each.location(call) not in followed and (unparse(owner) in names or not _is_tensor(each, owner)):
+                return None
     return False
+
+
+def _is_move_to_gpu(pipeline: Pipeline, location: Location) -> bool:
+    source = pipeline.source_of(location)
+    call = source.cached(_calls).get(location)
+    return call is not None and _goes_to_gpu(source, call)
 
 
 def _is_tensor(source: Source, owner: ast.expr) -> bool:
@@ -115,6 +128,9 @@ def _batch_names(source: Source) -> frozenset[str]:
                 found |= {name} if MADE_BY_TORCH.search(unparse(callee)) else set()
             case _:
                 pass
+    for node in source.nodes_of(ast.Assign):  # `x, y = batch`, and items of it
+        if isinstance(node.value, ast.Name | ast.Subscript) and unparse(node.value).partition("[")[0] in found:
+            found |= {each.id for target in node.targets for each in walk(target) if isinstance(each, ast.Name)}
     return frozenset(found)
 
 
@@ -127,18 +143,22 @@ def _goes_to_gpu(source: Source, call: ast.Call) -> bool:
 
 
 def _devices_in(source: Source, code: str) -> str:
-    """Some code, with that of the values of its names that are about devices."""
-    values = source.cached(_device_values)
-    return " ".join([code, *(values.get(name, "") for name in re.findall(r"[\w.]+", code))])
+    """Some code, with that of the values of its names that are about devices, and of theirs: `self.device = device`."""
+    values, found = source.cached(_device_values), [code]
+    for known in found:
+        found += [values[name] for name in re.findall(r"[\w.]+", known) if name in values and values[name] not in found]
+    return " ".join(found)
 
 
 def _device_values(source: Source) -> dict[str, str]:
-    return {
-        unparse(target): unparse(node.value)
-        for node in source.nodes_of(ast.Assign)
-        for target in node.targets
-        if "device" in unparse(target)
-    }
+    found: dict[str, str] = {}
+    for node in source.nodes_of(ast.Assign):
+        for target in node.targets:
+            pairs = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts, strict=False))
+            found |= {unparse(name): unparse(value) for name, value in pairs if "device" in unparse(name)}
+    return found
 
 
 def _batch_moved(pipeline: Pipeline, event: Event) -> bool | None:

@@ -171,6 +171,15 @@ BY_NAME = {"half": "float16", "float": "float32", "double": "float64"}
 FORMATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
+def move(call: Call) -> Value:
+    """A model or network that a call moves to a device, or casts: both happen in place."""
+    if not isinstance(call.receiver, ModelPart) and call.path.rpartition(".")[2] in {"to", "cuda", "cpu"}:
+        first = call.positional[0].value if call.positional else call.value("device")
+        call.reader.act(Act.TO_DEVICE, call.location, call.receiver, device=first)
+    cast(call)
+    return call.receiver
+
+
 def cast(call: Call) -> None:
     """Note that a call changes, or may change, the number format of a model's weights."""
     dtype = _asked_for(call)

@@ -14,7 +14,7 @@ from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.module_parts import runs_inside_a_forward
 from lintrain.interpreter.core.registry import called, instance_called, instance_method, method
 from lintrain.interpreter.tracing import graph_of
-from lintrain.libraries.torch.freezing import cast, set_mode
+from lintrain.libraries.torch.freezing import move, set_mode
 from lintrain.libraries.torch.gradients import MODEL_NAME, is_scaler, scaled_step
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import MODULE
@@ -52,8 +52,7 @@ def _run(call: Call) -> Value:
 @instance_method(MODULE, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "apply")
 @instance_method(MODULE, "share_memory", "to_empty", "xpu", "set_extra_state")
 def _same(call: Call) -> Value:
-    cast(call)
-    return call.receiver
+    return move(call)
 
 
 @instance_method(MODULE, "parameters", "named_parameters")

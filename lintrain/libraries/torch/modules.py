@@ -24,7 +24,7 @@ from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL, STAGE
 from lintrain.interpreter.shapes import ANY
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES, graph_of
 from lintrain.libraries.stdlib.containers import copied
-from lintrain.libraries.torch.freezing import cast, mode_of, note_module_attribute
+from lintrain.libraries.torch.freezing import mode_of, move, note_module_attribute
 from lintrain.libraries.torch.layers import function_loss, module_loss, through, without_graph
 from lintrain.libraries.torch.tensors import activated
 from lintrain.model.location import Location
@@ -246,8 +246,7 @@ def _each(reader: Reader, value: Value) -> Value:
 @method(Module, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "apply")
 @method(Module, "share_memory", "to_empty", "xpu")
 def _move(call: Call) -> Value:
-    cast(call)
-    return call.receiver
+    return move(call)
 
 
 @method(Module, "append", "extend", "insert", "add_module", "register_module", "update")

@@ -14,7 +14,7 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.libraries.peft import note_adapter
-from lintrain.libraries.torch.freezing import cast, freeze, mode_of, note_module_attribute, set_mode
+from lintrain.libraries.torch.freezing import freeze, mode_of, move, note_module_attribute, set_mode
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import (
@@ -127,11 +127,7 @@ def whole(value: Value) -> Value:
 @method(Model, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "tie_weights")
 @method(ModelPart, "to", "cuda", "cpu", "half", "float", "double", "bfloat16")
 def _move(call: Call) -> Value:
-    if isinstance(call.receiver, Model) and call.path.rpartition(".")[2] in {"to", "cuda", "cpu"}:
-        first = call.positional[0].value if call.positional else call.value("device")
-        call.reader.act(Act.TO_DEVICE, call.location, call.receiver, device=first)
-    cast(call)
-    return call.receiver
+    return move(call)
 
 
 @method(Model, "train", "eval")
