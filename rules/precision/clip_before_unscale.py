@@ -80,7 +80,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from lintrain.analysis import iterations, statements, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
-from lintrain.pipeline.values.model import Scaler
+from lintrain.pipeline.values.model import Launcher, Scaler
+from lintrain.pipeline.values.python import text_of
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -120,6 +121,8 @@ class ClipBeforeUnscale(Rule[Claim]):
         ]
         steps = ((clip, _scaled_step_after(pipeline, training, clip)) for training, clip in plain)
         yield from one_per_location(self._report(pipeline, clip, step) for clip, step in steps if step)
+        launched = ((clip, _scaling_launcher(pipeline, training, clip)) for training, clip in plain)
+        yield from one_per_location(self._report_launched(pipeline, clip, by) for clip, by in launched if by)
 
     def _report_order(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         """The clippings that a statement of the same block unscales only afterwards."""
@@ -144,6 +147,15 @@ class ClipBeforeUnscale(Rule[Claim]):
             related=[*related, Related(clip.location, "clipped here", "clip")] if called else related,
             help=f"call `{scaler}.unscale_({optimizer})` before clipping",
             claim=None if called else Claim(f"{scaler}.unscale_({optimizer})"),
+        )
+
+    def _report_launched(self, pipeline: Pipeline, clip: Event, launcher: Launcher) -> Finding[Claim]:
+        name = next((binding.name for binding in pipeline.names_of(launcher)), "accelerator")
+        return self.finding(
+            clip.location,
+            f"gradients are clipped while `{name}` scales them for float16",
+            related=[Related(launcher.origin, "scales the loss in its `backward`", "step")] if launcher.origin else [],
+            help=f"call `{name}.clip_grad_norm_` in its place, which unscales first",
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -193,6 +205,17 @@ def _scaled_step_after(pipeline: Pipeline, training: training_loops.TrainingLoop
         return None
     is_scaled = ".scale(" in pipeline.code(before.location) or isinstance(scaler, Scaler)
     return after if is_scaled else None
+
+
+def _scaling_launcher(pipeline: Pipeline, training: training_loops.TrainingLoop, clip: Event) -> Launcher | None:
+    """The launcher whose backward pass has just scaled what a function of torch clips."""
+    at = bisect_left(training.inside, clip.order, key=_order)
+    before = _first_with(clip, training.inside, range(at - 1, -1, -1))
+    launcher = before.subject if before is not None and before.act is Act.BACKWARD else None
+    if not isinstance(launcher, Launcher) or not launcher.is_accelerator:
+        return None
+    is_scaling = text_of(launcher.arguments.get("mixed_precision", launcher)) == "fp16"
+    return launcher if is_scaling and not pipeline.source.contains("unscale_gradients") else None
 
 
 def _order(event: Event) -> int:
