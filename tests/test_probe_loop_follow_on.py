@@ -57,6 +57,28 @@ def test_an_evaluation_that_comes_late_is_seen(script: str, passes: int, with_gr
     assert loop["steps"] == 4
 
 
+BY_NEXT = """
+for epoch in range(20):
+    batches = iter(train_loader)
+    for _ in range(len(train_loader)):
+        x, y = next(batches)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        for x, y in eval_loader:
+            nn.functional.cross_entropy(model(x), y)
+"""
+PREPARED = "from accelerate import Accelerator\ntrain_loader = Accelerator(cpu=True).prepare(train_loader)\n"
+
+
+@pytest.mark.parametrize("loaders", ["", PREPARED])
+def test_a_loop_that_asks_for_each_batch_with_next_is_followed_to_its_evaluation(loaders: str, tmp_path: Path) -> None:
+    probed = probe(tmp_path, HEAD.replace("4000", "240") + loaders + BY_NEXT)
+    assert (probed.stages["step"], probed.stages["evaluation"]) == ("passed", "passed")
+    assert probed.run["loop"]["steps"] == 4
+
+
 def test_what_fails_because_training_was_short_is_no_error_of_the_script(tmp_path: Path) -> None:
     probed = probe(tmp_path, HEAD + EPOCHS + "assert len(losses) == 20 * len(train_loader)\n")
     assert probed.code == 0

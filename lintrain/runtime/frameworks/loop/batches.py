@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dis
+import inspect
 from collections.abc import Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from lintrain.runtime.child.frames import callers_frame, is_users
@@ -32,8 +34,7 @@ class WatchedBatches:
         has_enough = self._watch.has_enough(self._loader, self._taken)
         if has_enough and self._watch.is_between and not is_asked_by_a_loop():
             has_enough = False  # the measured loop goes on until the script comes to the next one
-        # A script that asks with `next` while it evaluates counts on so many batches.
-        if has_enough and not (self._watch.is_evaluating_in_time(self._loader) and not is_asked_by_a_loop()):
+        if has_enough and (is_asked_by_a_loop() or not self._watch.gives_more(self._loader)):
             last = self._watch.lone_row(self._loader) if is_asked_by_a_loop() else None
             if last is not None:
                 self._watch.on_batch_request(self._loader)
@@ -67,8 +68,15 @@ def is_asked_by_a_loop() -> bool:
     not.
     """
     frame = callers_frame(2)
+    # A library's iterator around the loader (accelerate's) hands the end of the data on to whoever asks it.
+    while frame is not None and not is_users(frame.f_code.co_filename) and _hands_on(frame):
+        frame = frame.f_back
     if frame is None or not is_users(frame.f_code.co_filename):
         return True
     # The bytecode tells the two apart: a `for` asks with FOR_ITER, a call of `next` does not. A `for` takes the end
     # of the data without an error.
     return frame.f_code.co_code[frame.f_lasti] == FOR
+
+
+def _hands_on(frame: FrameType) -> bool:
+    return bool(frame.f_code.co_flags & inspect.CO_GENERATOR) or frame.f_code.co_name == "__next__"

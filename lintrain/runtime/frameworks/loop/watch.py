@@ -121,9 +121,15 @@ class Watch(LoopState):
         # short.
         return self.run.is_settled and taken >= EVALUATION_BATCHES
 
-    def is_evaluating_in_time(self, loader: Any) -> bool:
-        """Whether a loader other than that of the training is read, and an evaluation has not taken too long yet."""
-        return self.run is not None and loader is not self.loader and self.run.settled_for < SECONDS_ON
+    def gives_more(self, loader: Any) -> bool:
+        """Whether a script that asks with `next`, and so counts on its batches, gets more than are measured.
+
+        It trains on until it evaluates, and evaluates to the end, unless that takes too long.
+        """
+        if self.run is not None and loader is self.loader:
+            self._follow_on(self.run)
+            return True
+        return self.run is not None and self.run.settled_for < SECONDS_ON
 
     def lone_row(self, loader: Any) -> Any:
         """The last batch of a loader, once, if it has a single row and the model normalizes over rows; else None."""
@@ -136,8 +142,7 @@ class Watch(LoopState):
         """A loader is about to say that it has no more batches."""
         if self.run is not None and (loader is self.loader or not can_end):
             self._settle(self.run)
-            # Where the script fetches batches with `next`, StopIteration would be an error of lintrain's making in
-            # the middle of its code: the process ends instead.
+            # For a script's own `next`, StopIteration would be an error of lintrain's making: the process ends.
             if not can_end or self.bounds.is_late():
                 self.finish()
 
