@@ -109,8 +109,16 @@ def test_the_time_bound_ends_a_script_and_its_processes(tmp_path: Path) -> None:
     probed = probe(tmp_path, WAITS, "--timeout", "1.5", arguments=(str(tmp_path),))
     assert probed.code == 3
     assert "1.5 s passed" in probed.document["reason"]
+    if sys.platform == "linux":
+        assert probed.document["reason"].endswith(", at train.py:7: `time.sleep(0.05)`")
     assert "started" in probed.document["probe"]["ending"]["output"]
     assert not has_child(str(tmp_path))
+
+
+def test_what_was_replaced_is_listed_where_the_time_is_over_before_any_training(tmp_path: Path) -> None:
+    probed = probe(tmp_path, "import visdom\nimport time\ntime.sleep(60)\n", "--timeout", "6", "--stand-ins")
+    notes = probed.document["probe"]["ending"]["notes"]
+    assert "stand-in: visdom → an empty package: none of its functions does anything" in notes
 
 
 def test_the_memory_bound_ends_a_script(tmp_path: Path) -> None:

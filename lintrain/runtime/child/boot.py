@@ -9,6 +9,7 @@ processes finds what the launcher would have set for rank 0; of processes that a
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import functools
 import os
 import sys
@@ -19,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from lintrain.runtime.child import hub, label_rows, quick_datasets
-from lintrain.runtime.child.channel import EVENTS, Channel, take_key, take_named_key
+from lintrain.runtime.child.channel import ASKS, EVENTS, WHERE, Channel, opened, take_key, take_named_key
 from lintrain.runtime.child.frames import FORWARD_TRACE, callers_frame, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import loaded
@@ -108,6 +109,9 @@ def _watch_the_end(session: ProbeSession) -> None:
             report(getattr(sys, "last_value", None))
 
     sys.excepthook = excepthook
+    if ASKS:
+        # Written by Python from the signal itself: a thread that waits for the limit would be one more of the script's.
+        faulthandler.register(ASKS, opened(os.path.join(session.exchange, WHERE)))
     # Exit handlers run in reverse order: registered first, these run after all of the script's own.
     atexit.register(session.on_exit)
     atexit.register(report_hidden)

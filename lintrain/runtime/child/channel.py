@@ -13,10 +13,11 @@ import dataclasses
 import itertools
 import json
 import os
+import signal
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 DUMPS, WRITE, EXIT = json.dumps, os.write, os._exit
 OPEN, FSTAT, CLOSE = os.open, os.fstat, os.close
@@ -33,6 +34,12 @@ EVENTS = "events.jsonl"
 HIGH = 500
 """Descriptors from here on are not those that a script's own files get."""
 
+WHERE = "where.txt"
+"""In the same folder: what Python writes when it is asked which line runs."""
+
+ASKS = int(signal.SIGRTMIN) + 11 if hasattr(signal, "SIGRTMIN") else 0
+"""The signal that asks, one that no script and no library uses; 0 where there is none (macOS, Windows)."""
+
 NO_ROOM = 74
 """Exit status of a process whose events cannot be written (EX_IOERR): its measurements would be lost."""
 
@@ -48,7 +55,7 @@ class Channel:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._descriptor = _opened(path)
+        self._descriptor = opened(path)
         self._file = _identity(self._descriptor)
         self._held: list[bytes] | None = None
 
@@ -79,7 +86,7 @@ class Channel:
         # Daemons call `os.closerange(3, 1024)`. The next `open` of the script then gets our number, and its
         # checkpoint would get our JSON.
         if _identity(self._descriptor) != self._file:
-            self._descriptor = _opened(self._path)
+            self._descriptor = opened(self._path)
             if _identity(self._descriptor) != self._file:
                 CLOSE(self._descriptor)
                 raise OSError("the event file was replaced")
@@ -107,7 +114,25 @@ class MemoryChannel(Channel):
         self.events.append(json.loads(_line(event, values)))
 
 
-def _opened(path: str) -> int:
+Item = TypeVar("Item")
+
+
+class Told(list[Item]):
+    """A list of which the parent hears at once: a script that runs out of time reports no run that would hold it."""
+
+    def __init__(self, event: str, channel: Channel) -> None:
+        super().__init__()
+        self._event = event
+        self._channel = channel
+
+    def append(self, item: Item, /) -> None:
+        """Add one, and send it."""
+        super().append(item)
+        # Not where one is changed later: what a checkpoint is loaded as says the list of the run, if there is one.
+        self._channel.send(self._event, item=item)
+
+
+def opened(path: str) -> int:
     """A descriptor of the file for appending, with a number that no file of the script gets."""
     # O_APPEND: several processes write to the file, and each line has to be whole. O_NOFOLLOW: the script may have
     # put a link there.

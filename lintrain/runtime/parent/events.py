@@ -56,6 +56,7 @@ FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "attempt": {},
     "call": {},
     "stand-in": {"text": str},
+    "replaced": {"item": dict},
     "end": {"kind": str, "reason": str, "notes": list, "files": list},
 }
 """What each kind of event has to hold; what the evidence in it holds is validated when it is assembled."""
@@ -210,7 +211,8 @@ class _Run:
 class Assembly:
     """The evidence of one pass, growing; `end` is the final event of the process, `running` the stage under way.
 
-    A process that goes on after a failing stage makes several attempts, and a script has several training calls. With
+    A process that goes on after a failing stage makes several attempts, and a script has several training calls.
+    `replaced` are the stand-ins of a process, which tells them also where it reaches no run. With
     `is_strict` an unknown field is an error, as in the tests; else a note names it.
     """
 
@@ -219,6 +221,7 @@ class Assembly:
     def __init__(self) -> None:
         self._runs = [_Run(0)]
         self.end: Event | None = None
+        self.replaced: list[str] = []
 
     def add(self, event: Event) -> None:
         """Take in one event; after the final event nothing counts, for it comes from another process of the script."""
@@ -239,6 +242,9 @@ class Assembly:
                 self._begin(latest.attempt)
             case "stand-in":
                 self._begin(latest.attempt, (*latest.stand_ins, event["text"][:LONGEST_STAND_IN]))
+            case "replaced" if len(self.replaced) < MOST_RUNS:
+                item = event["item"]
+                self.replaced.append(f"stand-in: {item.get('name')} → {item.get('by')}"[: 2 * LONGEST_STAND_IN])
             case "end" if event["kind"] == EndingKind.ELSEWHERE and self.reached_a_run:
                 pass  # other training of the script during the measured run
             case "end":

@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import linecache
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,7 +29,7 @@ from pathlib import Path
 from typing import IO
 
 from lintrain.evidence.stages import Ending, EndingKind
-from lintrain.runtime.child.channel import NO_ROOM
+from lintrain.runtime.child.channel import ASKS, NO_ROOM, WHERE
 from lintrain.runtime.parent.environment import Room, script_environment
 from lintrain.runtime.parent.events import Assembly, Event, EventFile, UntrustworthyError
 from lintrain.runtime.parent.metadata import notes_of_unchanged
@@ -43,6 +45,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 POLL_SECONDS = 0.05
 MEMORY_SECONDS = 0.25
 LAST_WORDS_SECONDS = 1.0
+ANSWER_SECONDS = 2.0
+FRAME = re.compile(r'^  File "(?P<path>[^"]+)", line (?P<line>\d+) in ', re.MULTILINE)
+"""A frame as `faulthandler` writes it, the innermost first."""
 GIB = 2**30
 
 
@@ -85,6 +90,7 @@ class Launch:
             raise NoRoomError(f"{self._file}: {error.strerror}") from error
         # Before the process starts: it opens an existing file, and cannot put one of its own in its place.
         self._events = EventFile(exchange, senders)
+        (exchange / WHERE).touch()
         self._started, self._began = time.monotonic(), time.time()
         self._memory_checked = 0.0
         self._disk = shutil.disk_usage(request.temporary).free // 2
@@ -112,7 +118,7 @@ class Launch:
         """What the script wanted to send and a probe does not, as lines of the report."""
         asked = ("no other machine could be reached (`--offline`)",) if self.request.offline else ()
         end = self.assembly.end or {}
-        unsent = () if self.assembly.reached_a_run else tuple(str(note) for note in end.get("notes", ()))
+        unsent = () if self.assembly.reached_a_run else (*map(str, end.get("notes", ())), *self.assembly.replaced)
         unchanged = notes_of_unchanged(self._wall.metadata.unchanged)
         return (*asked, *unsent, *notes_of_stopped(Path(self.request.temporary), self._wall.stopped), *unchanged)
 
@@ -192,10 +198,28 @@ class Launch:
             return EndingKind.KILLED, f"the process was killed by {_signal_name(-status)}"
         return EndingKind.EXITED, f"the script exited with status {status}"
 
+    def _where(self) -> str:
+        """The line that the script's process is at, as text; "" where Python is not asked or does not say."""
+        written = Path(self.request.exchange) / WHERE
+        if not ASKS:
+            return ""
+        with suppress(OSError):
+            os.kill(self._process.pid, ASKS)
+            # On a busy machine Python's answer takes longer than a moment; it comes in parts, shortly after another.
+            asked = time.monotonic()
+            while not written.stat().st_size and time.monotonic() < asked + ANSWER_SECONDS:
+                time.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
+            text = written.read_text(encoding="utf-8", errors="replace")[:KEPT]
+            folder = Path(self.request.folder)
+            return _line_in(text, folder, folder / self.request.script)
+        return ""
+
     def _bound_hit(self, bounds: Bounds) -> tuple[EndingKind, str] | None:
         passed = time.monotonic() - self._started
         if passed > bounds.seconds:
-            return EndingKind.TIME, f"{bounds.seconds:g} s passed (`--timeout` sets the limit)"
+            where = "" if self.assembly.reached_a_run else self._where()
+            return EndingKind.TIME, f"{bounds.seconds:g} s passed (`--timeout` sets the limit){where}"
         if passed - self._memory_checked < MEMORY_SECONDS:
             return None
         # Reading the memory of all processes costs some milliseconds, so it is asked four times a second and not in
@@ -214,6 +238,20 @@ class Launch:
             bound = bounds.memory / GIB
             return EndingKind.MEMORY, f"the script holds {used / GIB:.1f} GiB of {bound:g} (`--memory` sets the limit)"
         return None
+
+
+def _line_in(text: str, folder: Path, script: Path) -> str:
+    """The innermost line of the script's own files in what Python wrote; "" if there is none."""
+    from lintrain.runtime.child.frames import PACKAGES
+
+    for found in FRAME.finditer(text):
+        path, line = folder / found["path"], int(found["line"])
+        is_own = path == script or (path.is_relative_to(folder) and not PACKAGES & {*path.parts})
+        code = linecache.getline(str(path), line).strip() if is_own and path.suffix == ".py" else ""
+        if code:
+            shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+            return f", at {shown.as_posix()}:{line}: `{code}`"
+    return ""
 
 
 def _signal_name(number: int) -> str:
