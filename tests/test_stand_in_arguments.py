@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,10 @@ from lintrain.runtime.stand_ins.arguments import (
     _answering,  # pyright: ignore[reportPrivateUsage]
 )
 from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.settings import (
+    _adapt_own_layers,  # pyright: ignore[reportPrivateUsage]
+    _leave_out,  # pyright: ignore[reportPrivateUsage]
+)
 
 
 @pytest.fixture
@@ -127,3 +132,62 @@ def test_a_question_without_an_answer_is_agreed_to(ledger: Ledger, monkeypatch: 
     assert [ask("Start training? (y/n): "), ask("Lancer ? [O/n] "), ask("Name of the run: ")] == ["y", "o", ""]
     assert _answering(ledger, lambda _: "n")("Go on? (y/n) ") == "n"
     assert replaced(ledger)["input('Start training? (y/n):')"] == "'y'"
+
+
+@dataclass
+class Plain:
+    output_dir: str = "out"
+    epochs: int = 3
+    rate: float = 5e-5
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass
+class OwnConfig(Plain):
+    beta: float = 0.1
+    max_length: int = 1024
+
+
+class Preferences:
+    def __init__(self, model: str, args: OwnConfig | Plain | None = None, processing_class: str = "") -> None:
+        self.args = args
+        self.processing_class = processing_class
+
+
+def test_settings_that_a_trainer_took_itself_are_in_the_class_that_it_takes(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Preferences, "__init__", Preferences.__init__)
+    _leave_out(ledger, Preferences)
+    owner: Any = Preferences
+    made = owner("m", Plain(epochs=7), tokenizer="t", beta=0.5, max_seq_length=64, max_prompt_length=32)
+    assert (made.args, made.processing_class) == (OwnConfig(epochs=7, beta=0.5, max_length=64), "t")
+    assert replaced(ledger) == {
+        "Preferences(tokenizer=)": "processing_class=: the installed version has no tokenizer",
+        "Preferences(beta=)": "OwnConfig(beta=): the installed version has no beta",
+        "Preferences(max_seq_length=)": "OwnConfig(max_length=): the installed version has no max_seq_length",
+        "Preferences(max_prompt_length=)": "left out: the installed version has no max_prompt_length",
+        "Preferences(args=Plain)": "OwnConfig with the same values",
+    }
+    assert owner("m", args=OwnConfig(rate=1.0), beta=0.5).args == OwnConfig(rate=1.0, beta=0.5)
+    assert owner("m", beta=0.5).args.beta == 0.5
+    assert owner("m").args is None
+
+
+def test_a_head_that_is_saved_whole_gets_no_adapter(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "script", "AutoModel.from_pretrained(name, trust_remote_code=True)")
+    monkeypatch.setattr(Ledger, "has_made_models", True)
+    peft = SimpleNamespace(get_peft_model=lambda model, config: config)
+    _adapt_own_layers(ledger, peft)
+    model = SimpleNamespace(named_modules=lambda: [("layer.query", 0), ("classifier", 0)])
+    settings = [
+        SimpleNamespace(target_modules={target}, modules_to_save=["classifier"], exclude_modules=None)
+        for target in ("layernorm_qkv", "query")
+    ]
+    made = [peft.get_peft_model(model, each) for each in settings]
+    assert [(each.target_modules, each.exclude_modules) for each in made] == [
+        ("all-linear", ["classifier"]),
+        ({"query"}, None),
+    ]

@@ -27,7 +27,7 @@ from lintrain.runtime.stand_ins import datasets, older_names
 from lintrain.runtime.stand_ins.batches import _cut_slow_batches  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of, structs_of
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
-from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of
+from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of, small_arguments
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.packages import Empty, Nothing
 from lintrain.runtime.stand_ins.rows import Rows
@@ -273,6 +273,48 @@ def test_the_name_of_a_repository_tells_its_pipeline() -> None:
     assert kind_of("runwayml/stable-diffusion-v1-5").pipeline == "StableDiffusionPipeline"
 
 
+def test_a_small_network_of_a_pipeline_says_how_large_its_images_are() -> None:
+    class Network:
+        def __init__(self, sample_size: int | None = None, in_channels: int = 4) -> None: ...
+
+    class Sized:
+        def __init__(self, sample_size: int = 128) -> None: ...
+
+    assert small_arguments(Network, "runwayml/stable-diffusion-v1-5", {"in_channels": 9}) == {
+        "sample_size": 8,
+        "in_channels": 9,
+    }
+    assert small_arguments(Sized, "runwayml/stable-diffusion-v1-5", {}) == {}
+
+
+def test_a_small_vae_is_narrower_than_what_reads_its_latents() -> None:
+    class Coder:
+        def __init__(
+            self,
+            block_out_channels: tuple[int, ...] = (64,),
+            down_block_types: tuple[str, ...] = ("DownEncoderBlock2D",),
+            up_block_types: tuple[str, ...] = ("UpDecoderBlock2D",),
+            latent_channels: int = 4,
+            norm_num_groups: int = 32,
+        ) -> None: ...
+
+    class Network:
+        def __init__(self, block_out_channels: tuple[int, ...] = (320, 640), norm_num_groups: int = 32) -> None: ...
+
+    coder, network = (small_arguments(each, "runwayml/stable-diffusion-v1-5", {}) for each in (Coder, Network))
+    assert (coder["block_out_channels"], coder["norm_num_groups"]) == ((8,) * 4, 4)
+    assert network == {"block_out_channels": (32, 32)}
+
+
+@pytest.mark.parametrize("name", ["HfFolder", "Repository"])
+def test_classes_of_the_hub_without_a_successor_do_nothing(name: str) -> None:
+    ledger = Ledger(SimpleNamespace(stand_ins=[]))  # type: ignore[arg-type]
+    module = SimpleNamespace()
+    older_names._add(ledger, module, "huggingface_hub", name)  # pyright: ignore[reportPrivateUsage]
+    assert [each.name for each in ledger.session.stand_ins] == [f"huggingface_hub.{name}"]
+    assert not getattr(module, name)().get_token()
+
+
 def test_a_name_tells_values_of_a_configuration() -> None:
     assert values_by_name("facebook/wav2vec2-large-lv60", "wav2vec2")["feat_extract_norm"] == "layer"
     assert values_by_name("facebook/wav2vec2-base", "wav2vec2") == {}
@@ -285,6 +327,11 @@ def test_rows_of_several_tables_have_the_same_ids() -> None:
     ]
     assert made[0]["_id"] == made[1]["query-id"] == ["id-0", "id-1", "id-2"]
     assert made[0]["text"] != made[1]["text"]
+
+
+def test_answers_are_longer_than_questions() -> None:
+    rows = Rows({"query": "text", "response": "text"}, {}, "", 0).columns(20)
+    assert 2 * sum(map(len, rows["query"])) < sum(map(len, rows["response"]))
 
 
 def test_an_empty_package_is_taken_apart() -> None:
@@ -425,6 +472,25 @@ def test_batches_after_a_slow_one_have_fewer_rows(monkeypatch: pytest.MonkeyPatc
     batches = [Fetcher().fetch([*range(rows)]) for rows in (64, 64, 64, 4)]
     assert batches == [64, 64, 8, 4]
     assert [each.name for each in made] == ["batches of 64 rows"]
+
+
+@pytest.mark.parametrize(("numbers", "rows"), [(3 * 224 * 224, [8, 8]), (3 * 32 * 32, [128, 128])])
+def test_a_first_batch_of_large_images_has_few_rows(numbers: int, rows: list[int]) -> None:
+    class Images(SimpleNamespace):
+        def numel(self) -> int:
+            return numbers * int(self.rows)
+
+    class Fetcher:
+        auto_collation = True
+
+        def fetch(self, index: list[int]) -> tuple[Images, dict[str, Images]]:
+            return Images(rows=len(index)), {}
+
+    made: list[StandIn] = []
+    ledger: Any = SimpleNamespace(replace=lambda *entry: made.append(StandIn(*entry)))
+    _cut_slow_batches(ledger, SimpleNamespace(_MapDatasetFetcher=Fetcher))
+    assert [Fetcher().fetch([*range(128)])[0].rows for _ in range(2)] == rows
+    assert len(made) == (rows[0] == 8)
 
 
 def test_weights_that_are_not_here_are_taken_apart_as_others() -> None:

@@ -12,6 +12,8 @@ from lintrain.runtime.child.library import is_row
 from lintrain.runtime.stand_ins.ledger import Ledger
 
 FEW = 8
+MOST_NUMBERS = 4_000_000
+"""Of a first batch: 26 images of 224 pixels. One of 128 may take minutes without a GPU, in which no other comes."""
 SLOW = 1.5
 """Seconds of CPU time between two batches, above which a batch is too large."""
 
@@ -36,8 +38,21 @@ def _cut_slow_batches(ledger: Ledger, module: Any) -> None:
             is_slow = True
             what = f"{FEW} rows from the second batch on: the first one took {took:.0f} s"
             ledger.replace(StandInKind.DATA, f"batches of {last['rows']} rows", what)
+        is_first = not last["at"]
         made = fetch(self, index[:FEW] if is_slow and rows > FEW else index)
+        if is_first and rows > FEW and _numbers_in(made) > MOST_NUMBERS:
+            is_slow = True
+            ledger.replace(StandInKind.DATA, f"batches of {rows} rows", f"{FEW} rows: so much takes long without a GPU")
+            made = fetch(self, index[:FEW])
         last["rows"], last["at"] = rows, time.process_time()
         return made
 
     owner.fetch = fetching
+
+
+def _numbers_in(batch: Any) -> int:
+    """How many numbers the tensors of a batch have."""
+    values: Any = batch.values() if hasattr(batch, "values") and hasattr(batch, "keys") else batch
+    if is_row(batch) or values is not batch:
+        return sum(_numbers_in(each) for each in values)
+    return int(batch.numel()) if hasattr(batch, "numel") else 0

@@ -114,6 +114,10 @@ SMALL = {
 }
 STEPS = 2
 """Steps to an image of a pipeline."""
+NARROW = 8
+"""Channels of a VAE."""
+SIDE = 8
+"""Latents of an image's side."""
 STAGES = 4
 """Blocks of a VAE: those of the published ones, which make an image eight times smaller."""
 
@@ -175,16 +179,21 @@ def small_arguments(cls: Any, name: str, given: Mapping[str, Any]) -> dict[str, 
     if "latent_channels" in default:  # a VAE reads images, whatever the model of latents reads
         found.pop("in_channels", None)
     if default.get("block_out_channels") is not None:
-        found |= _blocks(default)
+        # A VAE works on pixels: with the width of the other models an image of 1024 x 1024 takes a minute on a CPU.
+        is_vae = "latent_channels" in default and "norm_num_groups" in default
+        found |= _blocks(default, NARROW if is_vae else WIDTH)
+        found |= {"norm_num_groups": NARROW // 2} if is_vae else {}
+    if "sample_size" in default and default["sample_size"] is None:
+        found["sample_size"] = SIDE  # a pipeline draws an image of the size that its model names
     return found | {each: value for each, value in given.items() if each in default and value is not None}
 
 
-def _blocks(default: Mapping[str, Any]) -> dict[str, Any]:
+def _blocks(default: Mapping[str, Any], width: int) -> dict[str, Any]:
     """Narrow blocks; a VAE whose class has one block by default gets the blocks of the published ones."""
     if len(default["block_out_channels"]) > 1:
-        return {"block_out_channels": tuple(WIDTH for _ in default["block_out_channels"])}
+        return {"block_out_channels": tuple(width for _ in default["block_out_channels"])}
     named = {each: default[each] * STAGES for each in ("down_block_types", "up_block_types")}
-    return {**named, "block_out_channels": (WIDTH,) * STAGES}
+    return {**named, "block_out_channels": (width,) * STAGES}
 
 
 def _answer_schedulers(module: Any) -> None:

@@ -20,10 +20,22 @@ from lintrain.knowledge.versions import exactly
 from lintrain.runtime.child.frames import callers_frame, is_called_by_user, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.packages import Nothing
 from lintrain.runtime.stand_ins.settings import RENAMED
 from lintrain.runtime.stand_ins.tokenizers import CHAT
 
-PACKAGES = ("transformers", "trl", "pytorch_lightning", "lightning", "datasets", "peft", "torch", "timm", "torchvision")
+PACKAGES = (
+    "transformers",
+    "trl",
+    "pytorch_lightning",
+    "lightning",
+    "datasets",
+    "peft",
+    "torch",
+    "timm",
+    "torchvision",
+    "huggingface_hub",
+)
 
 MOVED = {
     "transformers.deepspeed": "transformers.integrations.deepspeed",
@@ -208,7 +220,7 @@ def _is_asked_by_script() -> bool:
 def _add(ledger: Ledger, module: Any, path: str, name: str) -> None:
     if name in FUNCTIONS:
         setattr(module, name, FUNCTIONS[name])
-        ledger.replace(StandInKind.PACKAGE, f"{path}.{name}", "a function that does the same, or nothing")
+        ledger.replace(StandInKind.PACKAGE, f"{path}.{name}", "what does the same, or nothing")
         return
     for new_module, new_name in _successors(path, name):
         try:
@@ -262,8 +274,17 @@ def _nothing(*_: Any, **__: Any) -> None:
     """Nothing is sent to the hub."""
 
 
+class _Folder:
+    """Where the hub's token was kept: there is none."""
+
+    path_token = ""
+    get_token = save_token = delete_token = staticmethod(_nothing)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "HfFolder": _Folder,
+    "Repository": Nothing,
     "setup_chat_format": _set_up_chat_format,
     "send_example_telemetry": _nothing,
 }
-"""Removed functions without a successor that takes the same arguments."""
+"""Removed functions and classes without a successor that takes the same arguments."""

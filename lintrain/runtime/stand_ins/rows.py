@@ -20,6 +20,9 @@ SIDE = 96
 LABELS = 2
 IDS = re.compile(r"(?i)(.*[_-])?id")
 """Columns whose values tell rows apart; the same number has the same value in every table."""
+ANSWERS = re.compile(r"(?i)(^|_)(response|answer|output|completion)s?$")
+"""Columns of texts that a model learns to write, which are longer than a question."""
+SENTENCES = ((1, 3), (5, 7))
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
 
@@ -56,7 +59,7 @@ class Rows:
         if kind.startswith("struct "):
             return self._struct(kind, number)
         if kind == "text":
-            return f"id-{number}" if IDS.fullmatch(name) else self._text(number)
+            return f"id-{number}" if IDS.fullmatch(name) else self._text(number, *SENTENCES[bool(ANSWERS.search(name))])
         if kind == "texts":
             return words
         if kind == "boxes":
@@ -68,8 +71,8 @@ class Rows:
     def _struct(self, kind: str, number: int) -> dict[str, Any]:
         return {name: self._value(name, kind_of_column(name), number, []) for name in kind.split()[1:]}
 
-    def _text(self, number: int) -> str:
-        chosen = self._random.sample(self._sentences, self._random.randint(1, 3))
+    def _text(self, number: int, least: int = 1, most: int = 3) -> str:
+        chosen = self._random.sample(self._sentences, self._random.randint(least, most))
         return f"{' '.join(chosen)} ({number})"
 
     def _chat(self, number: int) -> list[dict[str, str]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
@@ -65,6 +66,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("transformers.generation.utils", functools.partial(_generate_briefly, ledger))
     hooks.add("accelerate.accelerator", functools.partial(_prepare_plainly, ledger))
     hooks.add("peft.mapping_func", functools.partial(_adapt_own_layers, ledger))
+    hooks.add("peft.tuners.lora.eva", functools.partial(_converge_at_once, ledger))
     hooks.add("accelerate.utils.dataclasses", functools.partial(_accept_plugins, ledger))
 
 
@@ -116,20 +118,66 @@ def _leave_out(ledger: Ledger, owner: Any) -> None:
 
 
 def _without_older(ledger: Ledger, name: str, build: Callable[..., None]) -> Any:
-    known = inspect.signature(build).parameters
+    try:
+        known = inspect.signature(build, eval_str=True).parameters
+    except NameError:  # an annotation that is only there for type checkers
+        known = inspect.signature(build).parameters
     takes_any = any(each.kind is each.VAR_KEYWORD for each in known.values())
+    settings: Any = _settings_of(known)
 
     @functools.wraps(build)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        moved: dict[str, Any] = {}
         for each in () if takes_any else [each for each in kwargs if each not in known]:
-            value, new = kwargs.pop(each), RENAMED.get(each, "")
-            by = f"{new}=" if new in known else "left out"
+            value, new = kwargs.pop(each), RENAMED.get(each, each)
+            # TRL took from its trainers what their settings have today.
+            has_moved = new not in known and new in getattr(settings, "__dataclass_fields__", ())
+            there = f"{getattr(settings, '__name__', '')}({new}=)"
+            by = there if has_moved else f"{new}=" if new in known else "left out"
             ledger.replace(StandInKind.PACKAGE, f"{name}({each}=)", f"{by}: the installed version has no {each}")
-            if new in known:
+            if has_moved:
+                moved[new] = value
+            elif new in known:
                 kwargs.setdefault(new, value)
+        if settings is not None:
+            at = [*known].index("args")
+            args, kwargs = _with_own_settings(ledger, name, settings, at, (args, kwargs), moved)
         build(self, *args, **kwargs)
 
     return init
+
+
+def _settings_of(known: Mapping[str, inspect.Parameter]) -> Any:
+    """The narrowest class of settings that a trainer takes, as in `DPOConfig | None`; None if it does not say."""
+    given: Any = known["args"].annotation if "args" in known else None
+    classes: list[Any] = [each for each in typing.get_args(given) or (given,) if hasattr(each, "__dataclass_fields__")]
+    return next((each for each in classes if all(issubclass(each, other) for other in classes)), None)
+
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def _with_own_settings(
+    ledger: Ledger, name: str, settings: Any, at: int, arguments: Arguments, moved: dict[str, Any]
+) -> Arguments:
+    """The arguments with settings of the trainer's own class, made from the plain ones that older versions took."""
+    args, kwargs = arguments
+    given: Any = args[at - 1] if len(args) >= at else kwargs.get("args")  # the first parameter is the trainer itself
+    if isinstance(given, settings):
+        for each, value in moved.items():
+            setattr(given, each, value)
+        return arguments
+    if given is None and moved:
+        made = settings("out", **moved)
+    elif given is not None and issubclass(settings, type(given)):
+        fields = settings.__dataclass_fields__
+        values = {each: value for each, value in given.to_dict().items() if each in fields and fields[each].init}
+        made = settings(**{**values, **moved})
+        what = f"{settings.__name__} with the same values, as the installed version takes it"
+        ledger.replace(StandInKind.PACKAGE, f"{name}(args={type(given).__name__})", what)
+    else:
+        return arguments
+    return ((*args[: at - 1], made, *args[at:]), kwargs) if len(args) >= at else (args, {**kwargs, "args": made})
 
 
 def _show_plainly(module: Any) -> None:
@@ -247,6 +295,8 @@ def _adapt_own_layers(ledger: Ledger, module: Any) -> None:
                 StandInKind.MODEL, f"target_modules={sorted(map(str, names))}", "all linear layers of the stand-in"
             )
             peft_config.target_modules = "all-linear"
+            # A head that is saved whole gets no adapter: PEFT refuses to do both.
+            peft_config.exclude_modules = list(getattr(peft_config, "modules_to_save", None) or ()) or None
         return adapt(model, peft_config, *args, **kwargs)
 
     module.get_peft_model = get_peft_model
@@ -254,6 +304,20 @@ def _adapt_own_layers(ledger: Ledger, module: Any) -> None:
 
 def _has_any(names: list[str], asked: Any) -> bool:
     return any(name == each or name.endswith(f".{each}") for name in names for each in asked)
+
+
+def _converge_at_once(ledger: Ledger, module: Any) -> None:
+    """Directions of a layer's inputs (EVA) are those of its first batches: random ones never settle."""
+    owner = module.SVDHook
+    build = owner.__init__
+
+    @functools.wraps(build)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        ledger.replace(StandInKind.MODEL, "EvaConfig.tau", "-1: the inputs of a random model have no main directions")
+        self.sim_thresh = -1.0
+
+    owner.__init__ = init
 
 
 LONGEST_ANSWER = 32
