@@ -156,6 +156,21 @@ def test_scripts_that_move_nothing_have_no_second_device(trains: str, said: list
     assert found(CheckRun(request_of("net.py", select="mixed-devices")).check()) == said
 
 
+KEEPS = ON_THE_CPU.replace("torch.randn(8, 8)", "self.shift").replace("(8, 8)\n", "(8, 8)\n        {shift}\n", 1)
+PLAIN, TRAINED = "self.shift = torch.zeros(8)", "self.shift = torch.zeros(8, requires_grad=True)"
+
+
+@pytest.mark.parametrize(
+    ("shift", "trains", "is_said"),
+    [(PLAIN, TRAINS, False), (PLAIN, f"{TRAINS}net.cuda()\n", True), (TRAINED, TRAINS, True)],
+)
+def test_a_tensor_of_a_network_that_scripts_never_move(shift: str, trains: str, *, is_said: bool) -> None:
+    Path("net.py").write_text(KEEPS.format(shift=shift), encoding="utf-8")
+    Path("runs.py").write_text(f"import torch\n{trains}torch.rand(2, device='cpu')\n", encoding="utf-8")
+    said = ["net.py:8:9 unregistered-tensor"] if is_said else []
+    assert found(CheckRun(request_of("net.py", select="unregistered-tensor")).check()) == said
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [("model = cfg['base_model']", []), ("print('base_model')", ["config.yaml:3:1 contradictory-settings"])],

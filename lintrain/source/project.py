@@ -297,10 +297,18 @@ def scripts_make_on_device(path: str) -> bool:
     return _any_script(path, rf"(?s)\A(?=.*{imported}).*(?:{made})", if_unread=False)
 
 
+MOVES_MODULES = r"(?i)\.to\(|\.cuda\(|accelerat|lightning|Trainer\b|set_default_|torch\.device\([^)]*\):"
+"""Code that moves modules to a device, or may do so by itself."""
+
+
 def scripts_stay_on_cpu(path: str) -> bool:
     """Whether scripts of the project train, and none of them moves anything to a device."""
-    moves = r"(?i)\.to\(|\.cuda\(|\bdevice=|accelerat|lightning|Trainer\b|set_default_|torch\.device\([^)]*\):"
-    return _any_script(path, r"\.backward\(", if_unread=False) and not _any_script(path, moves)
+    return scripts_move_no_module(path) and not _any_script(path, r"(?i)\bdevice=")
+
+
+def scripts_move_no_module(path: str) -> bool:
+    """Whether scripts of the project train, and none of them moves a module, wherever tensors are made."""
+    return _any_script(path, r"\.backward\(", if_unread=False) and not _any_script(path, MOVES_MODULES)
 
 
 def scripts_build_on_cpu(path: str, name: str) -> bool:

@@ -14,9 +14,9 @@ the first forward pass on a GPU raises an error about devices; one that should b
         def forward(self, x):
             return self.layer(x + self.positions)
 
-    network = Coordinates()
+    network = Coordinates().to(device)
     for x, y in loader:
-        F.cross_entropy(network(x), y).backward()
+        F.cross_entropy(network(x.to(device)), y.to(device)).backward()
 
 A weight that no optimizer gets:
 
@@ -62,9 +62,9 @@ and
         def forward(self, x):
             return self.layer(x + self.positions)
 
-    network = Coordinates()
+    network = Coordinates().to(device)
     for x, y in loader:
-        F.cross_entropy(network(x), y).backward()
+        F.cross_entropy(network(x.to(device)), y.to(device)).backward()
 
 and
 
@@ -118,6 +118,8 @@ The forward pass moves the tensor itself, or only reads numbers from it:
     for x, y in loader:
         F.cross_entropy(network(x), y).backward()
 
+Where the scripts of a project train and move no network, a tensor that needs no gradient is left alone too.
+
 ## Fix
 
 None: a buffer may or may not belong into checkpoints (`persistent=False`), and old ones lack it.
@@ -134,6 +136,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import device_moves, plain_tensors
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Targets, Verdict
+from lintrain.source.project import scripts_move_no_module
 
 RAISED = "to be on the same device"
 
@@ -148,8 +151,11 @@ class UnregisteredTensor(Rule):
         return bool(plain_tensors.plain_tensors(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for found in plain_tensors.plain_tensors(pipeline.source):
-            if found.code or not device_moves.may_stay(pipeline.source, found.owner, found.location):
+        tensors = plain_tensors.plain_tensors(pipeline.source)
+        is_on_cpu = bool(tensors) and scripts_move_no_module(pipeline.source.path)
+        for found in tensors:
+            is_left = not is_on_cpu or found.needs_grad
+            if is_left and (found.code or not device_moves.may_stay(pipeline.source, found.owner, found.location)):
                 yield self._report(found)
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
