@@ -395,6 +395,7 @@ def _is_left_out(
     if (
         _may_be_detached(pipeline, training)
         or any(_is_held(pipeline, name) for name in names)
+        or any(_is_held(pipeline, owner, by_part=False) for owner in _owners(pipeline, forward))
         or _stays_in_eval_mode(pipeline, module)
         or any(training_loops.touches(event, module) and not _initialises(pipeline, event) for event in fate)
     ):
@@ -463,9 +464,19 @@ def _may_get_gradient(pipeline: Pipeline, name: str) -> bool:
     return script_text.mentions(pipeline, switches)
 
 
-def _is_held(pipeline: Pipeline, name: str) -> bool:
-    """Whether code hands on the parameters of a module, loads or frees them, otherwise than to clip or count them."""
-    held = re.compile(rf"\b{re.escape(name)}\b(\.\w+)*\.({HANDS_ON})\(")
+def _owners(pipeline: Pipeline, forward: events.Event) -> list[str]:
+    """What a call reaches its module through, as far as it has names: `self.clip` of `self.clip.encoder(x)`."""
+    parts = training_loops.callee_text(pipeline, forward).split(".")[:-1]
+    return [".".join(parts[: count + 1]) for count in range(len(parts)) if parts[: count + 1] != ["self"]]
+
+
+def _is_held(pipeline: Pipeline, name: str, *, by_part: bool = True) -> bool:
+    """Whether code hands on the parameters of a module, loads or frees them, otherwise than to clip or count them.
+
+    `by_part` if those of a part of it count too.
+    """
+    parts = r"(\.\w+)*" if by_part else ""
+    held = re.compile(rf"\b{re.escape(name)}\b{parts}\.({HANDS_ON})\(")
     return any(
         held.search(line) and not COUNTS.search(line) and not _is_only_counted(source.lines, line)
         for source in pipeline.sources.values()
