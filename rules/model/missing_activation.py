@@ -111,6 +111,8 @@ from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Sou
 ON_PURPOSE = lazy_pattern(r"(?i)lora|low_?rank|factor|svd|adapter|linear_?(regress|model|net|probe)|embed")
 """Names of networks that are linear on purpose."""
 
+JOINS = frozenset({"cat", "concat", "concatenate", "stack"})
+
 
 class MissingActivation(Rule):
     level = Level.WARNING
@@ -167,7 +169,25 @@ def _is_on_purpose(pipeline: Pipeline, location: Location) -> bool:
     if given is None or given.kind is not expressions.Kind.NAME:
         return False
     uses = script_text.uses_of(source, given.name)
+    joined = _joined_before(source, given.name, around)
+    others = (use for part in joined - {given.name} for use in script_text.uses_of(source, part))
+    if any(use.is_read and _is_below(pipeline, use.location, around, function) for use in others):
+        return True
     if any(not use.is_read and around.holds(use.location) for use in uses):
         return False
     later = [use for use in uses if use.is_read and use.location.line >= around.line]
     return sum(blocks.scope_of(pipeline, use.location) is function for use in later) > 1
+
+
+def _is_below(pipeline: Pipeline, location: Location, around: Location, function: object) -> bool:
+    return location.line > around.end_line and blocks.scope_of(pipeline, location) is function
+
+
+def _joined_before(source: Source, name: str, around: Location) -> set[str]:
+    """The names that are joined to a tensor by the last statement which binds its name before another."""
+    bound = [each for each in expressions.assignments_in_file(source) if each.name == name]
+    before = [each for each in bound if each.location.end_line < around.line]
+    last = max(before, key=lambda each: each.location.line, default=None)
+    if last is None or last.value.called_name not in JOINS:
+        return set()
+    return {part.name for given in last.value.arguments for part in given.items if part.kind is expressions.Kind.NAME}
