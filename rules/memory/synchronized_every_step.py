@@ -186,10 +186,17 @@ def _run_each_step(
     first = {training.loop.location: training for training in reversed(trainings)}
     found = dict[Location, training_loops.TrainingLoop]()
     for training in trainings:
-        if first[training.loop.location] is training:
+        if first[training.loop.location] is training and not _plays_episodes(pipeline, training):
             for location in statements.run_every_iteration(pipeline.source, training.loop.location):
                 found.setdefault(location, training)
     return found
+
+
+def _plays_episodes(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
+    """Whether each iteration runs a `while` of its own beside its step, such as a game that lasts until it is over."""
+    around, step = training.loop.location, training.steps[0].location
+    inside = (each.location for each in pipeline.loops if each is not training.loop and around.holds(each.location))
+    return any(pipeline.code(each).startswith("while") and not each.holds(step) for each in inside)
 
 
 def _is_for_a_clock(pipeline: Pipeline, call: LibraryCall, training: training_loops.TrainingLoop) -> bool:
