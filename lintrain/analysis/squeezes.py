@@ -55,6 +55,60 @@ def restored_later(nodes: Sequence[ast.AST]) -> set[int]:
     }
 
 
+def are_for_one_row(nodes: Sequence[ast.AST]) -> bool:
+    """Whether a method plays in an environment, one row at a time, or adds the batch axis to a row that has none."""
+    return any(_plays(node) or _adds_batch_axis(node) for node in nodes)
+
+
+def _plays(node: ast.AST) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=given)], value=ast.Call(func=ast.Attribute(attr="step"))):
+            return len(given) in ANSWERS
+        case _:
+            return False
+
+
+ANSWERS = (4, 5)
+"""How many things the step of an environment gives: the next state, the reward, whether it is over, and more."""
+
+
+def _adds_batch_axis(node: ast.AST) -> bool:
+    """`if x.ndim == 1: x = x.view(-1, size)`, or any other number of axes with a first axis of one entry."""
+    match node:
+        case ast.If(test=ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=axes)]) as test, body=body):
+            calls = [each for part in body for each in walk(part) if isinstance(each, ast.Call)]
+            return AXES.search(unparse(test)) is not None and any(_is_axis_added(each, axes) for each in calls)
+        case _:
+            return False
+
+
+def _is_axis_added(call: ast.Call, axes: object) -> bool:
+    match call:
+        case ast.Call(func=ast.Attribute(attr="unsqueeze"), args=[*_, ast.Constant(value=0)]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="view" | "reshape"), args=[first, *_]):
+            return unparse(first) == "1" or (unparse(first) == "-1" and axes == 1)
+        case _:
+            return False
+
+
+def regained(nodes: Sequence[ast.AST]) -> set[int]:
+    """The nodes of what gets its batch axis back, or has no use for one."""
+    return restored_later(nodes) | restored_around(nodes) | reduced(nodes) | given_to_processors(nodes)
+
+
+def given_to_processors(nodes: Sequence[ast.AST]) -> set[int]:
+    """The squeezes whose result goes to a processor of transformers, which adds the batch axis to a single row."""
+    calls = [each for each in nodes if isinstance(each, ast.Call)]
+    asking = [call for call in calls if any(each.arg == "return_tensors" for each in call.keywords)]
+    given = {unparse(call.args[0]): call.lineno for call in asking if call.args}
+    return {
+        id(node.value)
+        for node in nodes
+        if isinstance(node, ast.Assign) and node.lineno < given.get(unparse(node.targets[0]), 0)
+    }
+
+
 def nodes_of_graphs(nodes: Sequence[ast.AST]) -> set[str]:
     """The names of tensors that a layer gets together with edges, `conv(x, data.edge_index)`: a row for each node."""
     calls = (each for each in nodes if isinstance(each, ast.Call) and len(each.args) > 1)

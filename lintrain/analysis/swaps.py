@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from lintrain.analysis.script_text import networks_of
 from lintrain.analysis.squeezes import (
     MODEL,
+    are_for_one_row,
     flat_names,
     nodes_of_graphs,
-    reduced,
-    restored_around,
-    restored_later,
+    regained,
     spread_over_rows,
     squeezed_in,
 )
@@ -315,11 +314,12 @@ def _predictions(node: ast.expr, batch: set[str]) -> ast.expr | None:
 
 def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iterator[tuple[Location, str]]:
     nodes = list(walk(method))
-    if method.name == "__init__" or not (squeezes := [(each, of) for each in nodes if (of := squeezed_in(each))]):
+    squeezes = [(each, of) for each in nodes if (of := squeezed_in(each))] if method.name != "__init__" else []
+    if not squeezes or are_for_one_row(nodes):
         return
     rows = _names_with_rows(method, is_part) - nodes_of_graphs(nodes)
     unharmed = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in HARMLESS}
-    unharmed |= restored_later(nodes) | restored_around(nodes) | reduced(nodes)
+    unharmed |= regained(nodes)
     whole = rows - {name for each in nodes if isinstance(each, ast.Assign) for name in flat_names(each)}
     unharmed |= {id(each) for node in nodes if isinstance(node, ast.BinOp) for each in spread_over_rows(node, whole)}
     unharmed |= {id(arg) for each in nodes if isinstance(each, ast.Call) and _is_even(each) for arg in each.args}
