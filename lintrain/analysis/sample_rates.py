@@ -42,13 +42,27 @@ def rate_mismatches(source: Source) -> list[RateMismatch]:
 def _rate_mismatches(source: Source) -> list[RateMismatch]:
     if not source.contains(LIBRARIES):
         return []
-    found = list(_swapped(source))
-    rates = list(_rates(source))
-    if not found and rates and len({rate for rate, _ in rates}) == 1:
-        rate, given = rates[0]
-        if rate:
-            found = [each for call in source.nodes_of(ast.Call) for each in _of_features(source, call, rate, given)]
+    found, rates = list(_swapped(source)), list(_rates(source))
+    if found or not rates:
+        return found
+    unused = _unused_functions(source)
+    for call in source.nodes_of(ast.Call):
+        own = _function_around(unused, source.location(call))
+        reached = [each for each in rates if _function_around(unused, each[1]) in (None, own)]
+        if len({rate for rate, _ in reached}) == 1 and reached[0][0]:
+            found += _of_features(source, call, *reached[0])
     return found
+
+
+def _unused_functions(source: Source) -> list[Location]:
+    """The functions at module level that no other code of the file names: their audio is not that of the others."""
+    functions = [node for node in source.tree.body if isinstance(node, ast.FunctionDef)]
+    named = {node.id for node in source.nodes_of(ast.Name)}
+    return [source.location(node) for node in functions if node.name not in named]
+
+
+def _function_around(functions: list[Location], location: Location) -> Location | None:
+    return next((each for each in functions if each.holds(location)), None)
 
 
 def _loaded_rates(source: Source) -> set[str]:
