@@ -64,3 +64,26 @@ def test_a_script_that_has_something_to_compare_with_is_left_alone(form: str, be
 )
 def test_a_search_of_few_runs_or_of_an_unknown_number_is_left_alone(imports: str, code: str) -> None:
     assert found(imports, code) == 0
+
+
+OBJECTIVE = """
+def objective(trial):
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    return train(trial.suggest_float("lr", 1e-5, 1e-1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("def search():\n    study.optimize(objective, 200)", 0),
+        ("def search():\n    study.optimize(objective, 200)\nsearch()", 1),
+        ("if mode == 'train':\n    train(1e-3)\nelse:\n    study.optimize(objective, 200)", 0),
+        ("if mode == 'show':\n    show(1e-3)\nelse:\n    study.optimize(objective, 200)", 1),
+    ],
+    ids=["by another file", "by its own", "once too", "never else"],
+)
+def test_a_search_that_is_one_way_to_train_among_several(code: str, lines: int) -> None:
+    assert len(lines_of("search-before-baseline", f"import optuna\n{OBJECTIVE}\n{code}\n")) == lines

@@ -34,6 +34,9 @@ BASELINES = lazy_pattern(
 )
 """What a script that knows what to compare with has in its text, or one that goes on with an earlier search."""
 
+TRAINS = lazy_pattern(r"(?i)train|fit|run|eval")
+"""Names of functions that train a network and score it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -60,6 +63,21 @@ def scores_before(source: Source, search: Search) -> bool:
     others = [each for each in source.nodes_of(ast.FunctionDef) if not _holds(each, line)]
     calls = [call for call in source.nodes_of(ast.Call) if call.lineno < line and _name_of(call.func) in SCORES]
     return any(not any(_holds(function, call.lineno) for function in others) for call in calls)
+
+
+def is_one_of_several(source: Source, search: Search) -> bool:
+    """Whether a script trains once too, by what its search calls again and again, or another file calls the search."""
+    functions: Sequence[ast.FunctionDef] = source.nodes_of(ast.FunctionDef)
+    named = {node.id for node in source.nodes_of(ast.Name)}
+    outer = [each for each in functions if each in source.tree.body and _holds(each, search.location.line)]
+    if any(each.name not in named for each in outer):
+        return True
+    begun = next(call for call in source.nodes_of(ast.Call) if source.location(call) == search.location)
+    given = {each.id for each in (*begun.args, *(item.value for item in begun.keywords)) if isinstance(each, ast.Name)}
+    objectives = [each for each in functions if each.name in given]
+    calls = [(_name_of(call.func), call.lineno) for call in source.nodes_of(ast.Call)]
+    inside = {name for name, line in calls if TRAINS.search(name) and any(_holds(each, line) for each in objectives)}
+    return any(name in inside and not any(_holds(each, line) for each in objectives) for name, line in calls)
 
 
 def _holds(function: ast.FunctionDef, line: int) -> bool:

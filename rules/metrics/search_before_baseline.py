@@ -96,7 +96,8 @@ class SearchBeforeBaseline(Rule):
         if not many or any(searches.knows_baseline(source) for source in pipeline.sources.values()):
             return
         for search in many:
-            if not searches.scores_before(pipeline.source, search):
+            is_compared = searches.scores_before(pipeline.source, search)
+            if not is_compared and not searches.is_one_of_several(pipeline.source, search):
                 yield self.finding(
                     search.location,
                     f"`{search.called}` begins {search.runs} runs, and the script has no score to compare them with",
