@@ -19,6 +19,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import BLOCKS, WITH_BLOCKS, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 MOST_STATEMENTS = 400
 """Statements before an expression that are looked at."""
@@ -309,3 +310,30 @@ def _stored(target: ast.expr | ast.stmt) -> set[str]:
         for each in walk(target)
         if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Store)
     }
+
+
+MEASURES = lazy_pattern(r"\blen\(|\bmap\(len\b|\.str\.len\(")
+CAPS = lazy_pattern(r"\bmin\(")
+
+
+def is_measured(source: Source, code: str) -> bool:
+    """Whether a number is that of the longest row, as the file computes it itself, by the name or attribute it has.
+
+    A name with an underscore before it is the same, as constructors keep what they get.
+    """
+    sought = _plain(code)
+    values = [
+        node.value
+        for node in source.nodes_of(ast.Assign)
+        if any(_plain(unparse(each)) == sought for each in node.targets)
+    ]
+    functions = {_plain(node.name): node for node in source.nodes_of(ast.FunctionDef)}
+    called = (functions.get(_plain(unparse(each.func))) for each in values if isinstance(each, ast.Call))
+    return any(
+        MEASURES.search(text) is not None and CAPS.search(text) is None
+        for text in map(unparse, (*values, *(each for each in called if each is not None)))
+    )
+
+
+def _plain(code: str) -> str:
+    return code.rpartition(".")[2].lstrip("_")

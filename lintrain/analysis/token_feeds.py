@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from lintrain.analysis import origins
 from lintrain.analysis.run_data import OWN_LOADING, PLAIN_TRAINERS, is_default_collator
 from lintrain.analysis.tuning import trainings
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
@@ -338,6 +339,7 @@ def _padded_only(source: Source) -> list[PaddedOnly]:
         # A third positional argument and those after it may be the truncation.
         if len(call.args) <= 2 and _pads(given["padding"]) and not _is_none(given["max_length"])
         if _is_tokenizer(call.func) and not (call.args and _is_literal_text(source, call.args[0]))
+        if not origins.is_measured(source, unparse(given["max_length"]))
     ]
 
 
