@@ -289,6 +289,8 @@ class TrainDataInEval(Rule):
                 shared = _certainly_shared(other.dataset, loader.dataset)
                 if shared and shared.how == "overlap":
                     shared = None if _may_be_one_split(pipeline, other.dataset, loader.dataset, evaluating) else shared
+                if shared and shared.how == "same" and _are_few(loader.dataset):
+                    shared = None
                 if shared and loader.dataset_location and _reads_all(loader) and _reads_all(other):
                     text = pipeline.code(loader.dataset_location)
                     yield from self._report(pipeline, loader.dataset_location, text, shared, other.dataset)
@@ -387,6 +389,18 @@ def _may_be_one_split(pipeline: Pipeline, one: Value, other: Value, evaluating: 
     lines = sorted(each.line for each in made)
     return made[0].path != made[1].path or any(map(SEEDS.search, pipeline.source.lines[lines[0] : lines[1]]))
 
+
+def _are_few(rows: Value) -> bool:
+    """Whether the first rows of others were picked out, and are so few that they are there to be overfitted."""
+    if not isinstance(rows, TorchDataset) or rows.name != "Subset":
+        return False
+    given = rows.arguments.get("indices") or rows.arguments.get("1")
+    counted = FIRST_ROWS.match(given.text) if given is not None else None
+    return counted is not None and int(counted[1]) <= FEW
+
+
+FIRST_ROWS = lazy_pattern(r"(?:list\()?range\((\d+)\)\)?$")
+"""Indices that are written as the first so many numbers."""
 
 SEEDS = lazy_pattern(r"seed|rng_state|def ")
 """Code that may set a seed; a function may be called after one is set."""
