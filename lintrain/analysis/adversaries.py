@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import gradients, origins
 from lintrain.analysis.iterations import concerns, trains_any
-from lintrain.analysis.training_loops import may_hide
+from lintrain.analysis.training_loops import callee_text, may_hide
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Pipeline
@@ -19,6 +19,7 @@ from lintrain.pipeline.values.model import Optimizer, Tensor
 from lintrain.source.nodes import own_nodes, unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +169,25 @@ def _is_only_cleared(source: Source, name: str) -> bool:
 def _makes_optimizer(source: Source, name: str) -> bool:
     made = [each for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == name]
     return len(made) == 1 and re.search(r"\.parameters\(\)", unparse(made[0].value)) is not None
+
+
+def is_judged_network(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether a pass runs a generator: what another network says of its output trains it, and not that one.
+
+    Where a third network gets the output too, it is meant for that one, such as features that fit two domains.
+    """
+    with_it, without_it = set[int](), set[int]()
+    for backward in pipeline.acts(Act.BACKWARD):
+        loss = backward.details.get("loss")
+        ran = {id(pipeline.events[order].subject) for order in loss.graph} if isinstance(loss, Tensor) else set[int]()
+        (with_it if id(forward.subject) in ran else without_it).update(ran)
+    judges = with_it & without_it
+    around = (each for each in pipeline.acts(Act.FORWARD) if each.reading == forward.reading)
+    beside = [each for each in around if each.loops == forward.loops and each.subject is not forward.subject]
+    # Where the output is not followed, the name of what else runs has to do.
+    named = {id(each.subject) for each in beside if JUDGE.search(callee_text(pipeline, each))}
+    return bool(judges | named) and {id(each.subject) for each in beside} <= judges | named
+
+
+JUDGE = lazy_pattern(r"(?i)discriminator|critic|\bnet_?d\b|\bd_net\b")
+"""Names of networks that judge the output of another one."""

@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluations, training_loops
+from lintrain.analysis import adversaries, evaluations, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
@@ -108,7 +108,7 @@ class TrainModeInEval(Rule[Claim]):
             is_teacher = (
                 not is_evaluation and _certainly_differs(forward) and evaluations.only_teaches(pipeline, forward)
             )
-            if not is_evaluation and not is_teacher:
+            if (not is_evaluation and not is_teacher) or adversaries.is_judged_network(pipeline, forward):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             is_switched = reason is not None and reason.role == SWITCHED
