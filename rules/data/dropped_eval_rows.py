@@ -84,6 +84,8 @@ from lintrain.pipeline.values.python import LibraryObject, is_missing, is_true, 
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, lazy_pattern
 
 IN_8_BITS = r"(?i)\b(?:fp8|float8|transformer_engine|msamp)"
+OF_PAIRS = r"(?i)nt_?xent|info_?nce|sup_?con|\b(\w+) @ \1\.(?:T\b|t\()|\b(?:matmul|mm)\((\w+), \2\.(?:T\b|t\()"
+"""Losses of each row against all others, which change with the number of rows."""
 MESSAGE = "this loader is evaluated on, and drops the rows that do not fill a batch"
 
 
@@ -94,8 +96,8 @@ class DroppedEvalRows(Rule):
     judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        # Kernels for 8 bits need full batches.
-        if script_text.mentions(pipeline, IN_8_BITS):
+        # Kernels for 8 bits need full batches, and so do losses that compare the rows of a batch.
+        if script_text.mentions(pipeline, IN_8_BITS) or script_text.mentions(pipeline, OF_PAIRS):
             return
         found: dict[Location, Finding] = {}
         training = [loop for loop in pipeline.loops if _trains(pipeline, loop)]
