@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import adversaries, evaluations, training_loops
+from lintrain.analysis import adversaries, evaluations, expressions, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
@@ -108,7 +108,9 @@ class TrainModeInEval(Rule[Claim]):
             is_teacher = (
                 not is_evaluation and _certainly_differs(forward) and evaluations.only_teaches(pipeline, forward)
             )
-            if (not is_evaluation and not is_teacher) or adversaries.is_judged_network(pipeline, forward):
+            if not is_evaluation and not is_teacher:
+                continue
+            if adversaries.is_judged_network(pipeline, forward) or _gives_losses(pipeline, forward):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             is_switched = reason is not None and reason.role == SWITCHED
@@ -180,6 +182,15 @@ class TrainModeInEval(Rule[Claim]):
             fixes.InsertBefore(locations[0].location, statement),
             safe=True,
         )
+
+
+def _gives_losses(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether a pass gets targets too and gives a dictionary of losses, as detection models do in train mode alone."""
+    call, made = expressions.call_at(pipeline, forward.location), expressions.assignment_at(pipeline, forward.location)
+    name = made.name if made is not None else None
+    is_given_targets = call is not None and len(call.arguments) > 1
+    summed = rf"\bin {name}\.values\(\)|\bsum\({name}\.values\(\)"
+    return bool(name) and is_given_targets and pipeline.source_of(forward.location).contains(summed)
 
 
 def _certainly_differs(forward: Event) -> bool:
