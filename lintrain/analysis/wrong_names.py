@@ -172,8 +172,11 @@ class RoundedLogits:
 
 def rounded_logits(pipeline: Pipeline) -> Iterator[RoundedLogits]:
     """The names that a loss with logits gets, and that the same function rounds or compares with 0.5."""
+    # What chose between two losses may have chosen the last layer too.
+    either_way = {each.location for each in pipeline.losses if each.name == "binary_cross_entropy"}
     for loss in pipeline.losses:
-        if loss.name == "binary_cross_entropy_with_logits" and loss.prediction is not None:
+        is_certain = loss.name == "binary_cross_entropy_with_logits" and loss.location not in either_way
+        if is_certain and loss.prediction is not None:
             source = pipeline.source_of(loss.location)
             scope = blocks.scope_of(pipeline, loss.location)
             yield from _rounded_in(source, scope, _written_name(loss), loss.location)
