@@ -245,7 +245,9 @@ def _is_part_of_batch(value: Value) -> bool:
     if named is not None:
         words = set(WORD.findall(named[1].lower()))
         return bool(words & LABELS) and not words & OUTPUTS
-    return isinstance(value, Unknown) and ITEM.search(value.name) is not None
+    if not isinstance(value, Unknown) or ITEM.search(value.name) is None:
+        return False
+    return not set(WORD.findall(value.name.lower())) & OUTPUTS  # a model may give several outputs
 
 
 def _is_named(argument: Argument, words: frozenset[str], others: frozenset[str]) -> bool:
