@@ -74,9 +74,21 @@ def shared_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event, Event]]:
             both = [freed[order] for order in freed.keys() & through.keys()]
             both = [each for each in both if not uses_separate_outputs(pipeline, each, first, backward)]
             keeps = RETAINS.search(pipeline.code(first.location)) or first.location == backward.location
+            keeps = keeps or _are_given_apart(pipeline, first, backward)
             if both and not keeps:
                 yield both[0], first, backward
                 break
+
+
+def _are_given_apart(pipeline: Pipeline, *backwards: Event) -> bool:
+    """Whether one call gives two losses that are known to come from different passes, whatever else it is given."""
+    losses = [each.details.get("loss") for each in backwards]
+    graphs = [loss.graph for loss in losses if isinstance(loss, Tensor) and loss.graph]
+    if len(graphs) < len(backwards) or not graphs[0].isdisjoint(graphs[1]):
+        return False
+    names = {pipeline.code(each.location).partition(".backward(")[0] for each in backwards}
+    targets = (each.targets[0] for each in pipeline.source.nodes_of(ast.Assign) if isinstance(each.value, ast.Call))
+    return any(isinstance(each, ast.Tuple) and names <= set(map(unparse, each.elts)) for each in targets)
 
 
 def uses_separate_outputs(pipeline: Pipeline, forward: Event, *backwards: Event) -> bool:
