@@ -48,6 +48,8 @@ def shuffled_batches(source: Source) -> Iterator[tuple[Location, Location]]:
     Rows that are divided into batches once more are sequences of the first division.
     """
     divided = {id(call) for batch in _methods(source, BATCHES) for call in _behind(source, batch)}
+    few = (call.func for call in _methods(source, frozenset({"take"})) if _takes_few(call))
+    looked_at = {id(method.value) for method in few if isinstance(method, ast.Attribute)}
     for last, chain in source.cached(_chains):
         batches = [call for call in chain if _called(call) in BATCHES and (call.args or call.keywords)]
         others = {_called(call) for call in chain}
@@ -55,10 +57,19 @@ def shuffled_batches(source: Source) -> Iterator[tuple[Location, Location]]:
         if (
             is_shuffle
             and batches
-            and id(last) not in divided
+            and id(last) not in divided | looked_at
             and not others & {"shuffle", "unbatch", "rebatch", "window"}
         ):
             yield name_at(source, last), name_at(source, batches[0])
+
+
+MOST_LOOKED_AT = 5
+
+
+def _takes_few(call: ast.Call) -> bool:
+    """Whether a `take` gives a few batches to look at, of which there is no next epoch."""
+    given = call.args[0] if len(call.args) == 1 else None
+    return isinstance(given, ast.Constant) and isinstance(given.value, int) and 0 < given.value <= MOST_LOOKED_AT
 
 
 def mixed_parts(source: Source) -> Iterator[tuple[Location, Location]]:
