@@ -93,6 +93,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import clocks, statements, training_loops
+from lintrain.pipeline import blocks
 from lintrain.pipeline.record import LibraryCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass
 
@@ -131,6 +132,8 @@ class SynchronizedEveryStep(Rule[Claim]):
                 if training is not None and not _is_for_a_clock(pipeline, call, training):
                     found.setdefault(call.location, self._report(call, training, f"{STOPS[call.path]} in every step"))
             if call.path in DETECTS and call.is_certain and _is_enabled(pipeline, call):
+                if all(_is_over(pipeline, training, call) for training in trainings):
+                    continue
                 found.setdefault(
                     call.location, self._report(call, trainings[0], "checks every backward operation for NaN")
                 )
@@ -197,6 +200,12 @@ def _plays_episodes(pipeline: Pipeline, training: training_loops.TrainingLoop) -
     around, step = training.loop.location, training.steps[0].location
     inside = (each.location for each in pipeline.loops if each is not training.loop and around.holds(each.location))
     return any(pipeline.code(each).startswith("while") and not each.holds(step) for each in inside)
+
+
+def _is_over(pipeline: Pipeline, training: training_loops.TrainingLoop, call: LibraryCall) -> bool:
+    """Whether a loop of the same function, or of the script, has ended before a call."""
+    scopes = [blocks.scope_of(pipeline, each) for each in (training.loop.location, call.location)]
+    return scopes[0] is scopes[1] and training.loop.location.end_line < call.location.line
 
 
 def _is_for_a_clock(pipeline: Pipeline, call: LibraryCall, training: training_loops.TrainingLoop) -> bool:
