@@ -8,6 +8,7 @@ from collections.abc import Callable
 from lintrain.interpreter import functions, project_modules
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
+from lintrain.interpreter.core.module_parts import runs_inside_a_forward
 from lintrain.interpreter.core.reader import DEPTH_BUDGET, Flow, Frame, Reader
 from lintrain.interpreter.core.registry import (
     callee,
@@ -21,6 +22,7 @@ from lintrain.interpreter.functions import sole_base, transfer_of
 from lintrain.interpreter.grad_modes import CHANGES, is_without_grad, modes_set, note_change
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.modules import is_module
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.installed import InstalledName
@@ -128,6 +130,8 @@ def record_construction(call: Call, cls: Class | None) -> None:
 @callee(Bound)
 def _invoke_method(call: Call, called: Bound) -> Value:
     if called.function is not None:
+        if _passes_through(call.reader, called):
+            return dispatch.invoke(call, called.receiver)
         return run_function(call, called.function, called.receiver, called.owner)
     call.receiver = called.receiver
     if called.name == "__init__":
@@ -149,6 +153,15 @@ def _invoke_method(call: Call, called: Bound) -> Value:
     if isinstance(called.receiver, Model | Module | Optimizer):
         call.reader.act(Act.ESCAPE, call.location, called.receiver)
     return UNKNOWN
+
+
+def _passes_through(reader: Reader, called: Bound) -> bool:
+    """Whether calling a method runs a whole module: `model.forward(x)` is a pass as `model(x)` is."""
+    module = called.receiver
+    if called.name != "forward" or not isinstance(module, Instance) or not is_module(module):
+        return False
+    # `super().forward(x)` means the method of another class, and a forward pass calls those of its parts.
+    return module.cls.lookup("forward") == (called.owner, called.function) and not runs_inside_a_forward(reader)
 
 
 @callee(Partial)

@@ -27,6 +27,7 @@ from lintrain.pipeline.values.python import (
     literal,
     text_of,
 )
+from lintrain.pipeline.values.tensors import unmoved
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 REQUIRES_GRAD = "requires_grad"
@@ -233,14 +234,14 @@ def mode_of(reader: Reader, module: Value) -> Mode:
 
 def set_mode(call: Call) -> Value:
     """Note which mode `train` or `eval` sets: `.train(False)` is `.eval()`."""
-    mode, receiver = call.value("mode", 0), call.receiver
+    mode, receiver = call.value("mode", 0), unmoved(call.receiver)
     text = Constant(call.receiver_text)
     if isinstance(mode, Mode) and mode.of is receiver and not call.path.endswith("eval"):
         since = Constant(mode.made_at)
         call.reader.act(Act.RESTORE_MODE, call.location, receiver, text=text, since=since)
     else:
         call.reader.act(_act_of(call, mode), call.location, receiver, text=text)
-    return receiver
+    return call.receiver
 
 
 def _act_of(call: Call, mode: Value) -> Act:

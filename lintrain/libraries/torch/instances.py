@@ -21,6 +21,7 @@ from lintrain.pipeline.modules import MODULE
 from lintrain.pipeline.values.data import Encoding, Tokenizer
 from lintrain.pipeline.values.model import Model, Module, Optimizer, Parameters, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Instance, Unknown, Value, literal, text_of
+from lintrain.pipeline.values.tensors import unmoved
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 
@@ -57,7 +58,7 @@ def _same(call: Call) -> Value:
 
 @instance_method(MODULE, "parameters", "named_parameters")
 def _parameters(call: Call) -> Value:
-    return Parameters((call.receiver,), call.path.endswith("named_parameters"), origin=call.location)
+    return Parameters((unmoved(call.receiver),), call.path.endswith("named_parameters"), origin=call.location)
 
 
 @method(Unknown, "parameters", "named_parameters")
@@ -66,7 +67,7 @@ def _unknown_parameters(call: Call) -> Value:
     if call.receiver is UNKNOWN or call.positional or call.keywords or call.is_open:
         escape(call)
         return UNKNOWN
-    call.reader.with_parameters.add(id(call.receiver))
+    call.reader.with_parameters |= {id(call.receiver), id(unmoved(call.receiver))}
     call.reader.kept.append(call.receiver)
     return _parameters(call)
 
@@ -106,7 +107,7 @@ def _set_unknown_mode(call: Call) -> Value:
 @instance_method(MODULE, "zero_grad")
 def _zero_grad(call: Call) -> Value:
     """Gradients are cleared, also those of what is not understood, like a model that a library made."""
-    call.reader.act(Act.ZERO_GRAD, call.location, call.receiver, text=Constant(call.receiver_text))
+    call.reader.act(Act.ZERO_GRAD, call.location, unmoved(call.receiver), text=Constant(call.receiver_text))
     return Constant(None)
 
 
@@ -114,7 +115,8 @@ def _zero_grad(call: Call) -> Value:
 @method(Unknown, "requires_grad_")
 @instance_method(MODULE, "requires_grad_")
 def _freeze(call: Call) -> Value:
-    call.reader.act(Act.FREEZE, call.location, call.receiver, wanted=UNKNOWN, part=Constant(""), is_all=Constant(False))
+    module = unmoved(call.receiver)
+    call.reader.act(Act.FREEZE, call.location, module, wanted=UNKNOWN, part=Constant(""), is_all=Constant(False))
     return call.receiver
 
 
@@ -155,6 +157,7 @@ def _is_counted(call: Call) -> bool:
 
 
 @called(Unknown)
+@method(Unknown, "forward")
 def _call(call: Call) -> Value:
     """Calling what is not understood: a forward pass of what has parameters, or a model's name; or anything else."""
     callee = call.receiver
@@ -162,7 +165,8 @@ def _call(call: Call) -> Value:
     is_model = isinstance(callee, Unknown) and _is_a_model(call, callee)
     if is_model and call.node is not None and not _takes_a_model(call):
         if not is_inner:
-            call.reader.act(Act.FORWARD, call.location, callee)
+            # `net.to(device)` gives `net` again, whose mode the script may set under either name.
+            call.reader.act(Act.FORWARD, call.location, unmoved(callee))
         # A new unknown thing for each forward pass: two outputs of one model are different tensors.
         return Unknown(name="output")
     if not is_inner:

@@ -190,6 +190,7 @@ PER_TOKEN = frozenset({Task.CAUSAL_LM, Task.MASKED_LM, Task.SEQ2SEQ_LM, Task.TOK
 
 
 @called(Model)
+@method(Model, "forward")
 def _forward(call: Call) -> Value:
     """Calling a model runs it; whether it was given labels decides what its output holds first."""
     _write_out(call)

@@ -93,6 +93,16 @@ def root_of(value: Value) -> Value:
     return value
 
 
+MOVES = frozenset({"to", "cuda", "cpu", "float", "double", "half", "bfloat16"})
+
+
+def unmoved(value: Value) -> Value:
+    """The unknown value that was moved or cast: a module itself, of which `net.to(device)` is no copy."""
+    while isinstance(value, Derived) and value.by in MOVES:
+        value = value.of
+    return value
+
+
 MOST_PARTS = 1_000
 """Parts that a text is known to be put together of: one that is doubled line by line has no end of them."""
 
