@@ -155,13 +155,26 @@ def _divisions(scope: ast.AST) -> dict[str, list[tuple[ast.BinOp | ast.AugAssign
     found: dict[str, list[tuple[ast.BinOp | ast.AugAssign, ast.expr]]] = {}
     for node in walk(scope):
         match node:
-            case ast.BinOp(left=ast.Name() | ast.Attribute() as left, op=ast.Div(), right=right):
-                found.setdefault(unparse(left), []).append((node, right))
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                total = _number(left)
+                if isinstance(total, ast.Name | ast.Attribute):
+                    found.setdefault(unparse(total), []).append((node, right))
             case ast.AugAssign(target=target, op=ast.Div(), value=value):
                 found.setdefault(unparse(target), []).append((node, value))
             case _:
                 pass
     return found
+
+
+def _number(node: ast.expr) -> ast.expr:
+    """A sum without what only takes its number: `total.item()`, `float(total)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[], keywords=[]) if attr in NUMBER_OF:
+            return _number(owner)
+        case ast.Call(func=ast.Name(id="float"), args=[inner], keywords=[]):
+            return _number(inner)
+        case _:
+            return node
 
 
 def _holds(outer: ast.AST, inner: ast.AST) -> bool:

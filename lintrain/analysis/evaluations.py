@@ -151,7 +151,7 @@ def _only_runs_model(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
 def _is_for_evaluation(pipeline: Pipeline, forward: Event) -> bool:
     runs_only = forward.without_grad or is_in_eval_mode(pipeline, forward)
     is_ready = is_trained(pipeline, forward.subject) or is_loaded(pipeline, forward.subject) or _only_loads(pipeline)
-    return runs_only and is_ready and not _is_learned_from(pipeline, forward)
+    return runs_only and is_ready and not is_learned_from(pipeline, forward)
 
 
 def _only_loads(pipeline: Pipeline) -> bool:
@@ -220,7 +220,7 @@ def _training_passes(pipeline: Pipeline, _: Pipeline) -> list[Event]:
     return list(found.values())
 
 
-def _is_learned_from(pipeline: Pipeline, forward: Event) -> bool:
+def is_learned_from(pipeline: Pipeline, forward: Event) -> bool:
     """Whether a later `backward` of the same iteration may use what a forward pass in an inner loop gave."""
     last, around = pipeline.cached(_last_backwards, pipeline), forward.loops[:-1]
     # Loops nest: a backward pass of the same iteration is in the first of these loops, as many as there are.
@@ -241,7 +241,7 @@ STEPS = lazy_pattern(r"(^|[._])(opt(im\w*)?|scaler)(\[.*\])?\.(step|update|zero_
 
 KEEPS_MODE = lazy_pattern(
     r"(^|[._])(early_?stop\w*|stopp\w*|save_\w+|checkpoint\w*|log_\w+|watch|add_graph|count_\w+|num_param\w*|"
-    r"(update_)?ema(\.\w+)?|clip_\w+|summon_full_params|unwrap\w*)$",
+    r"(update_)?ema(\.\w+)?|update_parameters|clip_\w+|summon_full_params|unwrap\w*)$",
     re.IGNORECASE,
 )
 """Names of functions that get a model to save it, to count or copy its weights, or to unwrap it."""

@@ -70,7 +70,7 @@ LOGS_PROGRESS = lazy_pattern(
 """Methods of counters, loggers and progress bars, and metrics that are called: `self.train_acc(scores, y)`."""
 
 OF_SCHEDULES = lazy_pattern(
-    r"(^|[._])((lr_?)?sched\w*|ema|ema_\w+|\w+_ema|(model_?)?(checkpoint|ckpt)\w*|saver|early_?stop\w*|stopper)(\[.*\])?\.\w+$",
+    r"(^|[._])((lr_?)?sched\w*|(ema|swa)(_\w+)?|\w+_ema|(model_?)?(checkpoint|ckpt)\w*|saver|early_?stop\w*|stopper)(\[.*\])?\.\w+$",
     re.IGNORECASE,
 )
 """Methods of schedules, of averages of weights, which are copies, and of what keeps the best."""

@@ -197,15 +197,22 @@ def _first_passes(pipeline: Pipeline, _: Pipeline) -> dict[tuple[int, str, bool]
 
 
 def _evaluates(pipeline: Pipeline, forward: Event) -> bool:
-    """Whether a pass evaluates a model that is in eval mode, or is trained in the same function."""
+    """Whether a pass evaluates a model that is in eval mode, or is trained in the same function or before."""
     if not evaluations.evaluates(pipeline, forward):
         return False
     latest = evaluations.mode_before(pipeline, forward)
-    if latest is not None:
-        return latest.act is Act.EVAL_MODE
-    if _is_a_piece(pipeline) and forward.uncalled and evaluations.is_named(pipeline, forward):
+    if latest is None and _is_a_piece(pipeline) and forward.uncalled and evaluations.is_named(pipeline, forward):
         return True
-    return any(event.act is Act.BACKWARD and event.function == forward.function for event in pipeline.events)
+    if latest is None and any(event.function == forward.function for event in pipeline.acts(Act.BACKWARD)):
+        return True
+    return (latest is not None and latest.act is Act.EVAL_MODE) or _only_evaluates(pipeline, forward)
+
+
+def _only_evaluates(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether a loop runs a model that the script trains elsewhere, and no later `backward` may use what it gives."""
+    is_of_trained = evaluations.is_trained(pipeline, forward.subject)
+    loop = evaluations.evaluation_loop(pipeline, forward) if is_of_trained else None
+    return loop is not None and not evaluations.is_learned_from(pipeline, forward)
 
 
 ASKED = lazy_pattern(r"\b(\w+)\.requires_grad(?:_\(\)|_\(True\)|\s*=\s*True)")

@@ -90,12 +90,13 @@ PyTorch documentation, FAQ, "My model reports cuda runtime error(2): out of memo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import lightning_modules, origins, shared_passes, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Role, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Value
+from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -107,6 +108,7 @@ from lintrain.rule import (
     Verdict,
     dataclass,
     fixes,
+    lazy_pattern,
     one_per_location,
 )
 
@@ -247,8 +249,17 @@ def _with_graph(pipeline: Pipeline, loss: Value) -> Iterator[Value]:
     operation = pipeline.arithmetic.get(id(loss))
     if operation is None:
         return
-    losses: list[Value] = [
-        part for part in (operation.left, operation.right) if isinstance(part, Tensor) and part.role is Role.LOSS
-    ]
+    parts = (operation.left, operation.right)
+    losses: list[Value] = [part for part in parts if isinstance(part, Tensor) and part.role is Role.LOSS]
+    if not losses and operation.operator == "Add":
+        losses = [part for part in parts if _is_unknown_loss(part)]
     for part in losses or ([operation.left] if operation.operator == "Div" else []):
         yield from _with_graph(pipeline, part)
+
+
+LOSS = lazy_pattern(r"loss(?!es)", re.IGNORECASE)
+
+
+def _is_unknown_loss(part: Value) -> bool:
+    """Whether a term of the loss is one itself, as far as its name tells: what computes it is in no file here."""
+    return isinstance(part, Unknown) and part is not UNKNOWN and LOSS.search(part.name) is not None
