@@ -127,8 +127,19 @@ def trains_by_hand(pipeline: Pipeline) -> bool:
     """Whether the script runs torch modules, and uses no framework that runs the training loop."""
     if not pipeline.acts(Act.FORWARD, Act.BACKWARD):
         return False
+    return _uses_torch_without(pipeline, FRAMEWORKS)
+
+
+def writes_loops(pipeline: Pipeline) -> bool:
+    """Whether the script writes its loops itself, although an engine may clear gradients and step in them."""
+    # DeepSpeed leaves the mode, autograd and what is kept to the loop: `engine(x)`, `engine.backward(loss)`.
+    is_running = bool(pipeline.acts(Act.FORWARD, Act.BACKWARD))
+    return is_running and _uses_torch_without(pipeline, FRAMEWORKS - {"deepspeed"})
+
+
+def _uses_torch_without(pipeline: Pipeline, frameworks: frozenset[str]) -> bool:
     packages = frozenset[str]().union(*(source.cached(_packages) for source in pipeline.sources.values()))
-    return "torch" in packages and not packages & FRAMEWORKS
+    return "torch" in packages and not packages & frameworks
 
 
 def _packages(source: Source) -> frozenset[str]:

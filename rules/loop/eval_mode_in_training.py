@@ -124,7 +124,7 @@ class EvalModeInTraining(Rule[Claim]):
                 related=[Related(location, "Lightning calls `train()` only after an evaluation", "step")],
                 help="call `self.train()` before `training_step` ends",
             )
-        if not training_loops.trains_by_hand(pipeline):
+        if not training_loops.writes_loops(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
         for forward, backward in _training_passes(pipeline):

@@ -97,7 +97,7 @@ class MissingNoGrad(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report_thrown, left_out.thrown_graphs(pipeline.source)))
-        if not training_loops.trains_by_hand(pipeline) or _is_switched_off(pipeline):
+        if not training_loops.writes_loops(pipeline) or _is_switched_off(pipeline):
             return
         found: dict[Location, Finding] = {}
         for forward in pipeline.acts(Act.FORWARD):

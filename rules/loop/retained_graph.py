@@ -126,7 +126,7 @@ class RetainedGraph(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from one_per_location(self._report_step(each) for each in lightning_modules.kept_losses(pipeline))
-        if not training_loops.trains_by_hand(pipeline):
+        if not training_loops.writes_loops(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
         stepping = {id(step.loops[-1]) for step in pipeline.acts(Act.STEP) if step.loops}

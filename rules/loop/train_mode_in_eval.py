@@ -99,7 +99,7 @@ class TrainModeInEval(Rule[Claim]):
     keywords = "train(|backward|no_grad|def val|def eval|def test|load_state_dict"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not training_loops.trains_by_hand(pipeline):
+        if not training_loops.writes_loops(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
         for forward in pipeline.acts(Act.FORWARD):

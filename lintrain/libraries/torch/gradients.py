@@ -28,7 +28,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 MODEL_NAME = lazy_pattern(
     r"(^|[._])(model|net|network|encoder|decoder|classifier|generator|discriminator|backbone|critic|actor|policy|"
     r"student|teacher|ema|bert|gpt|unet|transformer|resnet|vae|gan|cnn|rnn|lstm|mlp|dnn|gnn|gcn|autoencoder|embedder|"
-    r"detector|regressor)(_?\d*|_?[a-z]{1,2})(\.module)?$|(^|[._])[dg](\d*|_[a-z]{1,2})(\.module)?$|(model|net)$",
+    r"detector|regressor|model_engine)(_?\d*|_?[a-z]{1,2})(\.module)?$|(^|[._])[dg](\d*|_[a-z]{1,2})(\.module)?$|(model|net)$",
     re.IGNORECASE,
 )
 """Names by which scripts call their models."""
