@@ -42,6 +42,12 @@ TAKES_OFF_IN_PLACE = lazy_pattern(r"\.detach_\(\)")
 
 def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, scope: Scope) -> None:
     """Note `target += added`, where the target was there before the iteration."""
+    match added:
+        case ast.List(elts=[item]) if not isinstance(item, ast.Starred):
+            # `losses += [loss]` keeps what `losses.append(loss)` keeps.
+            added, value = item, dispatch.evaluate(reader, item, scope)
+        case _:
+            pass
     # A list that is made in the iteration is freed with it. Only what was there before keeps every graph
     # alive: `total += loss` needs memory for all steps.
     if reader.loops and (outlives(reader, target, scope) or _is_callers_sum(reader, target)):
@@ -49,10 +55,14 @@ def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, sc
 
 
 def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
-    """Note `total = total + added` and `total = torch.cat([total, added])`."""
-    if not reader.loops or not isinstance(node.value, ast.BinOp | ast.Call):
+    """Note `total = total + added`, `mean = 0.9 * mean + 0.1 * added` and `total = torch.cat([total, added])`."""
+    if not reader.loops or not isinstance(node.value, ast.BinOp | ast.Call | ast.IfExp):
         return
     match node:
+        case ast.Assign(targets=[ast.Name(id=name) as target], value=value) if (
+            added := _averaged_in(name, value)
+        ) is not None:
+            note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
         case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.BinOp(ast.Name(id=same), ast.Add(), added)):
             if name == same:
                 # The addition is evaluated here and again by the assignment: the value alone would not tell
@@ -67,6 +77,27 @@ def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
                     note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
         case _:
             pass
+
+
+def _averaged_in(name: str, value: ast.expr) -> ast.expr | None:
+    """What a running mean of this name gets: the other side of `0.9 * mean + 0.1 * loss`; None for anything else."""
+    match value:
+        case ast.IfExp(body=body, orelse=orelse):  # `loss if mean is None else 0.9 * mean + 0.1 * loss`
+            return _averaged_in(name, orelse) or _averaged_in(name, body)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            sides = [other for side, other in ((left, right), (right, left)) if _is_scaled(name, side)]
+            return sides[0] if sides else None
+        case _:
+            return None
+
+
+def _is_scaled(name: str, node: ast.expr) -> bool:
+    """Whether an expression is a name times a factor: `0.9 * mean`."""
+    match node:
+        case ast.BinOp(left=ast.Name(id=factor), op=ast.Mult()) | ast.BinOp(op=ast.Mult(), right=ast.Name(id=factor)):
+            return factor == name
+        case _:
+            return False
 
 
 JOINS = frozenset({"cat", "concat", "concatenate", "hstack", "vstack"})
@@ -119,9 +150,10 @@ def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
     location = reader.source.location(target)
     if not loop.location.holds(location):
         return _is_kept_by_object(reader, target, loop, scope)
-    root = text.partition(".")[0].partition("[")[0]
+    root, code = text.partition(".")[0].partition("[")[0], reader.code(loop.location)
     # `losses = []` at the start of each iteration, or `losses.clear()`, releases the graphs.
-    return root not in loop.rebound and not _is_emptied(reader.code(loop.location), text)
+    is_emptied = _is_taken_from(code, text) if isinstance(target, ast.Name) else _is_emptied(code, text)
+    return root not in loop.rebound and not is_emptied
 
 
 def _is_emptied(code: str, target: str) -> bool:
@@ -214,7 +246,7 @@ def _own_location(reader: Reader) -> Location:
 
 
 def rebound(body: Sequence[ast.stmt]) -> frozenset[str]:
-    """The names that statements bind by other means than adding to what they hold."""
+    """The names that statements bind by other means than adding to what they hold, or resetting it from time to time."""
     return frozenset(_bound(body))
 
 
@@ -224,6 +256,12 @@ def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
         node = pending.pop()
         match node:
             case ast.AugAssign(target=ast.Name()):
+                continue
+            case ast.If(test=test) if _is_periodic(test):
+                # `if step % 100 == 0: total = 0` keeps 100 graphs.
+                pending.extend(each for each in children(node) if not _is_reset(each))
+                continue
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _averaged_in(name, value) is not None:
                 continue
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=same))) if name == same:
                 continue
@@ -241,3 +279,17 @@ def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
             case _:
                 pass
         pending.extend(children(node))
+
+
+def _is_periodic(test: ast.expr) -> bool:
+    """Whether a test asks for each so many iterations: `step % 100 == 0`."""
+    return any(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in walk(test))
+
+
+def _is_reset(node: ast.AST) -> bool:
+    """Whether a statement sets names to a number, or an empty list."""
+    match node:
+        case ast.Assign(value=ast.Constant(value=int() | float()) | ast.List(elts=[])):
+            return True
+        case _:
+            return False

@@ -207,6 +207,8 @@ def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
     # What is not known at all is one value, whatever it was: it says nothing about a graph.
     holds = {id(part) for part in pipeline.computed_from(kept.subject) if part is not UNKNOWN}
     for backward in pipeline.acts(Act.BACKWARD):
+        if _is_occasional(backward, kept):
+            continue
         is_kept = "retain_graph" in pipeline.code(backward.location) or backward.loops[-1:] != (loop,)
         loss = backward.details.get("loss", backward.subject)
         if not is_kept and any(id(part) in holds for part in _with_graph(pipeline, loss)):
@@ -214,6 +216,11 @@ def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
         if not is_kept and _is_judged(pipeline, kept):
             return backward
     return None
+
+
+def _is_occasional(backward: Event, kept: Event) -> bool:
+    """Whether a backward call follows once in so many iterations, for a sum that needs the graphs of all of them."""
+    return any("%" in each.code for each in backward.conditions if each not in kept.conditions)
 
 
 def _snapshot_pass(pipeline: Pipeline, kept: Event) -> Event | None:
