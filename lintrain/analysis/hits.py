@@ -122,6 +122,7 @@ def overwritten(pipeline: Pipeline) -> Iterator[Overwritten]:
         if source.once(_trains, loop):
             continue
         yield from _returned_early(source, loop)
+        yield from _read_in_place_of_sum(source, blocks.scope_of(pipeline, source.location(loop)), loop)
         if not source.once(leaves, loop) and (scores := source.once(_scores_set, loop)):
             # Hits and rows that start from 0 with each batch make one wrong share.
             repeated = _set_again(source, blocks.scope_of(pipeline, source.location(loop)), loop, scores)
@@ -145,6 +146,23 @@ def _returned_early(source: Source, loop: ast.For) -> Iterator[Overwritten]:
         read = [total for total in sums if total in names_in(last.value)]
         if read:
             yield Overwritten(source.location(last), read[0], source.location(sums[read[0]]), is_left=True)
+
+
+def _read_in_place_of_sum(source: Source, scope: ast.AST, loop: ast.For) -> Iterator[Overwritten]:
+    """A number of the last batch that is read after the loop, where nothing reads the sum that each was added to."""
+    for addition, total in source.once(additions_in, loop):
+        added = same_number(_added(addition))
+        sums = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == total]
+        # `total = total + loss` reads the sum for itself alone.
+        own = sum(isinstance(each.ctx, ast.Load) for each in sums) - isinstance(addition, ast.Assign)
+        if not isinstance(added, ast.Name) or not sums or own:
+            continue
+        uses = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == added.id]
+        stores = [each for each in uses if isinstance(each.ctx, ast.Store)]
+        after = [each for each in uses if each.lineno > (loop.end_lineno or 0) and isinstance(each.ctx, ast.Load)]
+        set_by = [each for each in _plain_statements(loop) if isinstance(each, ast.Assign) and binds(each, added.id)]
+        if after and len(set_by) == 1 == len(stores):
+            yield Overwritten(source.location(after[0]), added.id, source.location(set_by[0]))
 
 
 def _scores_set(loop: ast.For) -> list[tuple[ast.Assign, str, bool]]:

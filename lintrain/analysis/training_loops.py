@@ -98,7 +98,7 @@ ASSIGNMENT = lazy_pattern(r"\s*([\w.]+)\s*(?::[^=]*)?=\s*$")
 """The code before a call whose result is assigned, with the name."""
 
 RUN_TOGETHER = lazy_pattern(
-    r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?|sets?|data|datasets?|dataloaders?)(?![a-z])"
+    r"(?<![a-z])(train|val|valid|eval|test|dev)(loaders?|sets?|data|datasets?|dataloaders?|dl|iter|batches)(?![a-z])"
 )
 """Names without a separator between their words: `testloader`."""
 
