@@ -232,10 +232,14 @@ def mode_of(reader: Reader, module: Value) -> Mode:
     return Mode(name=f"{name}.training", of=module, made_at=len(reader.record.events))
 
 
+MOVED = lazy_pattern(r"(?:\.(?:to|cuda|cpu|float|half|double|bfloat16)\([^()]*\))+$")
+"""What moves the module whose mode is set: `model.to(device).eval()`."""
+
+
 def set_mode(call: Call) -> Value:
     """Note which mode `train` or `eval` sets: `.train(False)` is `.eval()`."""
     mode, receiver = call.value("mode", 0), unmoved(call.receiver)
-    text = Constant(call.receiver_text)
+    text = Constant(MOVED.sub("", call.receiver_text))
     if isinstance(mode, Mode) and mode.of is receiver and not call.path.endswith("eval"):
         since = Constant(mode.made_at)
         call.reader.act(Act.RESTORE_MODE, call.location, receiver, text=text, since=since)
