@@ -31,12 +31,16 @@ SIZE = lazy_pattern(r"class|size|vocab|^n_|^num|^dim|labels")
 
 @dataclass(frozen=True, slots=True)
 class RowAverage:
-    """A sum of batch means that is divided by a number of rows: the division, where it is summed, and both codes."""
+    """A sum of batch means that is divided by a number of rows: the division, where it is summed, and both codes.
+
+    `batches` are those after which the sum starts again, if it is divided by another number than that; empty for rows.
+    """
 
     location: Location
     summed: Location
     total: str
     rows: str
+    batches: str = ""
 
 
 def means_over_rows(pipeline: Pipeline, loss: LossCall) -> Iterator[RowAverage]:
@@ -52,8 +56,46 @@ def means_over_rows(pipeline: Pipeline, loss: LossCall) -> Iterator[RowAverage]:
         if _reaches(source, _added(addition), names, loss.location):
             for division, rows in source.once(_divisions, scope).get(total, ()):
                 is_of_rows = not _holds(division, addition) and counts_rows(source, scope, loop, rows)
-                if is_of_rows and not has_single_rows(pipeline, source.location(loop)):
-                    yield RowAverage(source.location(division), source.location(addition), total, unparse(rows))
+                batches = "" if is_of_rows else _batches_between(loop, addition, total, division, rows)
+                if batches or (is_of_rows and not has_single_rows(pipeline, source.location(loop))):
+                    yield RowAverage(
+                        source.location(division), source.location(addition), total, unparse(rows), batches
+                    )
+
+
+def _batches_between(loop: ast.For, addition: ast.stmt, total: str, division: ast.AST, divisor: ast.expr) -> str:
+    """The number of batches after which a sum starts again, if it is divided by another number: 500 for `/ 2000`."""
+    if not isinstance(divisor, ast.Constant) or not isinstance(divisor.value, int | float):
+        return ""
+    checks = [node for node in walk(loop) if isinstance(node, ast.If)]
+    around = [node for node in checks if _holds(node, division)]
+    parts = (part for part in walk(around[-1].test) if isinstance(part, ast.BinOp)) if around else ()
+    every = [part.right for part in parts if isinstance(part.op, ast.Mod)]
+    if len(every) != 1 or any(_holds(node, addition) for node in checks) or _is_nested(loop, addition):
+        return ""
+    match every[0]:
+        case ast.Constant(value=int() as number) if number != divisor.value and _starts_again(around[-1], total):
+            return str(number)
+        case _:
+            return ""
+
+
+def _is_nested(loop: ast.For, inner: ast.AST) -> bool:
+    """Whether another loop inside of this one holds something."""
+    nested = (node for node in walk(loop) if isinstance(node, ast.For | ast.While) and node is not loop)
+    return any(_holds(node, inner) for node in nested)
+
+
+def _starts_again(check: ast.If, total: str) -> bool:
+    """Whether a branch sets a sum back to 0."""
+    for node in check.body:
+        match node:
+            case ast.Assign(targets=[target], value=ast.Constant(value=int() | float() as value)):
+                if value == 0 and unparse(target) == total:
+                    return True
+            case _:
+                pass
+    return False
 
 
 def is_mean(loss: LossCall) -> bool:

@@ -246,7 +246,7 @@ def _own_location(reader: Reader) -> Location:
 
 
 def rebound(body: Sequence[ast.stmt]) -> frozenset[str]:
-    """The names that statements bind by other means than adding to what they hold, or resetting it from time to time."""
+    """The names that statements bind other than by adding to what they hold, or by a reset once in so many steps."""
     return frozenset(_bound(body))
 
 

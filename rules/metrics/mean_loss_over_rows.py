@@ -1,4 +1,4 @@
-"""Mean losses of batches are added up, and the sum is divided by the number of rows.
+"""Mean losses of batches are added up, and the sum is divided by something else than their number.
 
 A loss of torch is the mean over its batch. The sum of these means divided by the number of rows is too small by the
 batch size, and changes when the batch size does: it cannot be compared with other runs.
@@ -24,6 +24,19 @@ Rows that the loop counts:
             total += F.cross_entropy(net(x), y).item()
             rows += y.size(0)
     total /= rows  # <- mean-loss-over-rows
+
+A sum that starts again after 500 batches, and is divided by 2000:
+
+    running_loss = 0.0
+    for step, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+        running_loss += loss.item()
+        if step % 500 == 499:
+            print(running_loss / 2000)  # <- mean-loss-over-rows
+            running_loss = 0.0
 
 ## Good
 
@@ -87,6 +100,13 @@ class MeanLossOverRows(Rule):
         )
 
     def _report(self, found: averages.RowAverage, loss: LossCall) -> Finding:
+        if found.batches:
+            return self.finding(
+                found.location,
+                f"`{found.total}` adds up {found.batches} batches, but is divided by {found.rows}",
+                related=[Related(found.summed, "one mean for each batch", "sum")],
+                help=f"divide by {found.batches}",
+            )
         shown = f"`{found.total}`" if len(found.total) <= 24 else "this sum"
         return self.finding(
             found.location,
