@@ -213,7 +213,7 @@ def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
         loss = backward.details.get("loss", backward.subject)
         if not is_kept and any(id(part) in holds for part in _with_graph(pipeline, loss)):
             return backward
-        if not is_kept and _is_judged(pipeline, kept):
+        if not is_kept and (_is_judged(pipeline, kept) or _is_on_graph(pipeline, kept, backward)):
             return backward
     return None
 
@@ -239,6 +239,23 @@ def _snapshot_pass(pipeline: Pipeline, kept: Event) -> Event | None:
         if is_own and not event.without_grad and any(each.holds(event.location) for each in locations):
             return event
     return None
+
+
+def _is_on_graph(pipeline: Pipeline, kept: Event, backward: Event) -> bool:
+    """Whether what is kept comes out of a pass of this iteration that a backward call goes through."""
+    loss, inside = backward.details.get("loss", backward.subject), kept.loops[-1]
+    if isinstance(kept.subject, Tensor) and isinstance(loss, Tensor):
+        return any(pipeline.events[order].is_inside(inside) for order in kept.subject.graph & loss.graph)
+    source = pipeline.source_of(kept.location)
+    node = source.cached(origins.expressions_by_location).get(kept.location)
+    if isinstance(kept.subject, Tensor) or node is None or not pipeline.code(kept.location).isidentifier():
+        return False
+    # What nothing is known of may be the output of a model by its name: `out = model(x)`.
+    found = origins.origins(source, node, shared_passes.stays_on_graph)
+    given = {source.location(each.expression) for each in found if each.is_certain and each.operator is None}
+    events = (each for each in pipeline.events_in(inside) if each.act is Act.FORWARD and not each.without_grad)
+    forwards = {each.location: each for each in events if each.location in given and each.order < backward.order}
+    return bool(forwards) and any(True for _ in shared_passes.passes_behind(pipeline, backward, forwards))
 
 
 def _is_judged(pipeline: Pipeline, kept: Event) -> bool:

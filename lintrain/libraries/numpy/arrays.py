@@ -369,6 +369,7 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, location:
             role=role,
             model=tensors[0].model,
             kind="bool",
+            passes=frozenset(),
             made=tensors[0].made if are_data else None,
             hits_of=_compared(operator, tensors),
         )
