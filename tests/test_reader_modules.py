@@ -107,6 +107,14 @@ def test_without_a_mark_of_a_project_only_the_own_folder_is_looked_in(tmp_path: 
     assert shown(tmp_path, files, "deep/train.py") == "Unknown"
 
 
+def test_without_one_the_folder_that_is_checked_from_is_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {"p/m.py": "x = 'known'", "deep/train.py": script("from p.m import x")}
+    assert shown(tmp_path, files, "deep/train.py") == "known"
+
+
 def test_a_relative_import_in_the_script_is_followed(tmp_path: Path) -> None:
     files = {"p/__init__.py": "", "p/m.py": "x = 'known'", "p/train.py": script("from .m import x")}
     assert shown(tmp_path, files, "p/train.py") == "known"

@@ -14,7 +14,7 @@ from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Batch, Loader, TorchDataset
-from lintrain.pipeline.values.python import Absent, Constant, Either, Instance, Mapping, Sequence, Value
+from lintrain.pipeline.values.python import Absent, Constant, Either, Instance, Mapping, Sequence, Value, is_missing
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -161,7 +161,8 @@ def is_map_style(value: Value) -> bool:
         case Sequence(kind=kind):
             return kind == "list"
         case Either(options=options):
-            return all(is_map_style(option) for option in options)
+            made = [option for option in options if not is_missing(option)]  # None is no data set
+            return bool(made) and all(is_map_style(option) for option in made)
         case _:
             return False
 

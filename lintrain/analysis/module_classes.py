@@ -1,13 +1,13 @@
 """Classes of networks and data sets that lack what their library calls.
 
 Methods under a misspelled name, methods of `nn.Module` behind an attribute of the same name, and layers that are set
-before `nn.Module` is ready to hold them.
+before `nn.Module` is ready to hold them. Also what a class of rows or transforms says about their order.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import networks_of
@@ -204,3 +204,52 @@ def names_in_class(cls: Class, *, but_of_itself: frozenset[str] = frozenset()) -
             case _:
                 pass
     return frozenset(found)
+
+
+def changes_one_row(node: ast.ClassDef) -> bool:
+    """Whether a class is a transform or collator: it is called with rows, and has none."""
+    names = {each.name for each in _methods(node)}
+    return not names.isdisjoint({"__call__", "forward"}) and names.isdisjoint({"__getitem__", "__iter__", "__len__"})
+
+
+def row_methods(node: ast.ClassDef, is_random: Callable[[ast.AST], bool]) -> frozenset[str]:
+    """`__getitem__` and what only it calls, if the row depends on its index: an augmentation leaves the order alone."""
+    methods = {each.name: each for each in _methods(node)}
+    first = methods.get("__getitem__")
+    if first is None or len(first.args.args) < 2 or not _reads_index(first, is_random):
+        return frozenset()
+    index = first.args.args[1].arg
+    # A method that gets the index may choose another row.
+    choosing = {
+        last_name(each.func)
+        for each in walk(first)
+        if isinstance(each, ast.Call) and any(isinstance(given, ast.Name) and given.id == index for given in each.args)
+    }
+    inside = _used(methods, {"__getitem__"})
+    return frozenset(
+        inside - _used(methods, (methods.keys() - inside) | {"__init__", "__len__", "__iter__"} | choosing)
+    )
+
+
+def _reads_index(method: ast.FunctionDef, is_random: Callable[[ast.AST], bool]) -> bool:
+    """Whether a `__getitem__` reads its index, and does not replace it by a random one."""
+    names = [(each.id, type(each.ctx)) for each in walk(method) if isinstance(each, ast.Name)]
+    index = method.args.args[1].arg
+    stores = [each for each in walk(method) if isinstance(each, ast.Assign)]
+    replaced = (each.value for each in stores if index in {part.id for part in _stored(each)})
+    return (index, ast.Load) in names and not any(is_random(part) for value in replaced for part in walk(value))
+
+
+def _stored(store: ast.Assign) -> Iterator[ast.Name]:
+    return (each for target in store.targets for each in walk(target) if isinstance(each, ast.Name))
+
+
+def _used(methods: dict[str, ast.FunctionDef], names: set[str]) -> set[str]:
+    """The methods of these names, and those that they use."""
+    found, pending = set[str](), [*names]
+    while pending:
+        name = pending.pop()
+        if name in methods and name not in found:
+            found.add(name)
+            pending.extend(each.attr for each in walk(methods[name]) if isinstance(each, ast.Attribute))
+    return found

@@ -11,21 +11,24 @@ import re
 from collections.abc import Iterator
 from dataclasses import field
 
+from lintrain.analysis import module_classes
 from lintrain.interpreter.core import storing
 from lintrain.model.location import Location
 from lintrain.pipeline.dataset_rows import IN_ORDER
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader, TorchDataset
-from lintrain.pipeline.values.python import Instance, Sequence, Unknown, literal
+from lintrain.pipeline.values.python import Instance, Sequence, Unknown, Value, is_missing, literal, options_of
 from lintrain.source.nodes import children, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 SHUFFLES = lazy_pattern(
-    r"shuffle|permutation|randperm|(random|train_test|stratified)_?split|sample|choice|^rand|_rand|normal$|uniform$|"
-    r"[kK]_?[fF]old|bootstrap|synthetic|generate"
+    r"shuffle|permutation|randperm|(random|train_test|stratified)_?split|choice|^rand|_rand|normal$|uniform$|"
+    r"[kK]_?[fF]old|bootstrap|synthetic|generate|fit_resample|"
+    # `load_samples` and `get_sample` only name rows, and audio or images are resampled.
+    r"(?<!(?i:re))(?<!(?i:up))(?<!own)(?<!get_)(?<!load_)(?<!read_)(?<!make_)(?<!process_)sample(?!s\b|_?rate|r\b)"
 )
 """Names of functions that put rows into a random order, or into one on purpose, or that draw rows at random."""
 
@@ -40,16 +43,20 @@ CARRIES_STATE = lazy_pattern(r"bptt|repackage_hidden|stateful|curricul", re.IGNO
 
 SIZES = lazy_pattern(r"(?i)size|scale|resolution|shape")
 
-TRAINING_SET = lazy_pattern(r"(?i)(self\.)?_?(train|training)_?(data_?set|data|set|ds)|(self\.)?(data_?set|data)_train")
-"""Code that names a training set, whatever class it has."""
+TRAINING_SET = lazy_pattern(
+    r"(?i)(self\.)?_?(train|training)_?(data_?set|data|set|ds)|(self\.)?(data_?set|data)_train|"
+    r"[\w.]*data_?set\(\s*((mode|split|phase|subset|partition)\s*=\s*)?['\"]train(ing)?['\"](?s:.*)"
+)
+"""Code that names a training set, whatever class it has: `train_set`, `Speech(mode="train")`."""
 
 STREAMS = lazy_pattern(r"(?i)iterable_?data|stream|web_?dataset|\bwds\b|shard|replay|rollout|episod|sampler|shuffle")
 """Words of scripts whose data sets may have no rows by index, or an order of their own."""
 
 NO_ROWS = frozenset(
     {"self", "print", "len", "range", "int", "float", "str", "open", "isinstance", "enumerate", "super"}
+    | {"args", "opt", "opts", "options", "config", "cfg", "hparams", "params", "parser", "logger", "device", "model"}
 )
-"""Names that stand for no data and make none, whatever else has such a name in another file."""
+"""Names that stand for no data and make none, whatever else has such a name in another file, or is given it."""
 
 Key = tuple[int, str]
 """A name, with the function that binds it (0 for a file); attributes have -1, on whatever object they are."""
@@ -59,21 +66,27 @@ ATTRIBUTE = -1
 
 def keeps_source_order(pipeline: Pipeline, loader: Loader) -> bool:
     """Whether the rows of a loader are certainly in the order of their source, and nothing indicates intention."""
-    match loader.dataset:
+    # A function that may return None instead makes no loader then.
+    datasets = [each for each in options_of(loader.dataset) if not is_missing(each)]
+    return bool(datasets) and all(_keeps_order(pipeline, loader, each) for each in datasets)
+
+
+def _keeps_order(pipeline: Pipeline, loader: Loader, rows: Value) -> bool:
+    match rows:
         case Dataset() as dataset:
             is_plain = IN_ORDER | {"select", "take", "skip", "filter"} >= set(dataset.operations)
             is_known = all(made.cut is None or made.cut.first is not None for made in dataset.lineage)
             return is_plain and is_known and MEANS_ORDER.search(dataset.steps[0].text) is None
         case TorchDataset(name="TensorDataset" | "ConcatDataset" | "Subset") | Instance() | Sequence():
-            return not _may_be_ordered(pipeline, loader)
+            return not _may_be_ordered(pipeline, loader, rows)
         case TorchDataset(path=path):
             return path.startswith("torchvision.") and "Fake" not in path
         case Unknown() if loader.dataset_location is not None:
             if literal(loader.value("shuffle")) is False or pipeline.source.is_partial:
-                return not _may_be_ordered(pipeline, loader)
+                return not _may_be_ordered(pipeline, loader, rows)
             code = pipeline.code(loader.dataset_location)
             is_training_set = TRAINING_SET.fullmatch(code) is not None and MEANS_ORDER.search(code) is None
-            return is_training_set and not _may_stream(pipeline) and not _may_be_ordered(pipeline, loader)
+            return is_training_set and not _may_stream(pipeline) and not _may_be_ordered(pipeline, loader, rows)
         case _:
             return False
 
@@ -83,7 +96,7 @@ def _may_stream(pipeline: Pipeline) -> bool:
     return any(source.contains(STREAMS) for source in pipeline.sources.values())
 
 
-def _may_be_ordered(pipeline: Pipeline, loader: Loader) -> bool:
+def _may_be_ordered(pipeline: Pipeline, loader: Loader, rows: Value) -> bool:
     """Whether something that a loader's rows are made of may shuffle them, or means their order."""
     made_of = pipeline.cached(_origins, pipeline)
     names = made_of.loaded.get(loader.dataset_location) if loader.dataset_location else None
@@ -92,7 +105,7 @@ def _may_be_ordered(pipeline: Pipeline, loader: Loader) -> bool:
         return True
     if pipeline.source.cached(carries_state):
         return True
-    own = {(0, loader.dataset.cls.node.name)} if isinstance(loader.dataset, Instance) else set[Key]()
+    own = {(0, rows.cls.node.name)} if isinstance(rows, Instance) else set[Key]()
     return bool((names | own) & made_of.shuffled)
 
 
@@ -189,6 +202,8 @@ class _Around:
     functions: tuple[int, ...] = ()
     cls: str = ""
     owner: Key | None = None
+    of_rows: frozenset[str] = frozenset()
+    """The methods of the class that only make the row of an index."""
 
 
 @dataclass(eq=False, slots=True)
@@ -243,12 +258,20 @@ class _Walk:
         name = f"{around.cls}.{node.name}" if is_method and node.name.startswith("__") else node.name
         key = (ATTRIBUTE if is_method else self._binder(name, around), name)
         self.origins.made_of.setdefault(key, set())
-        # What is called is a transform, and changes one row: a sampler is iterated over.
-        if around.owner is not None and not (is_method and node.name == "__call__"):
-            self._add(around.owner, {key})
         if isinstance(node, ast.ClassDef):
-            return _Around(around.functions, node.name, key)
+            if module_classes.changes_one_row(node):
+                return _Around(around.functions, node.name)
+            self._own(around.owner, key)
+            of_rows = module_classes.row_methods(node, _shuffles)
+            return _Around(around.functions, node.name, key, of_rows)
+        # What is called is a transform, and changes one row: a sampler is iterated over.
+        if not (is_method and node.name in around.of_rows | {"__call__"}):
+            self._own(around.owner, key)
         return _Around((*around.functions, self._number(node, around.cls)), "", key)
+
+    def _own(self, owner: Key | None, part: Key) -> None:
+        if owner is not None:
+            self._add(owner, {part})
 
     def _number(self, node: ast.FunctionDef | ast.AsyncFunctionDef, cls: str) -> int:
         """The number of a function that was not met before; its parameters are what calls of it pass."""
@@ -311,6 +334,10 @@ def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
 
 def _shuffles(node: ast.AST) -> bool:
     match node:
+        case ast.Name(id="sorted"):
+            return False
+        case ast.Call(func=ast.Name(id="sorted"), keywords=keywords):
+            return bool(keywords)  # by name, files of one class are next to each other; by length that is meant
         case ast.Call(func=called):
             name = _last_name(called)
             return SHUFFLES.search(name) is not None or MEANS_ORDER.search(name) is not None

@@ -1,6 +1,6 @@
 """The project around a script: which files its imports mean, and their code, each parsed once in a process."""
 
-# ruff: noqa: PTH109, PTH100, PTH118, PTH119, PTH120
+# ruff: noqa: PTH109, PTH100, PTH111, PTH118, PTH119, PTH120
 # Every import asks for several files, and a `Path` costs ten times a string.
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ class Project:
         return tuple(dict.fromkeys(each for each in kept if self._is(os.path.isdir, each)))
 
     def _way_up(self, folder: str) -> tuple[list[str], str]:
-        """The folders from the script's up to the root of the project; none if no folder is marked as root."""
+        """The folders from the script's up to the root of the project; if none is marked, up to the working folder."""
         above: list[str] = []
-        current = folder
+        current, here = folder, os.getcwd()
         for _ in range(MOST_LEVELS):
             above.append(current)
             if any(self._is(os.path.exists, os.path.join(current, mark)) for mark in PROJECT_MARKS):
@@ -133,7 +133,10 @@ class Project:
             current, inner = os.path.dirname(current), current
             if current == inner or os.path.basename(current) in INSTALLED:
                 break
-        return [], ""
+        # A project without `.git`, as an archive has it, is checked from its folder.
+        is_home = is_within(os.path.expanduser("~"), here)
+        known = above[: above.index(here) + 1] if here in above and not is_home else []
+        return known, here if known else ""
 
     def _module(self, folder: str, name: str, package: str = "") -> ModuleFile | None:
         dotted = f"{package}.{name}" if package else name

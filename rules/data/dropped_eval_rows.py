@@ -104,7 +104,7 @@ class DroppedEvalRows(Rule):
         trained = {each.origin for loop in training for each in loaders.loaders_in(loop.each)}
         for forward in pipeline.acts(Act.FORWARD):
             loop = forward.loops[-1] if forward.loops else None
-            if loop is None or not forward.without_grad or not _is_evaluated(pipeline, forward):
+            if loop is None or _trains(pipeline, loop) or not _is_evaluated(pipeline, forward):
                 continue
             for loader in (*options_of(loop.over), *loaders.loaders_in(loop.each)):
                 drops = isinstance(loader, Loader) and (_drops(loader) or _has_dropping_sampler(loader))
