@@ -7,7 +7,7 @@ before `nn.Module` is ready to hold them. Also what a class of rows or transform
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import networks_of
@@ -16,6 +16,7 @@ from lintrain.pipeline.values.python import Class
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 LIGHTNING = frozenset({"LightningModule"})
 ROWS = frozenset({"Dataset", "IterableDataset"})
@@ -212,11 +213,11 @@ def changes_one_row(node: ast.ClassDef) -> bool:
     return not names.isdisjoint({"__call__", "forward"}) and names.isdisjoint({"__getitem__", "__iter__", "__len__"})
 
 
-def row_methods(node: ast.ClassDef, is_random: Callable[[ast.AST], bool]) -> frozenset[str]:
+def row_methods(node: ast.ClassDef) -> frozenset[str]:
     """`__getitem__` and what only it calls, if the row depends on its index: an augmentation leaves the order alone."""
     methods = {each.name: each for each in _methods(node)}
     first = methods.get("__getitem__")
-    if first is None or len(first.args.args) < 2 or not _reads_index(first, is_random):
+    if first is None or len(first.args.args) < 2 or not _gives_row_of(first, first.args.args[1].arg):
         return frozenset()
     index = first.args.args[1].arg
     # A method that gets the index may choose another row.
@@ -226,22 +227,58 @@ def row_methods(node: ast.ClassDef, is_random: Callable[[ast.AST], bool]) -> fro
         if isinstance(each, ast.Call) and any(isinstance(given, ast.Name) and given.id == index for given in each.args)
     }
     inside = _used(methods, {"__getitem__"})
-    return frozenset(
-        inside - _used(methods, (methods.keys() - inside) | {"__init__", "__len__", "__iter__"} | choosing)
-    )
+    others = _used(methods, (methods.keys() - inside) | {"__init__", "__len__", "__iter__"} | choosing)
+    return frozenset(inside - others)
 
 
-def _reads_index(method: ast.FunctionDef, is_random: Callable[[ast.AST], bool]) -> bool:
-    """Whether a `__getitem__` reads its index, and does not replace it by a random one."""
-    names = [(each.id, type(each.ctx)) for each in walk(method) if isinstance(each, ast.Name)]
-    index = method.args.args[1].arg
-    stores = [each for each in walk(method) if isinstance(each, ast.Assign)]
-    replaced = (each.value for each in stores if index in {part.id for part in _stored(each)})
-    return (index, ast.Load) in names and not any(is_random(part) for value in replaced for part in walk(value))
+def _gives_row_of(method: ast.FunctionDef, index: str) -> bool:
+    """Whether each result of a method has a part that is made of its index, whichever branch runs."""
+    stores: dict[str, list[ast.expr]] = {index: []}
+    for node in walk(method):
+        for target, value in _stores(node):
+            stores.setdefault(target, []).append(value)
+    known, removed = set(stores), {""}
+    while removed:
+        removed = {name for name in known if not _is_made_of(known, stores[name], index, is_given=name == index)}
+        known -= removed
+    returned = [each.value for each in walk(method) if isinstance(each, ast.Return)]
+    return bool(returned) and all(value is not None and known & _names_in(value, index) for value in returned)
 
 
-def _stored(store: ast.Assign) -> Iterator[ast.Name]:
-    return (each for target in store.targets for each in walk(target) if isinstance(each, ast.Name))
+def _is_made_of(known: set[str], values: list[ast.expr], index: str, *, is_given: bool) -> bool:
+    """Whether all that a name is bound to is made of other names; an empty list and zeros are filled later."""
+    made = [value for value in values if not EMPTY.match(unparse(value))]
+    return (is_given or bool(made)) and all(known & _names_in(value, index) for value in made)
+
+
+EMPTY = lazy_pattern(r"\[\]$|\{\}$|None$|\w+\(\)$|(?:\w+\.)*(?:zeros|ones|empty)(?:_like)?\(")
+
+
+def _names_in(value: ast.AST, index: str = "") -> set[str]:
+    """The names in code, without an index that only stands next to a row: `return image, index`."""
+    parts = [part for each in walk(value) if isinstance(each, ast.Tuple | ast.List) for part in each.elts]
+    parts += [part for each in walk(value) if isinstance(each, ast.Dict) for part in each.values]
+    alone = [part for part in parts if isinstance(part, ast.Name) and part.id == index]
+    return {each.id for each in walk(value) if isinstance(each, ast.Name) and each not in alone}
+
+
+def _stores(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The names that a node binds or fills, with the code that they are made of."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            pass
+        case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.AugAssign(target=target, value=value):
+            targets = [target]
+        case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+            targets = [target]
+        case ast.withitem(optional_vars=ast.expr() as target, context_expr=value):
+            targets = [target]
+        case ast.Call(func=ast.Attribute(value=ast.Name() as target, attr="append"), args=[value]):
+            targets = [target]
+        case _:
+            return
+    for target in targets:
+        yield from ((name, value) for name in _names_in(target))
 
 
 def _used(methods: dict[str, ast.FunctionDef], names: set[str]) -> set[str]:

@@ -262,7 +262,7 @@ class _Walk:
             if module_classes.changes_one_row(node):
                 return _Around(around.functions, node.name)
             self._own(around.owner, key)
-            of_rows = module_classes.row_methods(node, _shuffles)
+            of_rows = module_classes.row_methods(node)
             return _Around(around.functions, node.name, key, of_rows)
         # What is called is a transform, and changes one row: a sampler is iterated over.
         if not (is_method and node.name in around.of_rows | {"__call__"}):

@@ -106,6 +106,8 @@ class DroppedEvalRows(Rule):
             loop = forward.loops[-1] if forward.loops else None
             if loop is None or _trains(pipeline, loop) or not _is_evaluated(pipeline, forward):
                 continue
+            if not forward.without_grad and training_loops.words_of(loop.header) & evaluations.TRAINING_WORDS:
+                continue
             for loader in (*options_of(loop.over), *loaders.loaders_in(loop.each)):
                 drops = isinstance(loader, Loader) and (_drops(loader) or _has_dropping_sampler(loader))
                 if isinstance(loader, Loader) and loader.origin and loader.origin not in trained and drops:

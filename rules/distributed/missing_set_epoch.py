@@ -213,7 +213,14 @@ def _repeats(pipeline: Pipeline, loop: Loop, loader: Loader) -> bool:
     """Whether a loop counts, and iterates over a loader that was made before it."""
     made = loader.origin
     is_counting = COUNTING.search(loop.header) or pipeline.code(loop.location).startswith("while ")
+    is_counting = is_counting or _is_named_counter(pipeline, loop)
     return bool(is_counting) and made is not None and not loop.location.holds(made)
+
+
+def _is_named_counter(pipeline: Pipeline, loop: Loop) -> bool:
+    """Whether a loop iterates over a name that is bound to a range: `train_iterator = trange(3)`."""
+    source, name = pipeline.source_of(loop.location), loop.header.strip()
+    return name.isidentifier() and source.contains(rf"\b{name} = (?:\w+\.)*t?range\(")
 
 
 def _shuffling_sampler(loader: Loader) -> LibraryObject | None:
