@@ -146,6 +146,8 @@ def _copiers(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
 
 def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _Names) -> Iterator[Leak]:
     for statement in body:
+        if rows_in_code.runs_in_order(statement):
+            yield from _in_block(pipeline, statement.body, known, names)
         if isinstance(statement, ast.For):
             _note_windows(statement, names)
         value = statement.value if isinstance(statement, ast.Assign | ast.Expr | ast.Return) else None
@@ -192,6 +194,7 @@ def _means_of(pipeline: Pipeline, value: ast.expr) -> _Learned | None:
 WRAPS = frozenset(
     {"array", "asarray", "moveaxis", "reshape", "stack", "tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy"}
     | {"astype", "float", "DataFrame", "expand_dims", "transpose", "TensorDataset", "drop", "copy", "to_numpy"}
+    | {"delete", "ravel", "flatten", "squeeze"}
 )
 """What makes other arrays of the same rows."""
 
@@ -237,7 +240,7 @@ def _rows_behind(pipeline: Pipeline, value: ast.expr, names: _Names) -> _Learned
             parts = given if name in WRAPS or name in _windowing(pipeline) else []
         case ast.ListComp(elt=ast.Subscript(value=rows, slice=ast.Slice())):
             parts = [rows]
-        case ast.Subscript(value=rows, slice=ast.Tuple(elts=axes)) if not any(map(rows_in_code.cuts_rows, axes)):
+        case ast.Subscript(value=rows, slice=ast.Tuple(elts=axes)) if rows_in_code.keeps_rows(axes):
             parts = [rows]
         case ast.Subscript(value=rows, slice=ast.List()) | ast.Attribute(value=rows, attr="values"):
             parts = [rows]
@@ -281,6 +284,11 @@ def _leaks_by_slices(pipeline: Pipeline, target: str, cut: ast.Subscript, names:
     """The leak where a slice takes the test rows behind those of training: `rows[:n]` came before `rows[n:]`."""
     rows, bounds = rows_in_code.code_of(cut.value), cut.slice
     learned = names.learned.get(rows)
+    match cut.value:
+        case ast.Attribute(value=ast.Call() as frame, attr="iloc"):  # `pd.DataFrame(scaled).iloc[:n]`
+            rows, learned = unparse(frame), _rows_behind(pipeline, frame, names)
+        case _:
+            pass
     if learned is None or not isinstance(bounds, ast.Slice):
         return
     lower, upper = (unparse(each) if each is not None else "" for each in (bounds.lower, bounds.upper))

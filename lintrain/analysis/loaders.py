@@ -98,6 +98,18 @@ def is_named_for_training(pipeline: Pipeline, loader: Loader) -> bool:
     return not words & NOT_FOR_TRAINING and _is_made_for_phases(pipeline, loader)
 
 
+def is_of_train_method(pipeline: Pipeline, loader: Loader) -> bool:
+    """Whether a method of Lightning returns a loader to train with: `train_dataloader`."""
+    scope = blocks.scope_of(pipeline, loader.origin) if loader.origin is not None else None
+    if not isinstance(scope, ast.FunctionDef) or scope.name != "train_dataloader" or loader.origin is None:
+        return False
+    source = pipeline.source_of(loader.origin)
+    around = (node for node in source.nodes_of(ast.ClassDef) if scope in node.body)
+    return any(
+        unparse(base).endswith(("LightningDataModule", "LightningModule")) for node in around for base in node.bases
+    )
+
+
 OTHER_SPLIT = lazy_pattern(r"\btrain\s*=\s*False\b")
 
 

@@ -1,4 +1,7 @@
-"""The normalization of images for training and evaluation, as `Compose` of torchvision and albumentations has it."""
+"""The normalization of images for training and evaluation, as `Compose` of torchvision and albumentations has it.
+
+Also that of the images which a pretrained network of torchvision gets.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,29 @@ from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
-from lintrain.analysis.training_loops import words_of
+from lintrain.analysis.training_loops import training_loops, words_of
+from lintrain.interpreter.tracing import DATA
+from lintrain.libraries.torch.images import steps_of
 from lintrain.model.location import Location
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.loading import TorchDataset
+from lintrain.pipeline.values.model import Module, Tensor
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Instance,
+    Library,
+    LibraryObject,
+    Sequence,
+    Value,
+    is_missing,
+    is_true,
+    number_of,
+)
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 TO_TENSOR = frozenset({"ToTensor", "ToTensorV2", "ToDtype", "PILToTensor", "ToImage"})
 """The steps that end the transforms of images for a network."""
@@ -134,3 +155,95 @@ KNOWN = TO_TENSOR | {
     "Rotate",
 }  # fmt: skip
 """Transforms of torchvision and albumentations."""
+
+
+PRETRAINED = lazy_pattern(
+    r"torchvision\.models\.(?:\w+\.)?(?:(?:wide_)?res|dense|squeeze|shuffle|mobile|mnas|reg|efficient)net\w*|"
+    r"torchvision\.models\.(?:\w+\.)?(?:resnext\w+|vgg\w+|alexnet|convnext\w*|swin_\w+|vit_\w+)"
+)
+"""Networks that learned from images with the mean and scale of ImageNet, and do not apply these themselves."""
+
+HALF = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Unprepared:
+    """A data set that gives a pretrained network other images than it learned from: where, and the network."""
+
+    location: Location
+    network: Module
+    is_halved: bool
+    """Whether the images are normalized by 0.5, and not at all otherwise."""
+
+
+def unprepared_images(pipeline: Pipeline) -> Iterator[Unprepared]:
+    """The data sets of torchvision whose images reach a pretrained network as they are, in a training."""
+    datasets = {each.origin: each for loader in pipeline.loaders for each in _whole(loader.dataset)}
+    loops = {id(training.loop) for training in training_loops(pipeline)}
+    for forward in pipeline.acts(Act.FORWARD):
+        given = forward.details.get("given")
+        if not isinstance(given, Tensor) or given.made is None or given.made.name != DATA:
+            continue
+        network, dataset = _first_network(forward), datasets.get(given.made.location)
+        if network is None or dataset is None or dataset.origin is None or not loops & {*map(id, forward.loops)}:
+            continue
+        transform = dataset.arguments.get("transform")
+        steps = steps_of(transform.value) if transform is not None else None
+        normalized = [each for each in steps or () if last_part(each.path) == "Normalize"]
+        if steps is not None and all(map(_is_by_halves, normalized)):
+            yield Unprepared(dataset.origin, network, bool(normalized))
+
+
+def last_part(path: str) -> str:
+    """The name of a class without its module."""
+    return path.rpartition(".")[2]
+
+
+def _whole(dataset: Value) -> Iterator[TorchDataset]:
+    """The data sets that a data set, or a part of one, takes its rows from."""
+    if isinstance(dataset, TorchDataset):
+        yield dataset
+        for part in dataset.parts:
+            yield from _whole(part)
+
+
+def _is_by_halves(step: LibraryObject) -> bool:
+    mean = step.arguments.get("mean", step.arguments.get("0"))
+    return isinstance(mean, Sequence) and bool(mean.items) and all(number_of(each) == HALF for each in mean.items)
+
+
+def _first_network(forward: Event) -> Module | None:
+    """The pretrained network that a pass gives its images to: the whole one, or the first part of the script's own."""
+    match forward.subject:
+        case Module() as network if _is_pretrained(network):
+            return network
+        case Instance(cls=cls, attributes=attributes):
+            own = next(
+                (each for each in cls.node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None
+            )
+            part = attributes.get(_part_given_input(own)) if own is not None else None
+            return part if isinstance(part, Module) and _is_pretrained(part) else None
+        case _:
+            return None
+
+
+def _part_given_input(forward: ast.FunctionDef) -> str:
+    """The attribute that the first statement of a `forward` calls with its input; empty for another one."""
+    names = [each.arg for each in forward.args.args]
+    body = [each for each in forward.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
+    for node in walk(body[0]) if body else ():
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=part), args=[ast.Name(id=given)]):
+                return part if given in names[1:2] else ""
+            case _:
+                pass
+    return ""
+
+
+def _is_pretrained(network: Module) -> bool:
+    if not PRETRAINED.fullmatch(network.path):
+        return False
+    weights = network.arguments.get("weights")
+    if weights is not None:
+        return not is_missing(weights) and (isinstance(weights, Library) or is_true(weights))
+    return is_true(network.arguments.get("pretrained", network.arguments.get("0", UNKNOWN)))

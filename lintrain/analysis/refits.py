@@ -32,6 +32,8 @@ ADAPTED = frozenset(
 ALIGNS = r"reindex|\.align\(|concat\(|append\(|Categorical|category|(?:[=\[]|in|set\(|difference\() *\w+\.columns"
 """Code that may give two frames the same columns before or after `get_dummies`."""
 
+TEST_ENDS = ("_test", "_val", "_valid", "_validation", "_dev", "_eval")
+
 SCALES = frozenset({"scale", "minmax_scale", "maxabs_scale", "robust_scale", "quantile_transform", "power_transform"})
 """Functions of scikit-learn that fit a preprocessor on what they are given."""
 
@@ -117,6 +119,8 @@ def _fits_own_part(method: ast.FunctionDef) -> bool:
 
 def _refits_in_block(body: list[ast.stmt], splits: set[Location], fits: _Fits) -> Iterator[Refit]:
     for statement in body:
+        for inner in _blocks_in(statement):
+            yield from _refits_in_block(inner, splits, fits)
         if isinstance(statement, ast.For):
             yield from _in_loop(statement, fits)
         value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
@@ -127,6 +131,15 @@ def _refits_in_block(body: list[ast.stmt], splits: set[Location], fits: _Fits) -
             if isinstance(call, ast.Call):
                 yield from _fit(call, fits)
         _bind(statement, value, fits, splits)
+
+
+def _blocks_in(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The blocks that run in order with those around them; of two branches only one runs."""
+    match statement:
+        case ast.If(body=body, orelse=[]) | ast.With(body=body) | ast.Try(body=body) | ast.For(body=body):
+            return [body]
+        case _:
+            return []
 
 
 def _in_loop(loop: ast.For, fits: _Fits) -> Iterator[Refit]:
@@ -212,7 +225,13 @@ def _fitted(call: ast.Call, fits: _Fits) -> tuple[str, ast.expr, str] | None:
 def _root(rows: ast.expr) -> str:
     """The name behind `x_test`, `x_test.values` and `x_test[columns]`; empty for other code."""
     while isinstance(rows, ast.Subscript | ast.Attribute | ast.Call):
-        rows = rows.func if isinstance(rows, ast.Call) else rows.value
+        match rows:
+            case ast.Call(func=ast.Attribute(attr="transform"), args=[given, *_]):
+                rows = given
+            case ast.Call(func=func):
+                rows = func
+            case _:
+                rows = rows.value
     return rows.id if isinstance(rows, ast.Name) else ""
 
 
@@ -231,7 +250,9 @@ def _are_halves(train: ast.expr, test: ast.expr, fits: _Fits) -> bool:
     codes = [re.sub(rf"\b{name}\b", "rows", unparse(rows)) for name, rows in ((one, train), (other, test))]
     ones, others = words_of(one), words_of(other)
     are_named = bool(ones & TRAINING_WORDS) and ones - TRAINING_WORDS == others - EVALUATION_WORDS
-    return codes[0] == codes[1] and (fits.held_out.get(other) == one or are_named)
+    # `x` and `x_test`, without a word for the rows of the training.
+    is_marked = bool(others & EVALUATION_WORDS) and other in {one + end for end in TEST_ENDS}
+    return codes[0] == codes[1] and (fits.held_out.get(other) == one or are_named or is_marked)
 
 
 def _are_named_halves(train: ast.expr, test: ast.expr, target: str, fits: _Fits) -> bool:

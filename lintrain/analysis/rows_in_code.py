@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from lintrain.analysis.training_loops import words_of
 from lintrain.source.nodes import unparse, walk
@@ -61,6 +62,18 @@ def _columns_in(value: ast.expr) -> set[str]:
             return {column}
         case _:
             return set()
+
+
+def keeps_rows(axes: list[ast.expr]) -> bool:
+    """Whether an index with several axes leaves all rows: `scaled[:, 3]` is a column of them."""
+    first = axes[:1] if isinstance(axes[0], ast.Slice) else axes
+    return not any(map(cuts_rows, first))
+
+
+def runs_in_order(statement: ast.stmt) -> TypeGuard[ast.If | ast.With | ast.Try]:
+    """Whether the block of a statement runs with those around it: `with`, `try`, `if __name__ == "__main__":`."""
+    is_main = isinstance(statement, ast.If) and "__name__" in unparse(statement.test)
+    return is_main or isinstance(statement, ast.With | ast.Try)
 
 
 def cuts_rows(axis: ast.expr) -> bool:

@@ -71,7 +71,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lintrain.analysis import leaks, refits
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    dataclass,
+    fixes,
+)
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import ObjectEvidence
@@ -88,9 +101,19 @@ class Claim:
 class FitBeforeSplit(Rule[Claim]):
     level = Level.WARNING
     keywords = "train_test_split|fit_transform|.fit(|random_split|mean|min"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        # A classifier of scikit-learn on features of a network that another file trains.
+        return source.contains(r"\bsklearn\b") and source.contains(r"\.(?:partial_fit|predict|predict_proba|score)\(")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        seen = set[Location]()
         for leak in leaks.fitted_before_split(pipeline):
+            if leak.location in seen:
+                continue  # rows and labels of one frame
+            seen.add(leak.location)
             edit = _edit(pipeline, leak.location, leak.split)
             yield self.finding(
                 leak.location,

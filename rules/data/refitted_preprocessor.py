@@ -61,7 +61,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lintrain.analysis import refits
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    dataclass,
+    fixes,
+)
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import LearnedRows
@@ -78,6 +91,12 @@ class Claim:
 class RefittedPreprocessor(Rule[Claim]):
     level = Level.WARNING
     keywords = "fit_transform|scale(|fit_on_texts|get_dummies|.adapt("
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        # A classifier of scikit-learn on features of a network that another file trains.
+        return source.contains(r"\bsklearn\b") and source.contains(r"\.(?:partial_fit|predict|predict_proba|score)\(")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for refit in refits.refitted(pipeline):

@@ -1,7 +1,8 @@
-"""Images of the evaluation are normalized by other numbers than those of the training, or not at all.
+"""Images reach a network with another normalization than those that it learned from, or with none.
 
-The network is measured on images with another mean and scale than those that it learned. The metric is far lower than
-the network deserves, early stopping and the best checkpoint follow it, and no error is raised.
+The images of the evaluation get other numbers than those of the training, or a pretrained network gets other numbers
+than those that it learned from. The metric is lower than the network deserves, early stopping and the best checkpoint
+follow it, and no error is raised.
 
 ## Bad
 
@@ -62,12 +63,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import normalizations
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 
 class UnmatchedNormalization(Rule):
     level = Level.WARNING
-    keywords = "Compose & Normalize"
+    keywords = "Compose & Normalize|pretrained|weights"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for found in normalizations.other_normalizations(pipeline.source):
@@ -77,3 +78,17 @@ class UnmatchedNormalization(Rule):
                 related=[Related(found.other, "the transform of the training", "transform")],
                 help="normalize both parts by the same mean and standard deviation",
             )
+        yield from one_per_location(self._report(found) for found in normalizations.unprepared_images(pipeline))
+
+    def _report(self, found: normalizations.Unprepared) -> Finding:
+        network = normalizations.last_part(found.network.path)
+        wanted = "images normalized as for ImageNet, not by 0.5" if found.is_halved else "normalized images"
+        rest = "" if found.is_halved else ", and these are not"
+        made = found.network.origin
+        return self.finding(
+            found.location,
+            f"the pretrained `{network}` expects {wanted}{rest}",
+            related=[Related(made, "the pretrained network", "network")] if made else [],
+            help="add `Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])` to the transform",
+            level=Level.NOTE if found.is_halved else self.level,
+        )

@@ -205,6 +205,11 @@ class UnshuffledTrainingData(Rule[Claim]):
                 if isinstance(given, Loader) and given not in seen and self._keeps_order(pipeline, given):
                     seen.add(given)
                     yield self._report(pipeline, given, None)
+        for loader in pipeline.loaders:
+            if loader not in seen and loaders.is_of_train_method(pipeline, loader) and not pipeline.lightning_fits:
+                seen.add(loader)
+                if self._keeps_order(pipeline, loader):
+                    yield self._report(pipeline, loader, None)
         # A piece of a script often ends with its loaders: there the names show which one trains.
         for loader in pipeline.loaders if pipeline.source.is_partial else ():
             is_own = loader.origin is not None and pipeline.source_of(loader.origin) is pipeline.source

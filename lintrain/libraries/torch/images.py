@@ -144,7 +144,7 @@ def _data(dataset: TorchDataset, shape: Shape, kind: str) -> Tensor:
 
 def after_transforms(image: Image, transform: Value) -> Image | None:
     """The image as a tensor after its transforms; None if they do not make a tensor, or are not all understood."""
-    steps = _steps(transform)
+    steps = steps_of(transform)
     if steps is None or not any(step.path.rpartition(".")[2] in TENSORS for step in steps):
         return None
     current: Image | None = image
@@ -153,7 +153,7 @@ def after_transforms(image: Image, transform: Value) -> Image | None:
     return current
 
 
-def _steps(transform: Value) -> list[LibraryObject] | None:
+def steps_of(transform: Value) -> list[LibraryObject] | None:
     """The transforms in order; None if some are not known."""
     if not isinstance(transform, LibraryObject) or not MODULE.fullmatch(transform.path):
         return None
@@ -164,7 +164,7 @@ def _steps(transform: Value) -> list[LibraryObject] | None:
         return None
     found: list[LibraryObject] = []
     for item in inner.items:
-        steps = _steps(item)
+        steps = steps_of(item)
         if steps is None:
             return None
         found.extend(steps)
