@@ -171,8 +171,9 @@ def _is_off(value: ast.expr) -> bool:
 def _given_to_evaluation(
     uses: list[tuple[str, frozenset[str], Location]], made: dict[str, Location]
 ) -> list[AugmentedData]:
-    """The data sets for evaluation among those that get the transforms of the training data."""
+    """The data sets for evaluation among those that get a transform of the training data, or one of their own."""
     trained = {name for name, words, _ in uses if words & TRAINING_WORDS}
+    trained |= {name for name in made if words_of(name) & EVALUATION_WORDS and not words_of(name) & TRAINING_WORDS}
     return [
         AugmentedData(location, name, made[name])
         for name, words, location in uses
@@ -259,7 +260,7 @@ def _transform_of(call: ast.Call, made: dict[str, Location]) -> str:
     """The transform that a data set gets by any of its arguments; empty for other calls."""
     name = unparse(call.func).rpartition(".")[2]
     is_data = name[:1].isupper() and not name.endswith(("Compose", "Apply", "OneOf", "DataLoader"))
-    given = [*call.args[1:], *(each.value for each in call.keywords)] if is_data else []
+    given = [*call.args, *(each.value for each in call.keywords)] if is_data else []
     given += [each.value for each in call.keywords if each.arg in {"transform", "transforms"}]
     found = [unparse(each) for each in given if isinstance(each, ast.Name | ast.Attribute)]
     return next((each for each in found if each in made), "")
