@@ -58,6 +58,11 @@ NO_ROWS = frozenset(
 )
 """Names that stand for no data and make none, whatever else has such a name in another file, or is given it."""
 
+OF_NETWORKS = frozenset(
+    {"eval", "to", "cuda", "cpu", "parameters", "zero_grad", "state_dict", "load_state_dict", "backward", "step"}
+)
+"""Methods of networks and optimizers, which a class of the script may have too."""
+
 Key = tuple[int, str]
 """A name, with the function that binds it (0 for a file); attributes have -1, on whatever object they are."""
 
@@ -186,8 +191,11 @@ class Origins:
 
 def _origins(pipeline: Pipeline, _: Pipeline) -> Origins:
     origins = Origins()
+    functions = [node for source in pipeline.sources.values() for node in source.nodes_of(ast.FunctionDef)]
+    in_place = {node.name for node in functions if _shuffles_parameter(node)}
+    leaving = frozenset(node.name for node in functions) - in_place
     for source in pipeline.sources.values():
-        _Walk(source, origins, _modules(source)).go()
+        _Walk(source, origins, _modules(source), leaving).go()
     origins.close()
     return origins
 
@@ -214,6 +222,8 @@ class _Walk:
     origins: Origins
     modules: frozenset[str] = frozenset()
     """Names of imported modules: that `np` shuffles one array says nothing about others."""
+    leaving: frozenset[str] = frozenset()
+    """Names of the script's functions that leave the order of what they are given alone."""
 
     def go(self) -> None:
         """Note everything in the file."""
@@ -232,7 +242,7 @@ class _Walk:
             self._add(around.owner, {key} if key else set())
             if _shuffles(node):
                 self.origins.shuffled.add(around.owner)
-        for target, value in _bindings(node):
+        for target, value in _bindings(node, self.leaving):
             if isinstance(target, ast.Attribute) and SIZES.search(target.attr):
                 continue  # `rows.image_size = random.choice(sizes)` chooses no rows
             made, shuffles = self._names_in(target, around), any(_shuffles(each) for each in walk(value))
@@ -290,7 +300,7 @@ class _Walk:
         match node:
             case ast.Name(id=name) if name not in self.modules and name not in NO_ROWS:
                 return (self._binder(name, around), name)
-            case ast.Attribute(attr=name):
+            case ast.Attribute(attr=name) if name not in OF_NETWORKS:
                 return (ATTRIBUTE, name)
             case _:
                 return None
@@ -308,7 +318,15 @@ def _modules(source: Source) -> frozenset[str]:
     return frozenset(each.asname or each.name.partition(".")[0] for each in names)
 
 
-def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+def _shuffles_parameter(function: ast.FunctionDef) -> bool:
+    """Whether a function shuffles something that it is given in place: `random.shuffle(rows)`."""
+    names = {each.arg for each in function.args.args}
+    calls = (each.value for each in walk(function) if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call))
+    shuffling = (call for call in calls if SHUFFLES.search(_last_name(call.func)))
+    return any(isinstance(given, ast.Name) and given.id in names for call in shuffling for given in call.args)
+
+
+def _bindings(node: ast.AST, leaving: frozenset[str]) -> Iterator[tuple[ast.AST, ast.AST]]:
     """What a node binds or changes in place, and what it is made of."""
     match node:
         case ast.Assign(targets=targets, value=value):
@@ -325,7 +343,8 @@ def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
             yield target, value
         case ast.Expr(value=ast.Call(func=func, args=args) as call):
             # `random.shuffle(rows)`, `rows.append(row)`: what is called on, and what it is given, may change.
-            changed = [func.value, *args] if isinstance(func, ast.Attribute) else args
+            changed = [] if _last_name(func) in leaving else list(args)
+            changed += [func.value] if isinstance(func, ast.Attribute) else []
             # `print(len(rows))` changes neither `rows` nor what `len` is.
             yield from ((each, call) for each in changed if isinstance(each, ast.Name | ast.Attribute | ast.Subscript))
         case _:

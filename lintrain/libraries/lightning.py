@@ -103,6 +103,10 @@ def _train(call: Call, given: dict[str, Value], trainer: Value, *, adds_optimize
             fits = call.reader.record.lightning_fits
             fits.append(replace(fits.pop(), loader=loader, held_out=held_out))
         call.reader.conditions = conditions
+    elif not call.is_open:
+        # A module of another package may change its batches, and reads the same rows.
+        loader, held_out = (given.get(name, UNKNOWN) for name in ("train_dataloaders", "val_dataloaders"))
+        call.reader.record.lightning_fits[-1] = replace(fit, loader=loader, held_out=held_out)
 
 
 def _read_steps(call: Call, module: Instance, given: dict[str, Value]) -> tuple[Value, Value]:
