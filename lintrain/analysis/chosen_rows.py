@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.analysis.hits import loops_over_loaders, same_number
+from lintrain.analysis.tensor_forms import TORCH, is_over_rows
 from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
@@ -216,6 +217,77 @@ def _changes(node: ast.AST, names: set[str]) -> bool:
             return not (isinstance(value, ast.Name) and value.id == name)
         case ast.AugAssign(target=ast.Name(id=name)):
             return name in names
+        case _:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class MixedRows:
+    """A softmax over the rows of what a network gives, and where a class is chosen for each of these rows."""
+
+    softmax: ast.Call
+    choice: ast.expr
+
+
+def softmaxes_before_choices(source: Source) -> Iterator[MixedRows]:
+    """The softmaxes over axis 0 after which each row gets its class along axis 1: `softmax(x, 0).argmax(1)`."""
+    lines = [call.lineno for call in source.nodes_of(ast.Call) if is_over_rows(call)]
+    functions = (each for each in source.nodes_of(ast.FunctionDef) if _holds_one(each, lines))
+    for scope in (source.tree, *functions) if lines else ():
+        nodes = own_nodes(scope)
+        for choice in _choices_for_rows(nodes):
+            mixed = _softmax_of(_given_before(_scores_of(choice), nodes))
+            if mixed is not None and _is_of_network(_given_before(mixed[1], nodes)):
+                yield MixedRows(mixed[0], choice)
+
+
+def _softmax_of(made: ast.expr) -> tuple[ast.Call, ast.expr] | None:
+    """The softmax over axis 0 that an expression is, and what it is computed of."""
+    match made:
+        case ast.Call(func=ast.Call() as layer, args=[scores]) if is_over_rows(layer):
+            return layer, scores
+        case ast.Call(func=ast.Attribute(value=owner)) if is_over_rows(made):
+            return made, made.args[0] if unparse(owner) in TORCH and made.args else owner
+        case _:
+            return None
+
+
+def _choices_for_rows(nodes: Sequence[ast.AST]) -> Iterator[ast.Call]:
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(attr="argmax")) if _axis_of(node) == 1:
+                yield node
+            case (
+                ast.Assign(targets=[ast.Tuple(elts=[_, ast.Name()])], value=ast.Call() as call)
+                | ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=1))
+            ):
+                if isinstance(call.func, ast.Attribute) and call.func.attr == "max" and _axis_of(call) == 1:
+                    yield call
+            case _:
+                pass
+
+
+def _given_before(node: ast.expr, nodes: Sequence[ast.AST]) -> ast.expr:
+    """An expression, or what the last statement before it gives the name that it is."""
+    node = _bare(node)
+    given = [
+        each
+        for each in nodes
+        if isinstance(each, ast.Assign) and isinstance(node, ast.Name) and each.lineno < node.lineno
+        if unparse(each.targets[0]) == unparse(node)
+    ]
+    return _bare(max(given, key=lambda each: each.lineno).value) if given else node
+
+
+def _is_of_network(scores: ast.expr) -> bool:
+    """Whether scores are the result of an object that is called: `model(x)`, `self.net(x)`, `model(**batch).logits`."""
+    if isinstance(scores, ast.Attribute) and scores.attr == "logits":
+        scores = scores.value
+    match scores:
+        case ast.Call(func=ast.Name(id=callee)):
+            return callee[:1].islower()
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner))):
+            return owner == "self"
         case _:
             return False
 

@@ -353,14 +353,14 @@ def softmaxes_over_rows(source: Source) -> Iterator[ast.Call]:
     for call in source.nodes_of(ast.Call):
         layers = call.args if last_name(call.func) == "Sequential" else []
         last = layers[-1] if layers else None
-        if isinstance(last, ast.Call) and _is_over_rows(last) and MAKES_ROWS.search(" ".join(map(unparse, layers))):
+        if isinstance(last, ast.Call) and is_over_rows(last) and MAKES_ROWS.search(" ".join(map(unparse, layers))):
             yield last
     for owner in source.nodes_of(ast.ClassDef):
         last = next(
             (_last_call(each) for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "forward"),
             None,
         )
-        if last is not None and _is_over_rows(last) and MAKES_ROWS.search(unparse(owner)):
+        if last is not None and is_over_rows(last) and MAKES_ROWS.search(unparse(owner)):
             yield last
 
 
@@ -375,7 +375,8 @@ def _last_call(forward: ast.FunctionDef) -> ast.Call | None:
             return None
 
 
-def _is_over_rows(call: ast.Call) -> bool:
+def is_over_rows(call: ast.Call) -> bool:
+    """Whether a call is a softmax over axis 0."""
     name = last_name(call.func)
     given = [*call.args[name[:1].islower() :], *(each.value for each in call.keywords if each.arg == "dim")]
     is_softmax = name in {"Softmax", "LogSoftmax", "softmax", "log_softmax"}

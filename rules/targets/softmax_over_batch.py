@@ -90,10 +90,10 @@ PyTorch documentation, `torch.nn.functional.log_softmax`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lintrain.analysis import built_layers, loop_verdicts, tensor_forms
+from lintrain.analysis import built_layers, chosen_rows, loop_verdicts, tensor_forms
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import Unknown, text_of
 from lintrain.pipeline.values.tensors import Derived, Operation
@@ -152,13 +152,21 @@ class SoftmaxOverBatch(Rule[Claim]):
         for call in tensor_forms.softmaxes_over_rows(pipeline.source):
             location = pipeline.source.location(call)
             found.setdefault(location, self._report_end(pipeline, location, built_layers.last_name(call.func)))
+        for mixed in chosen_rows.softmaxes_before_choices(pipeline.source):
+            location, chosen = pipeline.source.location(mixed.softmax), pipeline.source.location(mixed.choice)
+            related = [Related(chosen, "a class is chosen for each row", "chosen")]
+            name = built_layers.last_name(mixed.softmax.func)
+            found.setdefault(location, self._report_end(pipeline, location, name, related))
         yield from found.values()
 
-    def _report_end(self, pipeline: Pipeline, location: Location, name: str) -> Finding[Claim]:
+    def _report_end(
+        self, pipeline: Pipeline, location: Location, name: str, related: Sequence[Related] = ()
+    ) -> Finding[Claim]:
         code = FIRST_AXIS.sub(r"\g<1>1", pipeline.code(location))
         return self.finding(
             location,
             f"`{name}` over dimension 0 mixes the rows of the batch",
+            related=related,
             help="use `dim=1`, the dimension of the classes",
             claim=Claim(code if code != pipeline.code(location) else None),
         )
