@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
@@ -42,9 +43,62 @@ def same_labels(pipeline: Pipeline) -> Iterator[SameLabels]:
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
         if any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in nodes):
-            for node in nodes:
-                if isinstance(node, ast.Call) and (found := _same_in(source, node, nodes)) is not None:
+            calls = [node for node in nodes if isinstance(node, ast.Call)]
+            for call in calls:
+                if (found := _same_in(source, call, nodes)) is not None:
                     yield found
+            for loss in calls if not any(each.contains(NOT_AVERAGED) for each in texts) else ():
+                if _is_cross_entropy(source, loss) and (found := _shifted_in(source, loss, calls, nodes)) is not None:
+                    yield found
+
+
+NOT_AVERAGED = lazy_pattern(r"reduction *= *[\"']none|\breduce *= *False")
+"""A loss for each token, which the code can multiply with a mask."""
+
+
+def _is_cross_entropy(source: Source, call: ast.Call) -> bool:
+    """Whether a call is that of a cross-entropy, or of a name that the file gives one."""
+    name = unparse(call.func)
+    if len(call.args) <= 1 or name.rpartition(".")[2] == "cross_entropy":
+        return len(call.args) > 1
+    return bool(re.fullmatch(r"[\w.]+", name)) and source.contains(
+        rf"\b{re.escape(name)} *= *[\w.]*CrossEntropyLoss\(\)"
+    )
+
+
+def _shifted_in(
+    source: Source, loss: ast.Call, calls: Sequence[ast.Call], nodes: Sequence[ast.AST]
+) -> SameLabels | None:
+    """The targets of a loss that are the tokens a network gets with a mask, from the second one on: `ids[:, 1:]`."""
+    targets = _unshifted(loss.args[1], loss.lineno, nodes)
+    for call in calls if targets is not None else ():
+        given = [*call.args, *(each.value for each in call.keywords)]
+        codes = [_tokens(each, call.lineno, nodes) for each in given] if call.lineno < loss.lineno else []
+        masks = [each for each, code in zip(given, codes, strict=False) if "attention_mask" in code]
+        if targets in codes and masks:
+            return SameLabels(source.location(loss.args[1]), source.location(masks[0]))
+    return None
+
+
+def _unshifted(node: ast.expr, line: int, nodes: Sequence[ast.AST]) -> str | None:
+    """The code of the tokens of which an expression has those from the second one on; None for any other."""
+    for _ in range(4):
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME | JOINS:
+            node = node.func.value
+        match node:
+            case ast.Subscript(
+                value=tokens, slice=ast.Tuple(elts=[_, ast.Slice(lower=ast.Constant(value=1), upper=None)])
+            ):
+                return _tokens(tokens, line, nodes)
+            case _:
+                pass
+        if (given := _given_before(node, line, nodes)) is None:
+            return None
+        node, line = given
+    return None
+
+
+JOINS = frozenset({"flatten", "view", "reshape"})
 
 
 def _same_in(source: Source, call: ast.Call, nodes: Sequence[ast.AST]) -> SameLabels | None:
@@ -62,16 +116,28 @@ def _tokens(node: ast.expr, line: int, nodes: Sequence[ast.AST]) -> str:
     for _ in range(4):
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME:
             node = node.func.value
-        given = [each for each in nodes if isinstance(each, ast.Assign) and _binds(each, node) and each.lineno < line]
-        if not isinstance(node, ast.Name) or not given:
+        if (given := _given_before(node, line, nodes)) is None:
             break
-        last = max(given, key=lambda each: each.lineno)
-        node, line = last.value, last.lineno
+        node, line = given
     return unparse(node)
 
 
-def _binds(assign: ast.Assign, node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and unparse(assign.targets[0]) == node.id
+def _given_before(node: ast.expr, line: int, nodes: Sequence[ast.AST]) -> tuple[ast.expr, int] | None:
+    """What the last assignment before a line gives a name, and its line; `a, b = c, d` gives each its part."""
+    found = list[tuple[int, ast.expr]]()
+    for each in nodes if isinstance(node, ast.Name) else ():
+        match each:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=parts)) if len(names) == len(parts):
+                pairs = list(zip(names, parts, strict=True))
+            case ast.Assign(targets=[target, *_], value=value):
+                pairs = [(target, value)]
+            case _:
+                continue
+        found += [(each.lineno, part) for name, part in pairs if each.lineno < line and unparse(name) == unparse(node)]
+    if not found:
+        return None
+    at, value = max(found, key=lambda pair: pair[0])
+    return value, at
 
 
 EXPANDS = (
