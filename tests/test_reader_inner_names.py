@@ -18,6 +18,11 @@ from tests.support.loops import lines_of
         ("torchvision.datasets.mnist.MNIST", "torchvision.datasets.MNIST"),
         ("torchvision.models.resnet.resnet18", "torchvision.models.resnet18"),
         ("torchvision.models.resnet", "torchvision.models.resnet"),
+        ("keras.engine.Model", "keras.Model"),
+        ("keras.engine.training.Model", "keras.Model"),
+        ("tensorflow.python.keras.engine.sequential.Sequential", "keras.Sequential"),
+        ("keras.engine.training.Model.fit", "keras.engine.training.Model.fit"),
+        ("keras.engine.saving", "keras.engine.saving"),
         ("torchvision.transforms.functional.resize", "torchvision.transforms.functional.resize"),
     ],
 )

@@ -153,6 +153,9 @@ INNER_KERAS = lazy_pattern(
 )
 """The modules inside Keras that its classes live in, as in `keras.layers.core.Dense` of Keras 2."""
 
+KERAS_ENGINE = lazy_pattern(r"^keras\.engine\.(?:[a-z_]+\.)?(Model|Sequential|Input|Functional)$")
+"""What Keras 2 builds networks with, from its module `engine` or one in it: `keras.engine.training.Model`."""
+
 
 @lru_cache(maxsize=10_000)
 def canonical(path: str) -> str:
@@ -166,7 +169,7 @@ def canonical(path: str) -> str:
     if path.startswith("torchvision."):
         return INNER_TORCHVISION.sub(r"\1.\2", path)
     if path.startswith("keras."):
-        return INNER_KERAS.sub(r"keras.\1.\2", path)
+        return KERAS_ENGINE.sub(r"keras.\1", INNER_KERAS.sub(r"keras.\1.\2", path))
     parts = path.split(".")
     if parts[0] in FLAT and len(parts) > 2:
         return _flattened(parts)
