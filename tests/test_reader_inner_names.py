@@ -23,6 +23,8 @@ from tests.support.loops import lines_of
         ("tensorflow.python.keras.engine.sequential.Sequential", "keras.Sequential"),
         ("keras.engine.training.Model.fit", "keras.engine.training.Model.fit"),
         ("keras.engine.saving", "keras.engine.saving"),
+        ("tensorflow.losses.BinaryCrossentropy", "keras.losses.BinaryCrossentropy"),
+        ("tensorflow.losses.mean_squared_error", "tensorflow.losses.mean_squared_error"),
         ("torchvision.transforms.functional.resize", "torchvision.transforms.functional.resize"),
     ],
 )

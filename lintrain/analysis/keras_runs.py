@@ -96,7 +96,10 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-WITH_UNITS = {"keras.layers.Dense": "units", **{f"keras.layers.Conv{n}D": "filters" for n in (1, 2, 3)}}
+WITH_UNITS = {
+    "keras.layers.Dense": "units",
+    **{f"keras.layers.Conv{n}D{kind}": "filters" for n in (1, 2, 3) for kind in ("", "Transpose")},
+}
 """The layers that may be the last one, with the name of the argument for the size of their output."""
 
 KEEPS_VALUES = frozenset(f"keras.layers.{name}" for name in ("BatchNormalization", "Dropout", "LayerNormalization"))

@@ -156,6 +156,9 @@ INNER_KERAS = lazy_pattern(
 KERAS_ENGINE = lazy_pattern(r"^keras\.engine\.(?:[a-z_]+\.)?(Model|Sequential|Input|Functional)$")
 """What Keras 2 builds networks with, from its module `engine` or one in it: `keras.engine.training.Model`."""
 
+SHORT_KERAS = lazy_pattern(r"^tensorflow\.(losses|metrics|optimizers)\.(?=[A-Z]|\w+_crossentropy$)")
+"""Modules of Keras that TensorFlow 2 also has without `keras`; TensorFlow 1 had other functions there."""
+
 
 @lru_cache(maxsize=10_000)
 def canonical(path: str) -> str:
@@ -164,6 +167,7 @@ def canonical(path: str) -> str:
         if path == alias or path.startswith(f"{alias}."):
             path = name + path[len(alias) :]
             break
+    path = SHORT_KERAS.sub(r"keras.\1.", path)
     if path.startswith("torch."):
         return INNER_TORCH.sub(r"\1.\2", path)
     if path.startswith("torchvision."):

@@ -41,7 +41,6 @@ from collections.abc import Iterator
 
 from lintrain.analysis import keras_runs
 from lintrain.pipeline.values.model import Layer, Model, Network, Task
-from lintrain.pipeline.values.python import Constant, LibraryObject, Value, text_of
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -70,7 +69,7 @@ class KerasLogitsLoss(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.keras_runs:
-            loss = _probability_loss(run.value("loss"))
+            loss = _probability_loss(run)
             output = _logits_of(run)
             if loss is not None and output is not None:
                 yield self._report(pipeline, run, loss, output)
@@ -122,15 +121,10 @@ class KerasLogitsLoss(Rule[Claim]):
         return fixes.Fix.of(f"pass `{claim.code}`", *imports, edit, safe=claim.is_layer)
 
 
-def _probability_loss(loss: Value) -> str | None:
+def _probability_loss(run: KerasRun) -> str | None:
     """The class of a cross-entropy that certainly expects probabilities."""
-    if isinstance(loss, Constant) and not loss.may_differ:
-        return LOSSES.get((text_of(loss) or "").lower())
-    if isinstance(loss, LibraryObject) and loss.path.removeprefix("keras.losses.") in LOSSES.values():
-        flag = loss.arguments.get("from_logits", loss.arguments.get("0"))
-        is_off = flag is None or (isinstance(flag, Constant) and flag.value is False and not flag.may_differ)
-        return loss.path.rpartition(".")[2] if is_off and "**" not in loss.arguments else None
-    return None
+    loss = keras_runs.loss_of(run)
+    return LOSSES.get(loss.name) if loss is not None and loss.from_logits is False else None
 
 
 def _logits_of(run: KerasRun) -> Layer | Model | None:
