@@ -128,6 +128,46 @@ def operations_before(loss: LossCall, *names: str) -> tuple[Operation, ...]:
     return known if len(known) == len(made) else ()
 
 
+def operations_of_a_choice(pipeline: Pipeline, loss: LossCall, *names: str) -> list[Operation]:
+    """The last operations, with these names, of one of several networks that options of a script choose from.
+
+    Each setting of the option is a run that the script offers. Within a network nothing may depend on a condition:
+    it could be the mode, or a flag for probabilities.
+    """
+    source = pipeline.source_of(loss.location)
+    holders = (node for node in source.nodes_of(ast.If) if node.orelse)
+    if (
+        loss.prediction is None
+        or loss.is_alternative
+        or any(source.location(each).holds(loss.location) for each in holders)
+    ):
+        return []
+    made = [each.made for each in options_of(loss.prediction.value) if isinstance(each, Tensor) and each.made]
+    networks: dict[Location, list[Operation]] = {}
+    for operation in made:
+        network = _network_around(pipeline, operation)
+        if network is not None:
+            networks.setdefault(network, []).append(operation)
+    several = networks.values() if len(networks) > 1 else ()
+    return [each for made in several if all(each.name in names for each in made) for each in made]
+
+
+def _network_around(pipeline: Pipeline, operation: Operation) -> Location | None:
+    """The class of a network that an operation is in, if its forward pass has no conditions and one result."""
+    if operation.location is None:
+        return None
+    source = pipeline.source_of(operation.location)
+    for node in source.nodes_of(ast.ClassDef):
+        forward = next(
+            (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None
+        )
+        if forward is not None and source.location(node).holds(operation.location):
+            kinds = [type(each) for each in ast.walk(forward)]
+            is_plain = ast.If not in kinds and ast.IfExp not in kinds and kinds.count(ast.Return) == 1
+            return source.location(node) if is_plain else None
+    return None
+
+
 def softmax_in_a_branch(pipeline: Pipeline, loss: LossCall) -> Operation | None:
     """The softmax that a branch of the code around a loss applies to its prediction, by the text of both.
 

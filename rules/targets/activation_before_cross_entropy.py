@@ -116,7 +116,8 @@ class ActivationBeforeCrossEntropy(Rule[Claim]):
         for loss in loop_verdicts.losses_called(pipeline, "cross_entropy"):
             if loop_verdicts.has_soft_targets(loss):
                 continue
-            for made in loop_verdicts.operations_before(loss, *RANGES):
+            certain = loop_verdicts.operations_before(loss, *RANGES)
+            for made in certain or loop_verdicts.operations_of_a_choice(pipeline, loss, *RANGES):
                 if made.location is not None:
                     found.setdefault(made.location, self._report(made, made.location, loss))
         yield from found.values()

@@ -166,7 +166,8 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
                 continue
             certain = loop_verdicts.operations_before(loss, "softmax")
             branch = None if certain else loop_verdicts.softmax_in_a_branch(pipeline, loss)
-            for softmax in certain or ([branch] if branch else []):
+            chosen = loop_verdicts.operations_of_a_choice(pipeline, loss, "softmax")
+            for softmax in certain or ([branch] if branch else chosen):
                 if softmax.location is not None:
                     found.setdefault(softmax.location, self._report(softmax, softmax.location, loss))
             for softmax in loop_verdicts.operations_before(loss, "log_softmax"):
