@@ -87,6 +87,10 @@ FLOATS = frozenset({"float", "double", "half", "float16", "float32", "float64", 
 INTEGERS = frozenset({"int", "long", "short", "int8", "int16", "int32", "int64", "uint8", "LongTensor"})
 
 
+SECOND_SOFTMAX = "log-softmax of probabilities"
+"""A use of a tensor that no correct code has: log-softmax takes logits, and softmax has made probabilities of them."""
+
+
 def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     """A tensor after an operation, the call's: `before` itself if nothing that is followed has changed."""
     name = call.path.rpartition(".")[2]
@@ -101,6 +105,8 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
         shape = ANY
     if name in ACTIVATIONS or name in {"mean", "sum", "max", "min", "argmax", "round"}:
         made = here
+    if name == "log_softmax" and before.made is not None and before.made.name == "softmax" and is_certain(call.reader):
+        call.reader.record.misuses.append(Misuse(call.location, before, SECOND_SOFTMAX, call.text))
     if name == "exp" and before.made is not None and before.made.name.startswith("log_softmax"):
         made = replace(here, name=before.made.name.removeprefix("log_"))
     if name in CUTS or (name in REBUILDS and call.path.startswith("torch.")):

@@ -137,12 +137,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lintrain.analysis import loop_verdicts
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import LossEvidence
+
+SECOND = "log-softmax of probabilities"
+"""How the reader names a log-softmax whose input softmax has made probabilities of already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +160,7 @@ class Claim:
 
 class SoftmaxBeforeCrossEntropy(Rule[Claim]):
     level = Level.ERROR
-    keywords = "cross_entropy|CrossEntropyLoss & oftmax"
+    keywords = "cross_entropy|CrossEntropyLoss|log_softmax & oftmax"
     needs_training = False
     judges_networks = True
 
@@ -173,6 +178,10 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
             for softmax in loop_verdicts.operations_before(loss, "log_softmax"):
                 if softmax.location is not None:
                     found.setdefault(softmax.location, self._report_log(softmax, softmax.location, loss))
+        for misuse in pipeline.misuses:
+            softmax = misuse.value.made if misuse.use == SECOND and isinstance(misuse.value, Tensor) else None
+            if softmax is not None and softmax.location is not None:
+                found.setdefault(softmax.location, self._report_second(softmax, softmax.location, misuse))
         criterion, endings = loop_verdicts.endings_before(pipeline, "CrossEntropyLoss", "softmax")
         for softmax in endings:
             if softmax.location is not None and criterion is not None:
@@ -184,6 +193,15 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
             location,
             "the network ends with softmax, and `CrossEntropyLoss` applies it again",
             related=[Related(criterion, "cross-entropy expects logits and applies log-softmax itself", "loss")],
+            help="remove the softmax, and apply it only where probabilities are used",
+            claim=Claim(softmax.given if softmax.text else None),
+        )
+
+    def _report_second(self, softmax: Operation, location: Location, misuse: Misuse) -> Finding[Claim]:
+        return self.finding(
+            location,
+            "softmax is applied here, and log-softmax to its result",
+            related=[Related(misuse.location, "log-softmax expects logits", "loss")],
             help="remove the softmax, and apply it only where probabilities are used",
             claim=Claim(softmax.given if softmax.text else None),
         )
