@@ -184,8 +184,25 @@ def compared_with_bos(source: Source) -> Iterator[Location]:
             case ast.Compare(
                 left=ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), ast.Constant(value=0)])),
                 ops=[ast.Eq()],
-                comparators=[ast.Attribute(attr="bos_token_id")],
+                comparators=[token],
             ):
-                yield source.location(node)
+                if _is_bos(token) or _is_named_bos(source, token):
+                    yield source.location(node)
             case _:
                 pass
+
+
+def _is_bos(token: ast.expr) -> bool:
+    return isinstance(token, ast.Attribute) and token.attr == "bos_token_id"
+
+
+def _is_named_bos(source: Source, token: ast.expr) -> bool:
+    """Whether a name is only ever given the BOS token, or `self.name` is, as an argument of that name."""
+    match token:
+        case ast.Name(id=name):
+            given = [node.value for node in source.nodes_of(ast.Assign) if unparse(node.targets[0]) == name]
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            given = [node.value for node in source.nodes_of(ast.keyword) if node.arg == name]
+        case _:
+            return False
+    return bool(given) and all(map(_is_bos, given))

@@ -92,6 +92,8 @@ class ClassWeightCount(Rule):
             return None
         if isinstance(weight, Tensor) and weight.kind == "int":
             return self._report_whole(call, weight)
+        if isinstance(weight, Tensor) and (weight.shape.rank or 0) > 1:
+            return self._report_axes(call, weight)
         count, classes = _length_of(weight), _classes_of(call.prediction.value)
         if count is None or classes is None or count == classes:
             return None
@@ -101,6 +103,14 @@ class ClassWeightCount(Rule):
             f"the loss has {count} class weights, but gets scores of {classes} classes",
             related=made,
             help=f"pass {classes} weights, one for each class",
+        )
+
+    def _report_axes(self, call: LossCall, weight: Tensor) -> Finding:
+        return self.finding(
+            call.location,
+            f"the class weights have shape {weight.shape}, but the loss takes one axis of them",
+            related=[Related(weight.origin, "weights with several axes", "weights")] if weight.origin else [],
+            help="pass one number for each class: `torch.tensor([1.0, 2.0])`",
         )
 
     def _report_whole(self, call: LossCall, weight: Tensor) -> Finding:
