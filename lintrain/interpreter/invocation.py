@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from lintrain.interpreter import functions, project_modules
+from lintrain.interpreter import functions, own_arguments, project_modules
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.module_parts import runs_inside_a_forward
@@ -56,6 +56,7 @@ def evaluate_call(reader: Reader, node: ast.Call, scope: Scope) -> Value:
     location = reader.source.location(node)
     call = Call(reader, node, location)
     add_arguments(reader, call, node, scope)
+    own_arguments.note_misfit(call, called)
     return dispatch.invoke(call, called)
 
 

@@ -1,7 +1,8 @@
-"""A call passes an argument that its library does not have: a misspelt one, or one of another class.
+"""A call passes an argument that its function or class does not have, or leaves out one that it needs.
 
-The call raises TypeError, before the script has loaded or trained anything, unless the class accepts arguments of any
-name.
+The call raises TypeError, unless the class accepts arguments of any name. Functions of libraries are judged by their
+version, the script's own by their definition: it often gets a parameter that one of its calls, in another file or cell,
+does not pass.
 
 ## Bad
 
@@ -21,6 +22,14 @@ A misspelt name:
 
     args = TrainingArguments("out", lerning_rate=2e-5)  # <- unknown-argument
     # raises TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'lerning_rate'
+
+A function of the script that needs another argument:
+
+    def trainer_for(rows, collate):
+        return Trainer(model=model, args=TrainingArguments("out"), train_dataset=rows, data_collator=collate)
+
+    trainer = trainer_for(tokenized["train"])  # <- unknown-argument
+    # raises TypeError: trainer_for() missing 1 required positional argument: 'collate'
 
 ## Good
 
@@ -72,6 +81,7 @@ from collections.abc import Iterator
 from lintrain.analysis import library_arguments, prescreen
 from lintrain.knowledge import api, tables
 from lintrain.knowledge.target import Target
+from lintrain.pipeline.record import Misuse
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -90,6 +100,9 @@ from lintrain.rule import (
 
 MOST_OF_ONE_CALL = 500
 """How many keywords of one call are checked: no class of a library has as many."""
+
+MOST_SHOWN = 5
+"""How many other calls with the same mistake are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +135,7 @@ class UnknownArgument(Rule[Claim]):
                 yield self._report(pipeline, keyword, known)
         for surplus in library_arguments.surplus_arguments(pipeline):
             yield self._report_surplus(pipeline, surplus)
+        yield from self._report_own(pipeline)
         yield from one_per_location(
             self.finding(
                 misuse.location,
@@ -133,6 +147,25 @@ class UnknownArgument(Rule[Claim]):
             for misuse in pipeline.misuses
             if misuse.use == "metric by position"
         )
+
+    def _report_own(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """One finding for each mistake of a file: a function that got a parameter is often called in many places."""
+        alike = dict[tuple[str, str], list[Misuse]]()
+        for misuse in pipeline.misuses:
+            if misuse.use == "arguments of an own function":
+                alike.setdefault((misuse.location.path, misuse.text), []).append(misuse)
+        for (_, fault), (first, *others) in alike.items():
+            repeated = dict.fromkeys(each.location for each in others if each.location != first.location)
+            defined = first.value.origin
+            yield self.finding(
+                first.location,
+                fault,
+                related=[
+                    *([Related(defined, "defined here", "definition")] if defined is not None else []),
+                    *(Related(location, "called so here as well") for location in [*repeated][:MOST_SHOWN]),
+                ],
+                help="call it with the arguments of its definition",
+            )
 
     def _report_surplus(self, pipeline: Pipeline, surplus: library_arguments.Surplus) -> Finding[Claim]:
         call, target = surplus.call, pipeline.targets.get(surplus.call.path.partition(".")[0])
@@ -190,7 +223,9 @@ class UnknownArgument(Rule[Claim]):
             )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        if finding.claim is not None and not finding.claim.argument:
+        if finding.claim is None:
+            return _verdict_on_own(finding, evidence)
+        if not finding.claim.argument:
             return _verdict_on_surplus(finding.claim, finding.location, evidence)
         return library_arguments.verdict_on_keyword(finding, evidence, "never", "not_yet")
 
@@ -214,6 +249,16 @@ def _is_covered(pipeline: Pipeline, known: api.Known) -> bool:
 
 def _counted(accepted: int) -> str:
     return f"{accepted or 'no'} positional argument{'' if accepted == 1 else 's'}"
+
+
+def _verdict_on_own(finding: Finding[Claim], evidence: Evidence) -> Verdict:
+    failure = evidence.failure
+    is_here = failure is not None and failure.location is not None and failure.location.meets(finding.location)
+    if failure is not None and is_here and failure.type == "TypeError":
+        return Verdict.confirmed("the run ended with 1 TypeError at this call")
+    if evidence.ran(finding.location):
+        return Verdict.refuted("the call ran with 0 errors")
+    return Verdict.inconclusive("the run made 0 such calls")
 
 
 def _verdict_on_surplus(claim: Claim, location: Location, evidence: Evidence) -> Verdict:
