@@ -1,7 +1,8 @@
-"""A run resumes with its weights only, although the optimizer state was saved with them.
+"""A run resumes at its epoch with its weights only, without the state of the optimizer.
 
 In the middle of training, the optimizer starts with empty averages and the schedule with its warm-up: the loss jumps at
-each resume, and part of the last progress is lost. The checkpoint contains the state, but the script does not load it.
+each resume, and part of the last progress is lost. The checkpoint contains the state, but the script does not load it;
+or the script never saves it.
 
 ## Bad
 
@@ -25,6 +26,21 @@ warning: the optimizer and the schedule start again at the step of the checkpoin
     args = TrainingArguments("out", save_only_model=True)  # <- weights-only-resume
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
     trainer.train(resume_from_checkpoint=get_last_checkpoint("out"))
+
+A checkpoint without it resumes no better, be it the only one that a script writes:
+
+    optimizer = torch.optim.Adam(net.parameters())
+    start = 0
+    if os.path.exists("last.pt"):
+        saved = torch.load("last.pt")
+        net.load_state_dict(saved["net"])  # <- weights-only-resume
+        start = saved["epoch"]
+    for epoch in range(start + 1, epochs):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        torch.save({"net": net.state_dict(), "epoch": epoch}, "last.pt")
 
 ## Good
 
@@ -70,8 +86,9 @@ A new training that starts from existing weights needs only these, and so does t
     net.load_state_dict(best["net"])
     print("best epoch:", best["epoch"])
 
-If the script saves no optimizer state, the optimizer may have none that matters:
+SGD without momentum has no state:
 
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     start = 0
     if os.path.exists("last.pt"):
         saved = torch.load("last.pt")
@@ -106,7 +123,7 @@ from typing import TYPE_CHECKING
 from lintrain.analysis import checkpoints
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.values.python import Constant, is_missing, is_true
+from lintrain.pipeline.values.python import ABSENT, Constant, is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, dataclass, fixes
 from lintrain.source.nodes import unparse
@@ -141,11 +158,18 @@ class WeightsOnlyResume(Rule[Claim]):
         if not source.contains(r"torch\s*\.\s*save"):
             return
         saved = _saved_state(source)
-        if saved is None or _may_restore(tree) or checkpoints.entries_read(source, _key_of(saved)):
+        if _may_restore(tree) or (saved is not None and checkpoints.entries_read(source, _key_of(saved))):
             return
         resumed = _resumed_progress(source)
         loads = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _loads_weights(source, node)]
-        if resumed is None or len(loads) != 1:
+        if resumed is None or not loads:
+            return
+        if saved is None:
+            progress = _saved_progress(source)
+            if progress is not None and _have_state(pipeline):
+                yield self._never_saved(pipeline, loads[0], progress, resumed)
+            return
+        if len(loads) != 1:
             return
         yield self.finding(
             source.location(loads[0]),
@@ -156,6 +180,21 @@ class WeightsOnlyResume(Rule[Claim]):
             ],
             help="load the state of the optimizer and of the schedule with the weights",
             claim=Claim(_loads_of_the_rest(pipeline, loads[0], saved)),
+        )
+
+    def _never_saved(
+        self, pipeline: Pipeline, load: ast.Call, progress: ast.Constant, resumed: ast.Subscript
+    ) -> Finding[Claim]:
+        source = pipeline.source
+        optimizer = pipeline.optimizers[0]
+        return self.finding(
+            source.location(load),
+            f"the run resumes with its weights only: the state of `{optimizer.name}` is never saved",
+            related=[
+                Related(source.location(progress), "saved here, without it", "saved"),
+                Related(source.location(resumed), "the epochs resume from here", "progress"),
+            ],
+            help="save and load `state_dict()` of the optimizer and of the schedule with the weights",
         )
 
     def _trainers(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
@@ -237,6 +276,26 @@ def _saved_state(source: Source) -> ast.Constant | None:
     return None
 
 
+def _saved_progress(source: Source) -> ast.Constant | None:
+    """The key of the epoch or step in a dictionary that also has the weights of a network."""
+    for node in source.nodes_of(ast.Dict):
+        keys = [key for key, _ in _entries(node) if _key_of(key) in PROGRESS]
+        if keys and any(unparse(value).endswith(".state_dict()") for _, value in _entries(node)):
+            return keys[0]
+    return None
+
+
+def _have_state(pipeline: Pipeline) -> bool:
+    """Whether the optimizers of a script keep averages of gradients between steps: SGD does so with momentum only."""
+    stateless = [
+        each
+        for each in pipeline.optimizers
+        if each.name == "SGD" and is_missing(each.arguments.get("momentum", each.arguments.get("2", ABSENT)))
+    ]
+    known = [each for each in pipeline.optimizers if each.path.startswith(("torch.optim.", "transformers."))]
+    return bool(known) and not stateless
+
+
 def _entries(node: ast.AST) -> Iterator[tuple[ast.Constant, ast.expr]]:
     """The entries of a dictionary, or the one that `state["optimizer"] = …` sets."""
     match node:
@@ -270,9 +329,11 @@ def _may_restore(tree: ast.Module) -> bool:
 def _resumed_progress(source: Source) -> ast.Subscript | None:
     """Where the epoch or step is read from the checkpoint into a variable that is the start of a `range`."""
     starts = {
-        unparse(call.args[0])
+        unparse(part)
         for call in source.nodes_of(ast.Call)
         if len(call.args) > 1 and unparse(call.func) == "range"
+        for part in ast.walk(call.args[0])
+        if isinstance(part, ast.Name | ast.Attribute)
     }
     entries = [entry for key in PROGRESS for entry in checkpoints.entries_read(source, key)]
     given = _given_back(source, entries) if entries else {}
