@@ -170,12 +170,13 @@ Lightning#18570, Lightning#3869, Lightning#4466, Lightning#5584; ACE-Step#198; k
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lintrain.analysis import lightning_modules, lr_schedules
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.model import Scheduler
+from lintrain.pipeline.values.model import FACTORS_AT, Scheduler
 from lintrain.pipeline.values.python import UNKNOWN, Sequence, literal
 from lintrain.pipeline.values.training import LightningTrainer
 from lintrain.rule import (
@@ -444,7 +445,18 @@ def _fall(scheduler: Scheduler) -> tuple[Argument, str] | None:
     if scheduler.name == "MultiStepLR" and "milestones" in given and factor <= HALF:
         steps = _last_milestone(given["milestones"])
         return (given["milestones"], f"for good after {steps} batches") if steps and steps <= MANY else None
+    if scheduler.name == "LambdaLR" and scheduler.factors and "lr_lambda" in given:
+        rest = _left_after_many(scheduler.factors)
+        return None if rest is None else (given["lr_lambda"], f"to {rest:.1g} of itself in {MANY} batches")
     return None
+
+
+def _left_after_many(factors: tuple[float, ...]) -> float | None:
+    """What is left of a rate that only falls, and vanishes, in a hundred steps; None if it does not."""
+    early = factors[: FACTORS_AT.index(MANY) + 1]
+    falls = early[0] > 0 and all(before >= after for before, after in pairwise(early))
+    rest = early[-1] / early[0] if falls else 1
+    return rest if rest <= FASTEST**MANY else None
 
 
 def _last_milestone(milestones: Argument) -> int | None:

@@ -24,7 +24,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.certainty import UNCERTAIN
-from lintrain.pipeline.values.model import ModelPart, Optimizer, Parameter, Parameters, Scheduler
+from lintrain.pipeline.values.model import FACTORS_AT, ModelPart, Optimizer, Parameter, Parameters, Scheduler
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -170,8 +170,8 @@ def _own_optimizer(call: Call) -> Value:
     return Optimizer(name, UNKNOWN, None, (), True, origin=call.location)
 
 
-@base_call("torch.optim.lr_scheduler.LRScheduler")
-@base_call("torch.optim.lr_scheduler._LRScheduler")
+@base_call("torch.optim.lr_scheduler.LRScheduler", "torch.optim.lr_scheduler._LRScheduler")
+@base_call(*(f"torch.optim.lr_scheduler.{name}" for name in ("LambdaLR", "MultiplicativeLR", "CosineAnnealingLR")))
 def _own_schedule(call: Call) -> Value:
     """A schedule of the script's own: what its other arguments mean is not known."""
     cls = call.receiver
@@ -305,10 +305,6 @@ OF_TORCH = {
 def _schedule(path: str) -> Transfer | None:
     package, _, name = path.rpartition(".")
     return _of_torch if package == "torch.optim.lr_scheduler" and name[:1].isupper() else None
-
-
-FACTORS_AT = (0, 1, 2, 3, 5, 7, 10, 20, 30, 50, 100, 300, 1000, 3000, 10_000, 100_000)
-"""The epochs or steps at which the function of a `LambdaLR` is called."""
 
 
 def _of_torch(call: Call) -> Value:

@@ -317,12 +317,16 @@ class Optimizer(Value):
         return self.path.rpartition(".")[2]
 
 
+FACTORS_AT = (0, 1, 2, 3, 5, 7, 10, 20, 30, 50, 100, 300, 1000, 3000, 10_000, 100_000)
+"""The epochs or steps at which the function of a `LambdaLR` is asked."""
+
+
 @dataclass(eq=False, slots=True)
 class Scheduler(Value):
     """A learning-rate schedule over an optimizer; `given` are the arguments of its call by their parameter names.
 
-    `is_complete` if these are all that it was given. `factors` are what the function of a `LambdaLR` returns at the
-    first epochs and at some later ones; empty if one is unknown.
+    `is_complete` if these are all that it was given. `factors` are what the function of a `LambdaLR` returns at
+    `FACTORS_AT`; empty if one is unknown.
     """
 
     path: str
