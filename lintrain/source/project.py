@@ -320,6 +320,13 @@ def scripts_build_on_cpu(path: str, name: str) -> bool:
     return _any_script(path, rf"{before}\s*(?:torch\.device\(\s*)?\\?[\"']cpu\\?[\"']", if_unread=False)
 
 
+def scripts_give(path: str, cls: str, name: str) -> bool:
+    """Whether a script of the project derives from a class, or stores an attribute of this name in another object."""
+    derives = rf"class\s+\w+\s*\([^)]*\b{re.escape(cls)}\b"
+    stores = rf"(?<!self)\.{re.escape(name)}\s*(?:=[^=]|,)"
+    return _any_script(path, rf"{derives}|{stores}|setattr\([^)]*\b{re.escape(name)}\b", if_unread=False)
+
+
 def _any_script(path: str, pattern: str, *, if_unread: bool = True) -> bool:
     """`if_unread` is the answer for a file that cannot be read, or if there are too many."""
     folder = os.path.dirname(os.path.abspath(path))

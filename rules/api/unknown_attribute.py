@@ -1,0 +1,99 @@
+"""A method reads an attribute of its object that nothing sets.
+
+The method raises AttributeError, and often only after hours: where the epoch is evaluated, the weights are saved or
+training is resumed. The attribute has another name in `__init__`, or the line that set it is gone.
+
+## Bad
+
+    class TwoPart(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.Linear(8, 16)
+            self.head = nn.Linear(16, 3)
+
+        def forward(self, x):
+            return self.head(torch.relu(self.encoder(x)))
+
+        def save(self, path):
+            state = {"encoder": self.encoder.state_dict(), "head": self.top_part.state_dict()}  # <- unknown-attribute
+            torch.save(state, path)
+
+    small = TwoPart()
+    small.save("first.pt")
+    # raises AttributeError: 'TwoPart' object has no attribute 'top_part'
+
+## Good
+
+    class TwoPart(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.Linear(8, 16)
+            self.head = nn.Linear(16, 3)
+
+        def forward(self, x):
+            return self.head(torch.relu(self.encoder(x)))
+
+        def save(self, path):
+            state = {"encoder": self.encoder.state_dict(), "head": self.head.state_dict()}
+            torch.save(state, path)
+
+    small = TwoPart()
+    small.save("first.pt")
+
+## When it is fine
+
+A buffer is registered under its name, and other code may give an object what it lacks:
+
+    class TwoPart(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("scale", torch.ones(8))
+            self.layer = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.layer(x * self.scale) + self.final_offset
+
+    small = TwoPart()
+    small.final_offset = 0.5
+    small(torch.rand(2, 8))
+
+lintrain reports nothing about a class that derives from one of another file, that sets attributes by `setattr` or
+`__dict__`, or that a class of another script derives from.
+
+## Fix
+
+None: whether another name was meant, or the attribute is missing, is not in the text.
+
+## References
+
+Python documentation, `AttributeError`; PyTorch documentation, `torch.nn.Module`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import own_attributes
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets
+
+
+class UnknownAttribute(Rule):
+    level = Level.ERROR
+    keywords = "class & self"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return bool(own_attributes.unset_attributes(source))
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        source = pipeline.source
+        for found in own_attributes.unset_attributes(source):
+            if own_attributes.without_givers(source.path, found):
+                yield self.finding(
+                    found.location,
+                    f"`{found.cls.name}` never sets `{found.name}`",
+                    related=[Related(source.location(found.cls), "no method of this class sets it", "class")],
+                    help=f"did you mean `self.{found.near}`?" if found.near else "set it in `__init__`",
+                    subject=found.name,
+                )
