@@ -233,6 +233,8 @@ class Pipeline:
     """The script and those of the project's modules that were read for it, by their paths."""
     checkpoints: dict[str, CheckpointFacts | None] = field(default_factory=dict[str, "CheckpointFacts | None"])
     """What was found out about checkpoints, by their names."""
+    downloads: list[tuple[Value, Value]] = field(default_factory=list[tuple[Value, Value]])
+    """Folders that the script downloads a checkpoint to, each with the name of the checkpoint."""
     _by_act: dict[tuple[Act, ...], list[Event]] = field(default_factory=lambda: {}, repr=False)
     _by_loop: dict[int, list[Event]] = field(default_factory=dict[int, "list[Event]"], repr=False)
     _answers: dict[tuple[object, ...], object] = field(default_factory=dict["tuple[object, ...]", object], repr=False)

@@ -113,7 +113,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, padded_labels, run_data
+from lintrain.analysis import collators, gradients, padded_labels, run_data
 from lintrain.pipeline.values import data, model, training
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import ABSENT, Sequence, is_missing, text_of
@@ -121,6 +121,10 @@ from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related,
 
 TOKEN_TASKS = frozenset({model.Task.CAUSAL_LM, model.Task.SEQ2SEQ_LM})
 """Tasks with one label per token."""
+
+
+OWN_COLLATOR = (0, 18)
+"""The version of trl from which SFTTrainer certainly has a collator of its own, which copies tokens to labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,8 @@ class PadInLoss(Rule[Claim]):
         for given in run_data.given_datasets(pipeline):
             if _scores_padding(given):
                 yield self._report_rows(given)
+        if gradients.is_since(pipeline.targets, "trl", OWN_COLLATOR):
+            yield from (self._report_sft(run) for run in pipeline.runs if _learns_padding(run))
         for batch in collators.own_batches(pipeline):
             part = batch.parts.get("labels")
             if batch.run.model is not None and batch.run.model.task in TOKEN_TASKS and _is_padded_here(part):
@@ -192,6 +198,16 @@ class PadInLoss(Rule[Claim]):
             related=run_data.last_map(given.datasets[0], "labels are padded tokens here"),
             help="pad in a collator that masks padding: `DataCollatorForLanguageModeling` or `DataCollatorForSeq2Seq`",
             subject=given.parameter,
+        )
+
+    def _report_sft(self, run: training.TrainerRun) -> Finding[Claim]:
+        rows = run.dataset("train_dataset")
+        return self.finding(
+            run.arguments["train_dataset"].location,
+            f"these rows are padded already, and {run.name} trains on all their tokens",
+            related=run_data.last_map(rows, "padded here") if rows is not None else [],
+            help="leave out the padding: the trainer pads each batch, and masks that padding",
+            subject="train_dataset",
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -255,6 +271,18 @@ def _scores_padding(given: run_data.Given) -> bool:
     if given.parameter != "train_dataset" or trained is None or trained.task not in TOKEN_TASKS:
         return False
     return run_data.keeps_labels(given.run) and all(_has_padded_labels(dataset) for dataset in given.datasets)
+
+
+def _learns_padding(run: training.TrainerRun) -> bool:
+    """Whether SFTTrainer gets rows that are tokenized and padded; its collator masks no padding but its own."""
+    rows = run.dataset("train_dataset")
+    if run.path != "trl.SFTTrainer" or rows is None or not run_data.is_default_collator(run.collator) or run.overrides:
+        return False
+    columns = rows.columns or {}
+    ids, labels = columns.get("input_ids"), columns.get("labels")
+    is_scored = labels is None or (_is_unmasked(labels) and labels.padding is data.Padding.FIXED)
+    is_whole = not {"completion_mask", "assistant_masks"} & columns.keys() and rows.columns is not None
+    return ids is not None and ids.padding is data.Padding.FIXED and is_scored and is_whole
 
 
 def _has_padded_labels(dataset: data.Dataset) -> bool:

@@ -99,9 +99,11 @@ ADDS_BOS = frozenset({"gemma", "gemma2", "llama", "mistral"})
 """Model types whose published tokenizers add the BOS token to every text."""
 
 TEMPLATE_HAS_BOS = lazy_pattern(
-    r"^(meta-llama/.*(chat|Instruct)|mistralai/.*Instruct|google/gemma.*-it)", re.IGNORECASE
+    r"^(?:(?:meta-llama/.*|unsloth/.*llama.*)(?:chat|Instruct)|(?:mistralai/.*|unsloth/mi[sx]tral.*)Instruct"
+    r"|(?:google|unsloth)/(?:code|med)?gemma.*-it\b)",
+    re.IGNORECASE,
 )
-"""Checkpoints whose chat templates contain the BOS token."""
+"""Checkpoints whose chat templates contain the BOS token, and whose tokenizers add one to every text."""
 
 BOS_TEXTS: dict[str, tuple[str, ...]] = {
     "gemma": ("<bos>",),
@@ -256,8 +258,9 @@ def _adds_bos(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> b
     setting = tokenizer.attributes.get("add_bos_token", tokenizer.arguments.get("add_bos_token"))
     if setting is not None:
         return is_true(setting)
-    facts = token_feeds.certain_facts(pipeline, tokenizer)
-    return facts is not None and facts.model_type in ADDS_BOS and tokenizer.is_complete
+    facts, name = token_feeds.certain_facts(pipeline, tokenizer), text_of(tokenizer.checkpoint)
+    is_known = facts is not None and facts.model_type in ADDS_BOS
+    return tokenizer.is_complete and (is_known or (name is not None and TEMPLATE_HAS_BOS.match(name) is not None))
 
 
 def _opening(pipeline: Pipeline, encoding: Encoding, tokenizer: Tokenizer) -> Value | None:

@@ -38,7 +38,17 @@ from lintrain.pipeline.values.data import (
     Rows,
 )
 from lintrain.pipeline.values.model import Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Slice, Unknown, Value, literal, text_of
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    Sequence,
+    Slice,
+    Unknown,
+    Value,
+    is_missing,
+    literal,
+    text_of,
+)
 from lintrain.pipeline.values.tensors import Operation, SpecialToken, Templated, Text, Whole
 
 
@@ -190,6 +200,8 @@ def _some_values(reader: Reader, value: Value, key: Value, location: Location) -
     """Some of a column's values; a part of token rows may be cut or not."""
     if not isinstance(value, ColumnValues):
         return value
+    if isinstance(key, Slice) and all(map(is_missing, (key.lower, key.upper, key.step))):
+        return value.copied(location)
     if not _has_slice(key):
         is_one = value.axes == 1 and (isinstance(key, Whole) or isinstance(literal(key), int))
         if value.column.is_stacked or value.axes is not None:

@@ -12,7 +12,7 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.items import any_of
 from lintrain.interpreter.core.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
 from lintrain.pipeline.values.certainty import UNCERTAIN, Default
-from lintrain.pipeline.values.data import ColumnNames, Features
+from lintrain.pipeline.values.data import ColumnNames, ColumnValues, Features, Kind
 from lintrain.pipeline.values.loading import Collated
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -137,6 +137,8 @@ def _collection(call: Call) -> Value:
     over = over.names if isinstance(over, Features) else over
     if isinstance(over, ColumnNames):
         return replace(over)
+    if isinstance(over, ColumnValues) and over.whole is not None and over.column.kind is Kind.TOKENS and kind == "list":
+        return over.copied(call.location)  # the tokens of one row
     items = operations.known_items(over, MOST_NUMBERS)
     if items is not None:
         # `sorted` and `set` put the items in an order that is not computed, so each place may hold any of

@@ -16,6 +16,7 @@ from lintrain.interpreter.core.registry import (
     method_of,
     stored_attribute_of,
 )
+from lintrain.libraries.huggingface_hub import downloaded
 from lintrain.libraries.transformers.generated import holds_prompt
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
@@ -259,7 +260,7 @@ def make_tokenizer(call: Call) -> Value:
     is_loaded = call.path.endswith(".from_pretrained")
     made = Tokenizer(
         call.path.removesuffix(".from_pretrained"),
-        call.value("pretrained_model_name_or_path", 0) if is_loaded else UNKNOWN,
+        downloaded(call.reader, call.value("pretrained_model_name_or_path", 0)) if is_loaded else UNKNOWN,
         call.values("pretrained_model_name_or_path") if is_loaded else call.values(),
         is_complete=not call.is_open and "**" not in call.keywords,
         depth=len(call.reader.conditions),

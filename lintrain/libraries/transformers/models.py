@@ -17,6 +17,7 @@ from lintrain.interpreter.core.registry import (
     stored_attribute_of,
 )
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
+from lintrain.libraries.huggingface_hub import downloaded
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import MODULE
@@ -89,7 +90,8 @@ def _config(path: str) -> Transfer | None:
 
 def make_config(call: Call) -> Value:
     """A configuration as its call makes it; `from_dict` may hold anything."""
-    checkpoint = call.value("pretrained_model_name_or_path", 0) if call.path.endswith("from_pretrained") else ABSENT
+    given = call.value("pretrained_model_name_or_path", 0) if call.path.endswith("from_pretrained") else ABSENT
+    checkpoint = downloaded(call.reader, given)
     values = {name: argument.value for name, argument in call.keywords.items()}
     is_complete = not call.is_open and not call.path.endswith(("from_dict", "for_model"))
     sized = head_size(values) if is_complete or HEAD_SIZE & set(values) else UNKNOWN
@@ -232,7 +234,7 @@ def _config_of(call: Call, how: str) -> Value:
 def _checkpoint_of(call: Call, how: str, config: Value) -> Value:
     """The checkpoint that the weights, or at least the architecture, come from."""
     if how == "from_pretrained":
-        return call.value("pretrained_model_name_or_path", 0)
+        return downloaded(call.reader, call.value("pretrained_model_name_or_path", 0))
     return config.checkpoint if isinstance(config, Config) else UNKNOWN
 
 

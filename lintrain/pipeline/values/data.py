@@ -222,6 +222,11 @@ class ColumnValues(Value):
     whole: ColumnValues | None = None
     axes: int | None = None
 
+    def copied(self, origin: Location | None) -> ColumnValues:
+        """A copy, which remembers the column that it was made of, through other copies as well."""
+        column = replace(self.column, copied_from=self.column.copied_from or self.column.name)
+        return ColumnValues(column, self.dataset, self.stretch, axes=self.axes, origin=origin)
+
     def merged(self, others: abc.Sequence[Value]) -> Value | None:
         """Values that are of one kind, and padded alike: which column they are of is not known."""
         values = [self, *(each for each in others if isinstance(each, ColumnValues))]
