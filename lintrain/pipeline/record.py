@@ -113,12 +113,13 @@ class ShapeMisfit:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`prediction - target` in the script's own code: the shapes of both sides, in the order of the code."""
+    """`prediction - target` or `label * distance` in the script's own code: the shapes in the order of the code."""
 
     location: Location
     left: Shape
     right: Shape
     text: str
+    operator: str = "Sub"
 
 
 @dataclass(frozen=True, slots=True)

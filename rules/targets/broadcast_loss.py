@@ -161,9 +161,10 @@ class BroadcastLoss(Rule[Claim]):
         yield from found.values()
 
     def _report_difference(self, difference: Difference) -> Finding[Claim]:
+        what = "difference" if difference.operator == "Sub" else "product"
         return self.finding(
             difference.location,
-            f"the difference broadcasts {difference.left} against {difference.right}",
+            f"the {what} broadcasts {difference.left} against {difference.right}",
             help="squeeze the predictions (`.squeeze(-1)`), or unsqueeze the targets (`.unsqueeze(-1)`)",
         )
 

@@ -374,8 +374,8 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, location:
             hits_of=_compared(operator, tensors),
         )
     after = combined(left, operator, right, text, location)
-    if operator == "Sub" and isinstance(left, Tensor) and isinstance(right, Tensor):
-        _note_difference(reader, left, right, text, location)
+    if operator in {"Sub", "Mult"} and isinstance(left, Tensor) and isinstance(right, Tensor):
+        _note_difference(reader, left, operator, right, text, location)
     if len(tensors) == 1 and operator in {"Add", "Sub", "Mult", "Div", "Pow"}:
         return replace(after, role=tensors[0].role, model=tensors[0].model)
     if len(tensors) == 2 and tensors[0].role is tensors[1].role:
@@ -383,9 +383,11 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, location:
     return after
 
 
-def _note_difference(reader: Reader, left: Tensor, right: Tensor, text: str, location: Location) -> None:
-    """Record a difference of what a model gave and what the data holds, which an own loss is made of."""
+def _note_difference(reader: Reader, left: Tensor, operator: str, right: Tensor, text: str, location: Location) -> None:
+    """Record a difference or product of what a model gave and what the data holds, which an own loss is made of."""
     origins = {isinstance(tensor.model, Unknown) for tensor in (left, right)}
     are_data = any(tensor.made and tensor.made.name == DATA for tensor in (left, right))
-    if len(origins) == 2 and are_data:
-        reader.record.differences.append(Difference(location, left.shape, right.shape, text))
+    # A column times a vector of weights is meant: each row has its own numbers then.
+    are_rows = operator == "Sub" or (left.shape.rows_first and right.shape.rows_first)
+    if len(origins) == 2 and are_data and are_rows:
+        reader.record.differences.append(Difference(location, left.shape, right.shape, text, operator))

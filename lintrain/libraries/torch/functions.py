@@ -22,6 +22,7 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Unknown,
     Value,
+    is_missing,
     is_true,
     literal,
 )
@@ -249,6 +250,19 @@ def _reduced(call: Call, name: str, shape: Shape, others: list[Value]) -> Shape:
     if len(others) > position + 1 or any(not isinstance(each, Constant) for each in keeps):
         return ANY
     return without_axes(shape, along, keeps=any(map(is_true, keeps)))
+
+
+@function("torch.nn.functional.pairwise_distance", "torch.pairwise_distance")
+@function("torch.nn.functional.cosine_similarity", "torch.cosine_similarity")
+def _distance(call: Call) -> Value:
+    """One number for each pair of rows: an axis of both is gone, the last one for a distance."""
+    given, name = operands_of(call)[:2], call.path.rpartition(".")[2]
+    shape = reduce(broadcast, map(shape_of_operand, given)) if len(given) == 2 and not call.is_open else ANY
+    axis = call.argument("dim", 2) if name == "cosine_similarity" else None
+    keeps = call.value("keepdim", 4)
+    along = axis.value if axis else Constant(1 if name == "cosine_similarity" else -1)
+    known = is_missing(keeps) or isinstance(keeps, Constant)
+    return computed(call, name, given, without_axes(shape, along, keeps=is_true(keeps)) if known else ANY)
 
 
 def _kept_rank(call: Call, name: str, shape: Shape, others: list[Value]) -> Shape:
