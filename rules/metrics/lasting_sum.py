@@ -2,6 +2,7 @@
 
 The sum starts before the loop over epochs and is never reset. What is printed as the mean loss of an epoch is the sum
 of the means of all epochs so far, so it grows while the model learns; a sum of hits gives an accuracy above 1.
+A metric of Keras or torchmetrics that nothing resets averages over all epochs, and hides what the last one changed.
 
 ## Bad
 
@@ -73,14 +74,16 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_locat
 
 class LastingSum(Rule):
     level = Level.WARNING
-    keywords = "for & +=|update_state"
+    keywords = "for & +=|update_state|torchmetrics"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report(each) for each in loop_names.lasting_sums(pipeline.source))
 
         yield from one_per_location(map(self._report_metric, loop_names.lasting_metrics(pipeline.source)))
+        of_torch = loop_names.lasting_torchmetrics(pipeline.source)
+        yield from one_per_location(self._report_metric(each, "reset") for each in of_torch)
 
-    def _report_metric(self, found: loop_names.LastingSum) -> Finding:
+    def _report_metric(self, found: loop_names.LastingSum, method: str = "reset_state") -> Finding:
         shown = f"`{found.total}`" if len(found.total) <= 24 else "this metric"
         return self.finding(
             found.location,
@@ -89,7 +92,7 @@ class LastingSum(Rule):
                 Related(found.started, "made here, before all epochs", "start"),
                 Related(found.added, "gets each batch", "sum"),
             ],
-            help=f"call `{found.total}.reset_state()` at the end of each epoch",
+            help=f"call `{found.total}.{method}()` at the end of each epoch",
         )
 
     def _report(self, found: loop_names.LastingSum) -> Finding:
