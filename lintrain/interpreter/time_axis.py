@@ -11,7 +11,7 @@ from lintrain.interpreter.tracing import key_kind
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Module, Tensor
-from lintrain.pipeline.values.python import Absent, Value, literal
+from lintrain.pipeline.values.python import Absent, Value, is_true, literal
 
 RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
@@ -20,6 +20,9 @@ BATCH_FIRST = {"LSTM": 4, "GRU": 4, "RNN": 5, "TransformerEncoderLayer": 6, "Mul
 
 LAST_ROW, FIRST_ROW = "last row of a sequence", "first row of a sequence"
 """The uses of what such a layer gives when a row of the batch is taken in place of a token."""
+
+LAST_OF_BOTH = "last step of both directions"
+"""The use of what a bidirectional layer gives when its last step is taken, which one direction has just begun with."""
 
 OVER_ROWS = "mean over rows of a sequence"
 """The use of what such a layer gives when the rows of the batch are averaged in place of the tokens."""
@@ -36,6 +39,7 @@ def with_time_first(module: Module) -> Module | None:
 
 def note_row(reader: Reader, tensor: Tensor, keys: Sequence[Value], location: Location) -> None:
     """Record `states[:, -1]` of a layer that has time on its first axis, so that this is the last row of the batch."""
+    _note_last_step(reader, tensor, keys, location)
     layer = _layer_behind(tensor)
     if layer is None or len(keys) < 2 or key_kind(keys[0]) != "all":
         return
@@ -44,6 +48,26 @@ def note_row(reader: Reader, tensor: Tensor, keys: Sequence[Value], location: Lo
     if position == -1 or (position == 0 and layer.name not in RECURRENT):
         use = LAST_ROW if position else FIRST_ROW
         reader.record.misuses.append(Misuse(location, _of(tensor, layer), use, layer.name))
+
+
+def _note_last_step(reader: Reader, tensor: Tensor, keys: Sequence[Value], location: Location) -> None:
+    """Record `states[:, -1]` of a bidirectional layer, with the states of both directions."""
+    module, made = tensor.model, tensor.made
+    if made is None or not isinstance(module, Module) or made.name != module.name.lower():
+        return
+    both = argument_of(module, "bidirectional", 6 if module.name != "RNN" else 7)
+    is_whole = not tensor.is_sliced and not tensor.is_reshaped and module.path.startswith("torch.nn.")
+    if module.name not in RECURRENT or not is_true(both) or not is_whole:
+        return
+    time = 0 if with_time_first(module) else 1
+    # The last hidden states have a layer on their first axis, and the width of one direction.
+    size, width = integer(argument_of(module, "hidden_size", 1)), tensor.shape.last
+    is_states = width == 2 * size if size is not None and width is not None else time == 1 and width is None
+    if not is_states:
+        return
+    others = [key_kind(key) for axis, key in enumerate(keys) if axis != time]
+    if len(keys) > time and integer(keys[time]) == -1 and set(others) <= {"all"}:
+        reader.record.misuses.append(Misuse(location, _of(tensor, module), LAST_OF_BOTH, module.name))
 
 
 def note_average(reader: Reader, tensor: Tensor, axis: Value, location: Location) -> None:
