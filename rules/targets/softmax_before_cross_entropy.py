@@ -179,9 +179,9 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
                 if softmax.location is not None:
                     found.setdefault(softmax.location, self._report_log(softmax, softmax.location, loss))
         for misuse in pipeline.misuses:
-            softmax = misuse.value.made if misuse.use == SECOND and isinstance(misuse.value, Tensor) else None
-            if softmax is not None and softmax.location is not None:
-                found.setdefault(softmax.location, self._report_second(softmax, softmax.location, misuse))
+            second = misuse.value.made if misuse.use == SECOND and isinstance(misuse.value, Tensor) else None
+            if second is not None and second.location is not None:
+                found.setdefault(second.location, self._report_second(second, second.location, misuse))
         criterion, endings = loop_verdicts.endings_before(pipeline, "CrossEntropyLoss", "softmax")
         for softmax in endings:
             if softmax.location is not None and criterion is not None:
