@@ -65,7 +65,7 @@ def _apart(pipeline: Pipeline) -> Iterator[Apart]:
         batch = _batch_moved(pipeline, event) if names else None
         if batch is None:
             continue
-        network = _network_moved(pipeline, module, names)
+        network = _network_moved(pipeline, event, module, names)
         if network is not None and network != batch:
             yield Apart(event.location, names[0], network, module.origin)
 
@@ -79,14 +79,15 @@ def _names_of(pipeline: Pipeline, module: Value, called: Location) -> list[str]:
     return list(dict.fromkeys([*names, *([target.code for target in made.targets] if made else []), *spelled]))
 
 
-def _network_moved(pipeline: Pipeline, module: Value, names: list[str]) -> bool | None:
-    """Whether a network is moved to a GPU somewhere; None if that is not known."""
+def _network_moved(pipeline: Pipeline, event: Event, module: Value, names: list[str]) -> bool | None:
+    """Whether a network is on a GPU at a forward pass, as its last move says; None if that is not known."""
     if module.origin is None or escapes_of(pipeline, module):
         return None
     moves = pipeline.acts(Act.TO_DEVICE)
-    own = [each.location for each in moves if id(module) in touched_by(pipeline, each.subject)]
+    own = [each for each in moves if id(module) in touched_by(pipeline, each.subject)]
     if own:
-        return True if all(_is_move_to_gpu(pipeline, location) for location in own) else None
+        before = [each.location for each in own if each.order < event.order]
+        return True if before and _is_move_to_gpu(pipeline, before[-1]) else None
     if DEVICE.search(pipeline.code(module.origin)):
         return None
     followed = {each.location for each in moves}

@@ -15,10 +15,11 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-PLAIN = frozenset({"object", "nn.Module", "torch.nn.Module", "Module", "ABC", "abc.ABC"})
+PLAIN = frozenset({"object", "nn.Module", "torch.nn.Module", "ABC", "abc.ABC"})
 ROWS = frozenset({"Dataset", "torch.utils.data.Dataset", "data.Dataset", "IterableDataset"})
 
 OF_TORCH = lazy_pattern(r"\b(import torch\b|from torch\b)")
+MODULE_OF_TORCH = lazy_pattern(r"from torch\.nn(\.modules)?(\.module)? import [^\n]*\bModule\b")
 OTHER_MODULES = lazy_pattern(r"\b(flax|mindspore|paddle|oneflow|jittor|from datasets import [^\n]*\bDataset\b)")
 """Packages with a `nn.Module` or `Dataset` of their own."""
 
@@ -99,6 +100,8 @@ def _unset_in(source: Source, cls: ast.ClassDef, classes: dict[str, ast.ClassDef
     if not all(_is_plain(source, each, classes) for each in above) or any(map(_is_dynamic, family)):
         return
     names = given | {name for each in family for name in _names_of(each)}
+    if not any("__init__" in _names_of(each) for each in above):
+        return  # a class without one may be mixed into another, which has what it lacks
     seen = set[str]()
     for method in _methods(cls):
         for node in _reads(method):
@@ -122,7 +125,12 @@ def ancestry_of_class(cls: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> li
 def _is_plain(source: Source, cls: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
     """Whether all that a class has is in its file: no base of another one, no decorator, no metaclass."""
     bases = {unparse(base) for base in cls.bases} - classes.keys()
-    is_known = all(base in PLAIN or (base in ROWS and source.contains(r"torch\.utils")) for base in bases)
+    is_known = all(
+        base in PLAIN
+        or (base in ROWS and source.contains(r"torch\.utils"))
+        or (base == "Module" and source.contains(MODULE_OF_TORCH))
+        for base in bases
+    )
     return is_known and not cls.decorator_list and not cls.keywords
 
 
