@@ -191,3 +191,16 @@ def test_a_head_that_is_saved_whole_gets_no_adapter(ledger: Ledger, monkeypatch:
         ("all-linear", ["classifier"]),
         ({"query"}, None),
     ]
+
+
+def test_an_estimator_takes_what_earlier_versions_called_otherwise(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = pytest.importorskip("sklearn.base")
+    manifold = pytest.importorskip("sklearn.manifold")
+    monkeypatch.setattr(manifold.TSNE, "__init__", manifold.TSNE.__init__)
+    monkeypatch.setattr(base.BaseEstimator, "__new__", base.BaseEstimator.__new__, raising=False)
+    _leave_out(ledger, base.BaseEstimator)
+    made = base.clone(manifold.TSNE(2, n_iter=250, n_jobs=1, square_distances=True))
+    assert (made.max_iter, made.n_jobs) == (250, 1)
+    assert [*replaced(ledger)] == ["TSNE(n_iter=)", "TSNE(square_distances=)"]

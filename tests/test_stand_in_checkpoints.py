@@ -251,6 +251,14 @@ def test_a_small_configuration_builds_its_model(family: str) -> None:
     assert sum(each.numel() for each in model.parameters()) < 12_000_000
 
 
+def test_experts_that_a_class_leaves_open_are_few() -> None:
+    transformers = pytest.importorskip("transformers")
+    if "diffusion_gemma" not in transformers.CONFIG_MAPPING:
+        pytest.skip("an older version")
+    part = small_config(transformers.CONFIG_MAPPING["diffusion_gemma"]).text_config
+    assert (part.num_experts, part.top_k_experts, part.moe_intermediate_size) == (4, 2, 64)
+
+
 @pytest.mark.parametrize(
     ("text", "family"),
     [

@@ -58,6 +58,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("transformers.trainer", lambda module: _leave_out(ledger, module.Trainer))
     hooks.add("pytorch_lightning.trainer.trainer", lambda module: _leave_out(ledger, module.Trainer))
     hooks.add("lightning.pytorch.trainer.trainer", lambda module: _leave_out(ledger, module.Trainer))
+    hooks.add("sklearn.base", lambda module: _leave_out(ledger, module.BaseEstimator))
     hooks.add("tqdm.notebook", _show_plainly)
     hooks.add("transformers.training_args", functools.partial(_change_arguments, ledger))
     hooks.add("transformers.modeling_utils", functools.partial(_load_plainly, ledger))
@@ -100,6 +101,8 @@ RENAMED = {
     "evaluation_strategy": "eval_strategy",
     "tokenizer": "processing_class",
     "max_seq_length": "max_length",
+    "n_iter": "max_iter",
+    "sparse": "sparse_output",
 }
 """Arguments that the installed version has under another name; others that it lacks are left out."""
 

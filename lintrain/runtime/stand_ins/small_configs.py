@@ -42,8 +42,11 @@ OFF = {"use_timm_backbone": False, "use_pretrained_backbone": False}
 LAYERS = 2
 NUMBERED: Mapping[str, int] = {"cross_attention_layers": LAYERS - 1, "intermediate_layers_indices": 0}
 """Lists with numbers of layers, and the number of one that a small model has."""
-OF_FAMILY: Mapping[str, Sizes] = {"codegen": {"n_head": 4, "n_embd": 64, "rotary_dim": 16}}
-"""Sizes of families that cannot be smaller: CodeGen divides its heads among four processors."""
+OF_FAMILY: Mapping[str, Sizes] = {
+    "codegen": {"n_head": 4, "n_embd": 64, "rotary_dim": 16},
+    "diffusion_gemma_text": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 64},
+}
+"""Sizes of families that cannot be smaller, as CodeGen divides its heads among four processors, or are left open."""
 SIDE = 224
 """Pixels of an image's side, for families that cut a large image into tiles."""
 TIMM, TIMM_PATCH = ("test_convnext", 64), 32
@@ -155,7 +158,7 @@ def _sizes(whole: Any) -> Sizes:
 
 def _part(part: Any) -> Sizes:
     values = {name: value for name, value in part.to_dict().items() if name not in DERIVED}
-    return {**values, **_sizes(part)}
+    return {**values, **_sizes(part), **OF_FAMILY.get(part.model_type, {})}
 
 
 def _small(name: str, value: Any, given: Mapping[str, Any]) -> Any:
