@@ -321,3 +321,29 @@ def test_what_ends_a_run_confirms_the_finding_of_the_text(lines: list[int], conf
     judged = judge([failed], found, load_rules())
     assert [each.location.line for each, verdict in judged if verdict.outcome is Outcome.CONFIRMED] == confirmed
     assert len(judged) == max(len(lines), 1) + (lines == [7, 9])
+
+
+HYDRA = """
+In 'hydra/config': Could not find 'hydra/job_logging/colorlog'
+
+Available options in 'hydra/job_logging':
+	default
+Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        (HYDRA, "Could not find 'hydra/job_logging/colorlog'; `pip install hydra-colorlog`"),
+        (HYDRA.replace("hydra/job_logging/colorlog", "model/bert"), "Could not find 'model/bert'"),
+    ],
+)
+def test_what_hydra_refuses_is_the_reason(output: str, reason: str) -> None:
+    ended = replace(record(), ending=Ending(EndingKind.NO_TRAINING, "exit status 1", output=output))
+    assert conclude(ended, []).reason == f"could not judge: Hydra does not accept the configuration: {reason}"
+
+
+def test_what_another_program_writes_is_not_hydras() -> None:
+    ended = replace(record(), ending=Ending(EndingKind.NO_TRAINING, "", output="Could not find a newer version"))
+    assert "ended without training" in conclude(ended, []).reason

@@ -440,6 +440,24 @@ def test_only_errors_about_values_may_come_from_a_stand_in() -> None:
     assert may_come_from_stand_in(settings, evidence(MODEL, CONFIG))
 
 
+@pytest.mark.parametrize(
+    ("kind", "checkpoint", "rests"),
+    [
+        ("Embedding", "gpt2", False),
+        ("Embedding", "somebody/unknown", True),
+        ("NoneType", "gpt2", True),
+        ("str", "gpt2", True),
+        ("DatasetDict", "gpt2", True),
+    ],
+)
+def test_an_attribute_that_a_class_of_a_known_checkpoint_lacks_is_the_scripts_own_error(
+    kind: str, checkpoint: str, *, rests: bool
+) -> None:
+    model = StandIn(StandInKind.MODEL, checkpoint, "GPT2LMHeadModel, 2 layers, random weights")
+    failure = Failure("AttributeError", f"'{kind}' object has no attribute 'mean'", None)
+    assert may_come_from_stand_in(failure, evidence(model)) is rests
+
+
 CONFIG = StandIn(StandInKind.ARGUMENT, "--config", "stand-in, as the script requires a value")
 
 

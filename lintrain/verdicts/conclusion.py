@@ -21,6 +21,14 @@ REFUSAL = lazy_pattern(
     r"\b[Ee]rror: (?P<message>(?:the following arguments are required: |[Mm]issing (?:option|argument|parameter) )"
     r"(?P<missing>.+)|(?:unrecognized arguments|argument |[Nn]o such option|[Ii]nvalid value for).*)"
 )
+OF_HYDRA = lazy_pattern(r"(?:In '.*?': )?(?P<message>(?:Could not|Error|Key|You must|Missing|Multiple) .+)")
+PLUGINS = (
+    ("colorlog", "hydra-colorlog"),
+    ("optuna", "hydra-optuna-sweeper"),
+    ("joblib", "hydra-joblib-launcher"),
+    ("submitit", "hydra-submitit-launcher"),
+)
+"""Groups of settings that a plugin of Hydra brings, by a part of their names."""
 ARGUMENT = lazy_pattern(r"(?:--?)?\w[\w-]*(?=[\s,'\"/)]|\.?\Z)")
 Format = Callable[[Location], str]
 
@@ -176,7 +184,7 @@ def why_stopped(record: Record, shown_as: Format = plain_line) -> str:
             )
         case EndingKind.STOPPED:
             return f"the script fails after an optimizer step that is in no loop: {_first_line(ending.reason)}"
-        case EndingKind.NO_TRAINING | EndingKind.EXITED if refused := _refused_arguments(record):
+        case EndingKind.NO_TRAINING | EndingKind.EXITED if refused := _refused(record):
             return refused
         case EndingKind.NO_TRAINING:
             how = f" with {ending.reason}" if ending.reason else ""
@@ -195,6 +203,10 @@ def why_stopped(record: Record, shown_as: Format = plain_line) -> str:
             return f"{ending.reason}{_during(record.runs)}"
 
 
+def _refused(record: Record) -> str:
+    return _refused_arguments(record) or _refused_by_hydra(record)
+
+
 def _refused_arguments(record: Record) -> str:
     """What a script says that parses its arguments and misses one, with the command that gives it; else empty.
 
@@ -211,6 +223,17 @@ def _refused_arguments(record: Record) -> str:
     missing = ARGUMENT.findall(shown["missing"])
     given = [*record.arguments, *(f"{name} …" if name.startswith("-") else name.upper() for name in missing)]
     return f"{text}; give them after `--`: `{' '.join(['lintrain probe', record.script, '--', *given])}`"
+
+
+def _refused_by_hydra(record: Record) -> str:
+    """What Hydra writes about a configuration before it ends the script, with the plugin that it lacks; else empty."""
+    output = record.ending.output
+    if "HYDRA_FULL_ERROR" not in output:
+        return ""
+    found = next((each["message"] for line in output.splitlines() if (each := OF_HYDRA.match(line))), "")
+    plugin = next((name for part, name in PLUGINS if part in found), "")
+    offer = f"; `pip install {plugin}`" if plugin else ""
+    return f"Hydra does not accept the configuration: {found.rstrip('.')}{offer}" if found else ""
 
 
 def _first_line(text: str) -> str:

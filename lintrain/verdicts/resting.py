@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from lintrain.evidence.run import Evidence, Failure, StandIn, StandInKind
+from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.model.verdict import Outcome, Verdict
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 _OF_WEIGHTS: Final = (
     "cannot-overfit-batch",
@@ -125,6 +127,9 @@ RESTS_ON: Final[Mapping[StandInKind, frozenset[str]]] = {
 OWN_ERRORS = ("NameError", "UnboundLocalError", "SyntaxError", "IndentationError", "ImportError", "ModuleNotFoundError")
 """Errors about the script's own text, whatever the values are."""
 
+OF_A_CLASS: Final = lazy_pattern(r"'(?!NoneType|Tensor|Dataset|Iterable)[A-Z]\w*' object has no attribute ")
+"""An error about a class, where that does not depend on the rows: a stand-in may have another kind of data set."""
+
 
 RESTING: Final = "it rests on a stand-in"
 """How the reason of a verdict begins that a stand-in could have caused."""
@@ -149,7 +154,17 @@ def may_come_from_stand_in(failure: Failure, run: Evidence) -> bool:
     # Settings that do not fit each other are the script's own, unless one of them was made for it.
     has_settings = any(each.kind in (StandInKind.ARGUMENT, StandInKind.DEVICE) for each in run.stand_ins)
     is_of_settings = failure.raised_in.endswith(".__post_init__") and not has_settings
-    return has_values and failure.type not in OWN_ERRORS and not is_about_arguments and not is_of_settings
+    if failure.type in OWN_ERRORS or is_about_arguments or is_of_settings or _is_about_known_class(failure, run):
+        return False
+    return has_values
+
+
+def _is_about_known_class(failure: Failure, run: Evidence) -> bool:
+    """Whether an error is about an attribute that a class does not have, with models of the published classes."""
+    # A checkpoint that is not in the table may be of another family than its stand-in, whose layers have other classes.
+    is_about_class = failure.type == "AttributeError" and OF_A_CLASS.match(failure.message) is not None
+    models = (each.name for each in run.stand_ins if each.kind is StandInKind.MODEL)
+    return is_about_class and all(checkpoint_facts(name) is not None for name in models)
 
 
 def missing_argument(failure: Failure, run: Evidence) -> str | None:
