@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 from torch import nn
 
 from lintrain.evidence.run import OptimizerUse, ScheduleUse
+from lintrain.runtime.frameworks.loop.batches import before_training
 from lintrain.runtime.frameworks.loop.ledger import Ledger
 from lintrain.runtime.frameworks.loop.schedules import Schedules
 
@@ -217,3 +220,16 @@ def test_steps_before_the_optimizer_and_outside_of_training_are_told() -> None:
     schedules.on_schedule_step(object(), optimizer_steps=1, is_training=True)
     (use,) = schedules.uses()
     assert (use.steps, use.steps_before_optimizer, use.steps_while_training) == (2, 1, 1)
+
+
+def test_a_pass_over_made_rows_before_the_training_ends_once_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = count(step=0.6)
+    monkeypatch.setattr("lintrain.runtime.frameworks.loop.batches.time.process_time", lambda: next(clock))
+    shortened: list[str] = []
+    watch: Any = SimpleNamespace(run=None, session=SimpleNamespace(shorten=shortened.append))
+    assert [batch for batch in before_training(watch, iter(range(100)))] == [*range(24)]  # noqa: C416 - a loop asks
+    assert shortened == ["a loader that is read before the training ended after 24 batches"]
+    asked = before_training(watch, iter(range(100)))
+    assert [next(asked) for _ in range(100)] == [*range(100)]
+    watch.run = object()
+    assert len([batch for batch in before_training(watch, iter(range(100)))]) == 100  # noqa: C416 - as above

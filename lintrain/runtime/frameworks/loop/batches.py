@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,26 @@ class WatchedBatches:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._batches, name)
+
+
+LEAST_BEFORE = 8
+"""Batches that a loop before the training gets at least: one that keeps them trains on the first of them."""
+SECONDS_BEFORE = 10.0
+
+
+def before_training(watch: Watch, batches: Iterator[Any]) -> Iterator[Any]:
+    """Batches that a script reads before its first backward pass; of rows that were made, a part is enough.
+
+    A script that encodes every image of a data set first would not come to its training on a CPU.
+    """
+    began = time.process_time()
+    for number, batch in enumerate(batches, 1):
+        yield batch
+        is_long = number >= LEAST_BEFORE and time.process_time() - began > SECONDS_BEFORE
+        # Here the next batch is asked for: `next` would not expect the end.
+        if is_long and watch.run is None and is_asked_by_a_loop():
+            watch.session.shorten(f"a loader that is read before the training ended after {number} batches")
+            return
 
 
 def is_asked_by_a_loop() -> bool:

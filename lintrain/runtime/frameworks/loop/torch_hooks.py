@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lintrain.evidence.run import OddCallKind
+from lintrain.evidence.run import OddCallKind, StandInKind
 from lintrain.runtime.child.frames import (
     MADE_AT,
     callers_frame,
@@ -22,7 +22,7 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import attribute, has, loaded
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.activations import hook_layers, hook_methods, marked
-from lintrain.runtime.frameworks.loop.batches import WatchedBatches
+from lintrain.runtime.frameworks.loop.batches import WatchedBatches, before_training
 from lintrain.runtime.frameworks.loop.later_loops import LoopAfterLoop
 from lintrain.runtime.frameworks.loop.metrics import hook_metrics
 from lintrain.runtime.frameworks.loop.odd_calls import hook_odd_calls, is_own_gradient
@@ -31,6 +31,7 @@ from lintrain.runtime.frameworks.loop.watch import Watch
 from lintrain.runtime.measure.calls import without_shells
 from lintrain.runtime.measure.held_values import made_by_statement
 
+MADE = StandInKind.DATA
 LOSSES = (
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -82,6 +83,8 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
     @functools.wraps(iterate)
     def iter_(self: Any) -> Iterator[Any]:
         batches: Iterator[Any] = iterate(self)
+        if watch.is_on and watch.run is None and any(each.kind is MADE for each in watch.session.stand_ins):
+            batches = before_training(watch, batches)
         if not watch.is_on or not watch.on_loader_start(self):
             return _with_given(watch, batches) if watch.is_guided and watch.session.given_batch.path else batches
         # The iterator is wrapped, not the loader: `len(loader)`, its sampler and its attributes stay the script's.
