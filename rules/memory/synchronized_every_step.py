@@ -92,7 +92,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import clocks, statements, training_loops
+from lintrain.analysis import clocks, script_text, statements, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import LibraryCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass
@@ -203,9 +203,14 @@ def _plays_episodes(pipeline: Pipeline, training: training_loops.TrainingLoop) -
 
 
 def _is_over(pipeline: Pipeline, training: training_loops.TrainingLoop, call: LibraryCall) -> bool:
-    """Whether a loop of the same function, or of the script, has ended before a call."""
-    scopes = [blocks.scope_of(pipeline, each) for each in (training.loop.location, call.location)]
-    return scopes[0] is scopes[1] and training.loop.location.end_line < call.location.line
+    """Whether a loop of the same function, or of the script, has ended before a call, with no later call of it."""
+    loop, line = training.loop.location, call.location.line
+    around, own = (blocks.scope_of(pipeline, each) for each in (loop, call.location))
+    if around is own:
+        return loop.end_line < line
+    name, source = getattr(around, "name", ""), pipeline.source_of(loop)
+    is_last = bool(name) and source is pipeline.source_of(call.location) and not getattr(own, "name", "")
+    return is_last and all(use.location.line < line for use in script_text.uses_of(source, name))
 
 
 def _is_for_a_clock(pipeline: Pipeline, call: LibraryCall, training: training_loops.TrainingLoop) -> bool:

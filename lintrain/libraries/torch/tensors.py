@@ -315,8 +315,11 @@ def _with_unknown(call: Call, given: Sequence) -> Tensor:
     name = call.path.rpartition(".")[2]
     shapes = [item.shape if isinstance(item, Tensor) else ANY for item in given.items]
     shape = _shape(call, shapes, is_stack=name == "stack")
+    # The graph is that of the parts which are known: a loss of the whole goes back through them in any case.
     return replace(
-        of_unknown(call, UNKNOWN), shape=shape if shape.is_open else Shape((None,) * len(shape.sizes), False)
+        of_unknown(call, UNKNOWN),
+        shape=shape if shape.is_open else Shape((None,) * len(shape.sizes), False),
+        passes=graph_of(given.items),
     )
 
 
