@@ -172,7 +172,7 @@ def _makes_optimizer(source: Source, name: str) -> bool:
 
 
 def is_judged_network(pipeline: Pipeline, forward: Event) -> bool:
-    """Whether a pass runs a generator: what another network says of its output trains it, and not that one.
+    """Whether a pass runs a generator, which is trained through a network that also has a loss without it.
 
     Where a third network gets the output too, it is meant for that one, such as features that fit two domains.
     """
