@@ -140,11 +140,14 @@ def _is_named_for_evaluation(loop: Loop, event: Event) -> bool:
 
 def _only_runs_model(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
     """Whether a loop over rows runs a model that another loop trains, without gradients or in eval mode."""
-    words = words_of(loop.header) | words_of(event.function)
-    if words & (SPECIAL_WORDS | TRAINING_WORDS) or not _is_over_rows(pipeline, loop):
+    header, function = words_of(loop.header), words_of(event.function)
+    if (header | function) & SPECIAL_WORDS or header & TRAINING_WORDS or not _is_over_rows(pipeline, loop):
         return False
     around = [event] if event.act is Act.FORWARD else training_loops.events_in(pipeline, loop)
     passes = [each for each in around if each.act is Act.FORWARD and (each is event or each.loops[-1] is loop)]
+    if function & TRAINING_WORDS:
+        # `fit` may also evaluate: what it runs in eval mode, of the model that it trains.
+        passes = [each for each in passes if is_in_eval_mode(pipeline, each)]
     return any(_is_for_evaluation(pipeline, forward) for forward in passes)
 
 
