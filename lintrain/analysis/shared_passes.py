@@ -169,6 +169,16 @@ def passes_behind(pipeline: Pipeline, backward: Event, forwards: Mapping[Locatio
     yield from (found[order] for order in sorted(found, reverse=True))
 
 
+def is_output(source: Source, name: ast.expr, forwards: Mapping[Location, Event]) -> bool:
+    """Whether a name is certainly what one of these passes gave: `out` after `out = model(x)`, but not `f(out)`."""
+
+    def follows(expression: ast.expr) -> bool:
+        return isinstance(expression, ast.Name) or source.location(expression) in forwards
+
+    found = (each for each in origins.origins(source, name, follows) if each.is_certain and each.operator is None)
+    return any(source.location(each.expression) in forwards for each in found)
+
+
 def _names_on_graph(pipeline: Pipeline, expression: ast.expr) -> set[str]:
     """The names in an expression, without tensors that a function detaches: `penalty(critic, real, fake)`."""
     cut = {argument for call in walk(expression) if isinstance(call, ast.Call) for argument in _cut_by(pipeline, call)}

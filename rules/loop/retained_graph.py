@@ -251,11 +251,10 @@ def _is_on_graph(pipeline: Pipeline, kept: Event, backward: Event) -> bool:
     if isinstance(kept.subject, Tensor) or node is None or not pipeline.code(kept.location).isidentifier():
         return False
     # What nothing is known of may be the output of a model by its name: `out = model(x)`.
-    found = origins.origins(source, node, shared_passes.stays_on_graph)
-    given = {source.location(each.expression) for each in found if each.is_certain and each.operator is None}
     events = (each for each in pipeline.events_in(inside) if each.act is Act.FORWARD and not each.without_grad)
-    forwards = {each.location: each for each in events if each.location in given and each.order < backward.order}
-    return bool(forwards) and any(True for _ in shared_passes.passes_behind(pipeline, backward, forwards))
+    forwards = {each.location: each for each in events if each.order < backward.order}
+    through = {each.location: each for each in shared_passes.passes_behind(pipeline, backward, forwards)}
+    return bool(through) and shared_passes.is_output(source, node, through)
 
 
 def _is_judged(pipeline: Pipeline, kept: Event) -> bool:
