@@ -228,6 +228,8 @@ def counts_rows(source: Source, scope: ast.AST, loop: ast.For, node: ast.expr, d
     match node:
         case ast.Call(func=ast.Name(id="len"), args=[ast.Attribute(attr="dataset" | "sampler")]):
             return True
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name() | ast.Attribute() as rows]):
+            return unparse(rows) in _data_of(source, loop)
         case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
             return counts_rows(source, scope, loop, inner, depth)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
@@ -241,6 +243,25 @@ def counts_rows(source: Source, scope: ast.AST, loop: ast.For, node: ast.expr, d
             return len(given) == 1 and counts_rows(source, scope, loop, given[0], depth + 1)
         case _:
             return False
+
+
+def _data_of(source: Source, loop: ast.For) -> set[str]:
+    """The code of what the loaders in the head of a loop were made from: `rows` of `DataLoader(rows)`."""
+    loaders = {unparse(node) for node in walk(loop.iter) if isinstance(node, ast.Name | ast.Attribute)}
+    return {data for loader, data in source.cached(_data_by_loader) if loader in loaders}
+
+
+def _data_by_loader(source: Source) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[target], value=ast.Call(func=called, args=args, keywords=keywords)):
+                given = [*args[:1], *(each.value for each in keywords if each.arg == "dataset")]
+                if given and unparse(called).rpartition(".")[2] == "DataLoader":
+                    found.append((unparse(target), unparse(given[0])))
+            case _:
+                pass
+    return found
 
 
 def _fills_batches(batches: ast.expr, size: ast.expr) -> bool:
