@@ -251,7 +251,17 @@ def _names_in(node: ast.ClassDef) -> Iterator[str]:
 
 def differs_by_mode(value: Value) -> bool:
     """Whether a part of a module certainly differs between train and eval mode; what is unknown is no such part."""
-    return any(_part_differs(part) for part in modules_in(value))
+    parts = list(modules_in(value))
+    # `vgg19().features[:-1]`: what drops out there is in the classifier.
+    taken_out = {id(inner) for part in parts if isinstance(part, Module) and not part.path for inner in part.parts}
+    return any(_part_differs(part) and not (id(part) in taken_out and _has_calm_features(part)) for part in parts)
+
+
+CALM_FEATURES = lazy_pattern(r"torchvision\.models\.(?:alexnet|vgg\d+)$")
+
+
+def _has_calm_features(part: Value) -> bool:
+    return isinstance(part, Module) and CALM_FEATURES.match(part.path) is not None
 
 
 def _part_differs(part: Value) -> bool:

@@ -210,7 +210,9 @@ def _evaluates(pipeline: Pipeline, forward: Event) -> bool:
 
 def _only_evaluates(pipeline: Pipeline, forward: Event) -> bool:
     """Whether a loop runs a model that the script trains elsewhere, and no later `backward` may use what it gives."""
-    is_of_trained = evaluations.is_trained(pipeline, forward.subject)
+    freezes = (event for event in pipeline.acts(Act.FREEZE) if training_loops.touches(event, forward.subject))
+    # What is frozen as a whole runs in the training too, and records nothing.
+    is_of_trained = evaluations.is_trained(pipeline, forward.subject) and not any(freezes)
     loop = evaluations.evaluation_loop(pipeline, forward) if is_of_trained else None
     return loop is not None and not evaluations.is_learned_from(pipeline, forward)
 
