@@ -107,6 +107,19 @@ def test_without_a_mark_of_a_project_only_the_own_folder_is_looked_in(tmp_path: 
     assert shown(tmp_path, files, "deep/train.py") == "Unknown"
 
 
+@pytest.mark.parametrize("added", ["../shared", "shared", "/content/drive/shared", "/content/drive/work/shared"])
+def test_a_folder_that_a_script_adds_to_the_path_is_looked_in(tmp_path: Path, added: str) -> None:
+    code = f"import sys\nsys.path.append({added!r})\nfrom m import x\n"
+    files = {"pyproject.toml": "", "shared/m.py": "x = 'known'", "deep/train.py": script(code)}
+    assert shown(tmp_path, files, "deep/train.py") == "known"
+
+
+def test_but_no_folder_of_another_project(tmp_path: Path) -> None:
+    code = "import sys\nsys.path.insert(0, '../../shared')\nfrom m import x\n"
+    files = {"here/pyproject.toml": "", "shared/m.py": "x = 'known'", "here/deep/train.py": script(code)}
+    assert shown(tmp_path, files, "here/deep/train.py") == "Unknown"
+
+
 def test_without_one_the_folder_that_is_checked_from_is_the_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

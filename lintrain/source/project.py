@@ -17,6 +17,7 @@ from lintrain.source.discovery import DEFAULT_EXCLUDES
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 MOST_LEVELS = 8
 """Folders above a script that are searched for the root of its project."""
@@ -29,6 +30,12 @@ LARGEST_FILE = 250_000
 
 MOST_CACHED = 2_000_000
 """Bytes of code whose trees are cached from one script to the next; a tree takes about thirty times its code."""
+
+
+ADDS_FOLDER = lazy_pattern(
+    r"sys\.path\.(?:append|insert)\((?:\d+, *)?(?:os\.path\.abspath\()?\\?[\"']([\w./-]+)\\?[\"']\)"
+)
+"""A call that adds a folder to `sys.path`, also in the JSON of a notebook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +70,10 @@ class Project:
 
     def find(self, script: str, name: str) -> ModuleFile | None:
         """The module that an absolute import in a run of this script means; None if it is not the project's."""
+        return self._find_below(self.roots(script), name) or self._find_below(self._added(script), name)
+
+    def _find_below(self, roots: tuple[str, ...], name: str) -> ModuleFile | None:
         top, *below = name.split(".")
-        roots = self.roots(script)
         regular = (found for root in roots if (found := self._module(root, top)))
         first = next(regular, None)
         if first is not None:
@@ -106,6 +115,29 @@ class Project:
         """The folders that are searched for absolute imports of a script, in order."""
         folder = self._folder(script)
         return self._roots.get(folder, lambda: self._find_roots(folder))
+
+    def _added(self, script: str) -> tuple[str, ...]:
+        """The folders of the project that a script adds to `sys.path`, by their text: `sys.path.append("../shared")`.
+
+        Of a path on another machine, as notebooks have it, the end may name a folder here.
+        """
+        return self._roots.get(os.path.abspath(script), lambda: tuple(dict.fromkeys(self._find_added(script))))
+
+    def _find_added(self, script: str) -> Iterator[str]:
+        raw = self.given.get(script)
+        try:
+            text = (load_bytes(script) if raw is None else raw).decode(errors="replace")
+        except UnreadableError:
+            return
+        here, roots = self._folder(script), self.roots(script)
+        for match in ADDS_FOLDER.finditer(text):
+            parts = match[1].strip("/").split("/")
+            ends = ["/".join(parts[first:]) for first in range(len(parts) if match[1][0] == "/" else 1)]
+            folders = (os.path.normpath(os.path.join(root, end)) for end in ends for root in (here, *roots))
+            inside = (each for each in folders if any(is_within(each, root) for root in roots))
+            found = next((each for each in inside if each not in roots and self._is(os.path.isdir, each)), None)
+            if found is not None:
+                yield found
 
     def _folder(self, path: str) -> str:
         if path not in self._folders:
