@@ -109,6 +109,9 @@ LIBRARIES = frozenset(
 )
 """Top-level packages whose dotted names mean something to the reader."""
 
+GRAPH_LOADERS = frozenset(f"torch_geometric.{name}.DataLoader" for name in ("loader", "data", "loader.dataloader"))
+"""The loader of PyG, a library whose layers have no tables."""
+
 EVERYDAY = frozenset({"datasets", "evaluate", "tokenizers", "types", "logging", "random", "string"})
 """Libraries whose names projects also use for modules of their own."""
 
@@ -195,7 +198,7 @@ def _flattened(parts: list[str]) -> str:
 def library(path: str) -> Value:
     """The library at a dotted path, or Unknown if it is none that the reader knows."""
     top = path.partition(".")[0]
-    return Library(canonical(path)) if top in LIBRARIES else Unknown(name=path)
+    return Library(canonical(path)) if top in LIBRARIES or path in GRAPH_LOADERS else Unknown(name=path)
 
 
 def _imported(reader: Reader, path: str) -> Value:

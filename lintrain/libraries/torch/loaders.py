@@ -27,6 +27,7 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
     unpacked,
 )
+from lintrain.interpreter.imports import GRAPH_LOADERS
 from lintrain.interpreter.shapes import integer
 from lintrain.libraries.datasets.deriving import derived
 from lintrain.libraries.datasets.rows import note_list
@@ -74,13 +75,15 @@ PARAMETERS = (
 )
 
 
-@function("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+@function("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader", *GRAPH_LOADERS)
 def _loader(call: Call) -> Value:
-    arguments = call.named(*PARAMETERS)
+    # A loader of graphs has its own batches, and other arguments by position.
+    is_of_graphs = call.path in GRAPH_LOADERS
+    arguments = call.named(*(PARAMETERS[:3] if is_of_graphs else PARAMETERS))
     given = arguments.get("dataset")
     loader = Loader(
         given.value if given else UNKNOWN,
-        call.value("collate_fn", 6),
+        UNKNOWN if is_of_graphs else call.value("collate_fn", 6),
         {name: argument.value for name, argument in arguments.items()},
         call.text,
         given.location if given else None,
@@ -88,7 +91,7 @@ def _loader(call: Call) -> Value:
         not call.is_open and "**" not in arguments,
         origin=call.location,
     )
-    if given is not None:
+    if given is not None and not is_of_graphs:
         note_list(call.reader, given.value, given.location, given.text)
     call.reader.record.loaders.append(loader)
     return loader
