@@ -71,9 +71,9 @@ def evaluates(pipeline: Pipeline, event: Event) -> bool:
 
 
 def _rows_given(pipeline: Pipeline, forward: Event) -> str:
-    """The name that a model gets, alone, moved or in a `Variable`; empty for anything else."""
+    """The name that a model gets first, as it is, moved or in a `Variable`; empty for anything else."""
     code = pipeline.code(forward.location).partition("(")[2].removesuffix(")")
-    match = ROWS.fullmatch(code.strip())
+    match = ROWS.fullmatch(code.partition(", ")[0].strip()) or ROWS.fullmatch(code.strip())
     return match[1] if match else ""
 
 
