@@ -5,7 +5,8 @@ layer, and the head still has 1,000 outputs; the loss then works with 1,000 clas
 reads its learning rate from `param_groups`, so `optimizer.lr = 1e-4` changes nothing either, nor does another number
 for the name `lr` that it was given. A network calls its layers by name: `vgg.fc = nn.Linear(4096, 2)` adds a layer that
 no pass calls, and the head with 1,000 outputs stays. cuDNN takes an attribute of any name, and
-`cudnn.determinstic = True` is one that it does not read.
+`cudnn.determinstic = True` is one that it does not read. The dropout of `nn.LSTM` is between its layers, and
+does nothing where it has one.
 
 ## Bad
 
@@ -107,13 +108,15 @@ NAMED = {
 
 class IneffectiveSetting(Rule):
     level = Level.ERROR
-    keywords = "fc|classifier|head|_features|_channels|_embeddings|.lr|.weight_decay|.momentum|.learning_|cudnn|optim"
+    keywords = "fc|classif|head|_features|_channels|_embeddings|.lr|.weight_d|.momentum|.learning|cudnn|optim|dropout"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         sizes = (_size_set(pipeline.source_of(each.location), each) for each in pipeline.acts(events.Act.REPLACE))
         yield from one_per_location(self._report_size(*found) for found in sizes if found is not None)
         heads = (_head_set(pipeline.source_of(each.location), each) for each in pipeline.acts(events.Act.REPLACE))
         yield from one_per_location(self._report_head(*found) for found in heads if found is not None)
+        idle = (each for each in pipeline.misuses if each.use == "dropout of one layer")
+        yield from one_per_location(map(self._report_dropout, idle))
         yield from one_per_location(map(self._report_misplaced, tuning.misplaced_heads(pipeline.source)))
         yield from one_per_location(self._report_cudnn(*found) for found in tuning.misspelt_cudnn(pipeline.source))
         yield from one_per_location(self._report_unread(*found) for found in tuning.unread_rates(pipeline.source))
@@ -132,6 +135,14 @@ class IneffectiveSetting(Rule):
             event.location,
             f"`{network}` never calls `{name}`, so its old head stays",
             help=f"its head is `{head}`: replace that",
+        )
+
+    def _report_dropout(self, misuse: Misuse) -> Finding:
+        return self.finding(
+            misuse.location,
+            f"this dropout is between the layers of `{misuse.text}`, which has one",
+            help="put `nn.Dropout` after the layer, or set `num_layers`",
+            level=Level.WARNING,
         )
 
     def _report_misplaced(self, found: tuning.MisplacedHead) -> Finding:

@@ -20,8 +20,8 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.interpreter.grad_modes import CHANGES
-from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL, STAGE
-from lintrain.interpreter.shapes import ANY
+from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL, STAGE, argument_of
+from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES, graph_of
 from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import mode_of, move, note_module_attribute
@@ -30,6 +30,7 @@ from lintrain.libraries.torch.tensors import activated
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import WEIGHT, is_method_of_weight, is_module, weight_of
+from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, Module, Parameters, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -42,6 +43,7 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
     literal,
+    number_of,
 )
 from lintrain.pipeline.values.tensors import Shape
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -113,10 +115,25 @@ def _make_module(call: Call) -> Value:
     if made.name.endswith("Loss") and len(call.positional) > 1 and _is_output(call.positional[0].value):
         # A loss that is built with the tensors it is meant for: the other rules judge what it would get.
         module_loss(call, replace(made, arguments={}))
+    if made.name in DROPOUTS:
+        _note_idle_dropout(call, made)
     if made.path == SEQUENTIAL:
         # Its layers are compared with each other even if the script never calls it.
         through(call, made, UNKNOWN)
     return made
+
+
+DROPOUTS = {"LSTM": 5, "GRU": 5, "RNN": 6}
+"""The position of `dropout` among the arguments of recurrent layers."""
+
+
+def _note_idle_dropout(call: Call, layer: Module) -> None:
+    """Record a dropout between the layers of a recurrent network that has one layer."""
+    layers, rate = argument_of(layer, "num_layers", 2), call.argument("dropout", DROPOUTS[layer.name])
+    is_single = isinstance(layers, Absent) or integer(layers) == 1
+    # With `**options` a number of layers may be given as well.
+    if rate is not None and is_single and (number_of(rate.value) or 0) > 0 and not call.is_open:
+        call.reader.record.misuses.append(Misuse(rate.location, layer, "dropout of one layer", layer.name))
 
 
 def _is_output(value: Value) -> bool:
