@@ -38,7 +38,7 @@ WHERE = "where.txt"
 """In the same folder: what Python writes when it is asked which line runs."""
 
 ASKS = int(signal.SIGRTMIN) + 11 if hasattr(signal, "SIGRTMIN") else 0
-"""The signal that asks, one that no script and no library uses; 0 where there is none (macOS, Windows)."""
+"""The signal for it, which scripts and libraries leave alone; 0 on macOS and Windows, which lack it."""
 
 NO_ROOM = 74
 """Exit status of a process whose events cannot be written (EX_IOERR): its measurements would be lost."""
@@ -117,8 +117,8 @@ class MemoryChannel(Channel):
 Item = TypeVar("Item")
 
 
-class Told(list[Item]):
-    """A list of which the parent hears at once: a script that runs out of time reports no run that would hold it."""
+class Reported(list[Item]):
+    """A list whose items are sent at once: a script that runs out of time sends no run that would hold them."""
 
     def __init__(self, event: str, channel: Channel) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage, StageName, StandIn, StateLoad
 from lintrain.evidence.stages import EndingKind, StageStatus
 from lintrain.model.location import Location
-from lintrain.runtime.child.channel import Channel, Told
+from lintrain.runtime.child.channel import Channel, Reported
 from lintrain.runtime.child.following import Following, is_about_names, is_main_thread
 from lintrain.runtime.child.frames import failure_of, is_probes_own
 from lintrain.runtime.child.going_on import Questions, run_from_the_top
@@ -70,7 +70,7 @@ class ProbeSession:
         self.construction_location: Location | None = None
         self.shortcuts: list[str] = list(request["shortcuts"])
         self.notes: list[str] = []
-        self.stand_ins = Told[StandIn]("replaced", channel)
+        self.stand_ins = Reported[StandIn]("replaced", channel)
         self.reproducer = Reproducer(self.temporary, self.script) if request.get("reproduces") else None
         self.conflicts: dict[str, LabelConflicts | None] = {}
         self.state_loads: list[StateLoad] = []
