@@ -16,7 +16,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value, literal, options_of
+from lintrain.pipeline.values.python import Constant, Range, Sequence, Unknown, Value, is_missing, literal, options_of
 from lintrain.pipeline.values.tensors import Count
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -121,6 +121,10 @@ class Pace:
     def epoch_count(self) -> int | None:
         """The number of iterations of the loop around the batches, None unless its range is literal."""
         over = self.epochs.over if self.epochs else None
+        if isinstance(over, Range) and is_missing(over.step):
+            # Of a long range only the bounds are known.
+            start, stop = 0 if is_missing(over.start) else literal(over.start), literal(over.stop)
+            return max(stop - start, 0) if isinstance(start, int) and isinstance(stop, int) else None
         return len(over.items) if isinstance(over, Sequence) and over.is_complete else None
 
 

@@ -271,7 +271,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
     def _by_rate(
         self, pipeline: Pipeline, scheduler: Scheduler, pace: lr_schedules.Pace | None
     ) -> Iterator[Finding[Claim]]:
-        fall = _fall(scheduler)
+        fall = _fall(scheduler, (pace.epoch_count or 0) if pace is not None else 0)
         if fall is None or pace is None or not pace.per_batch or pace.epochs is None or _has_one_batch(pace):
             return
         argument, when = fall
@@ -431,8 +431,8 @@ def _multiplied(pipeline: Pipeline, scheduler: Scheduler, length: Argument) -> L
     return lr_schedules.processes_in(pipeline, length)
 
 
-def _fall(scheduler: Scheduler) -> tuple[Argument, str] | None:
-    """The argument by which a rate vanishes within some hundred steps, and after how many it falls."""
+def _fall(scheduler: Scheduler, epochs: int) -> tuple[Argument, str] | None:
+    """The argument by which a rate vanishes within some hundred steps, or within as many as the run has epochs."""
     given = scheduler.given
     factor = literal(given["gamma"].value) if "gamma" in given else USUAL_FACTOR
     if not isinstance(factor, int | float) or not scheduler.is_complete:
@@ -441,10 +441,16 @@ def _fall(scheduler: Scheduler) -> tuple[Argument, str] | None:
         return given["gamma"], f"by {factor} on every batch"
     if scheduler.name == "StepLR" and "step_size" in given and factor <= HALF:
         steps = literal(given["step_size"].value)
-        return (given["step_size"], f"every {steps} batches") if isinstance(steps, int) and steps <= FEW else None
+        return (
+            (given["step_size"], f"every {steps} batches")
+            if isinstance(steps, int) and steps <= max(FEW, epochs // 2)
+            else None
+        )
     if scheduler.name == "MultiStepLR" and "milestones" in given and factor <= HALF:
         steps = _last_milestone(given["milestones"])
-        return (given["milestones"], f"for good after {steps} batches") if steps and steps <= MANY else None
+        return (
+            (given["milestones"], f"for good after {steps} batches") if steps and steps <= max(MANY, epochs) else None
+        )
     if scheduler.name == "LambdaLR" and scheduler.factors and "lr_lambda" in given:
         rest = _left_after_many(scheduler.factors)
         return None if rest is None else (given["lr_lambda"], f"to {rest:.1g} of itself in {MANY} batches")
