@@ -39,8 +39,10 @@ def _signature(called: Value) -> tuple[Function | None, int]:
         case Function():
             return called, 0
         case Bound(function=Function() as function):
-            # `super().load(…)` is bound here even if `load` is a static method.
-            return function, int("staticmethod" not in kinds_of(function))
+            # `super().load(…)` is bound here even if `load` is a static method, or `super()` that of a class.
+            kinds = kinds_of(function)
+            is_of_class = isinstance(called.receiver, Class) and "classmethod" not in kinds
+            return function, int("staticmethod" not in kinds and not is_of_class)
         case Class():
             return _constructor(called), 1
         case Instance() if "forward" not in called.attributes:
