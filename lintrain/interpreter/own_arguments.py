@@ -74,7 +74,7 @@ def _is_as_written(function: Function) -> bool:
 def _is_the_one_called(call: Call, node: ast.Call, called: Value) -> bool:
     """Whether the call certainly reaches this callee, with these arguments."""
     reader, frame = call.reader, call.reader.frame
-    if _is_by_super(node) and not _is_sole_super(node, frame.owner):
+    if _is_unclear_super(node, frame.owner):
         return False
     # `**options` of a function that nothing calls may hold anything, though the reader passes nothing.
     is_spread = any(isinstance(each, ast.Starred) for each in node.args) or any(
@@ -95,33 +95,13 @@ def _is_the_one_called(call: Call, node: ast.Call, called: Value) -> bool:
     return not is_of_subclass and not (called.function is not None and _is_empty(called.function))
 
 
-def _is_by_super(node: ast.Call) -> bool:
+def _is_unclear_super(node: ast.Call, owner: Class | None) -> bool:
+    """Whether another class than the one base may come first: `nn.Module` in `class Linear(nn.Module, Layer)`."""
     match node.func:
-        case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
-            return True
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=args)):
+            return bool(args) or owner is None or len(owner.node.bases) != 1
         case _:
             return False
-
-
-def _is_sole_super(node: ast.Call, owner: Class | None) -> bool:
-    """Whether `super()` can only mean the one base of a class, and binds the object of a method.
-
-    With several bases another one may come first, as `nn.Module` does in `class Linear(nn.Module, Layer)`. In a class
-    method `super()` leaves a plain function unbound.
-    """
-    if owner is None or len(owner.node.bases) != 1 or _arguments_of(node):
-        return False
-    around = [each for each in owner.node.body if isinstance(each, ast.FunctionDef) and each.lineno <= node.lineno]
-    return bool(around) and not around[-1].decorator_list
-
-
-def _arguments_of(node: ast.Call) -> list[ast.expr]:
-    """The arguments that `super` itself gets."""
-    match node.func:
-        case ast.Attribute(value=ast.Call(args=args)):
-            return args
-        case _:
-            return []
 
 
 def _below(owner: Class, receiver: Value) -> tuple[Class, ...]:
