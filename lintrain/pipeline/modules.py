@@ -35,7 +35,7 @@ CALM = lazy_pattern(
     r"Identity|Flatten|Unflatten|Fold|Unfold|Sequential|ModuleList|ModuleDict|"
     r"[CS]?ELU|PReLU|(Leaky)?ReLU6?|GELU|GLU|SiLU|Mish|(Log)?Softmax|(Log|Hard)?[Ss]igmoid|"
     r"(Hard)?[Tt]anh|Hardswish|Softplus|Softsign|Softmin|Softmax2d|(Hard|Soft|Tanh)shrink|Threshold|\w+Loss(\dd)?|"
-    r"CosineSimilarity|PairwiseDistance|ChannelShuffle|LocalResponseNorm|FractionalMaxPool\dd"
+    r"(RNN|LSTM|GRU)Cell|CosineSimilarity|PairwiseDistance|ChannelShuffle|LocalResponseNorm|FractionalMaxPool\dd"
 )
 """Classes of `torch.nn` that do the same in train mode as in eval mode."""
 

@@ -125,9 +125,12 @@ class MissingNoGrad(Rule):
     def _report(self, pipeline: Pipeline, forward: Event, loop: Loop | None) -> Finding:
         name = training_loops.callee_text(pipeline, forward) or "the model"
         location, what = (loop.location, "loop") if loop else (forward.location, "pass")
+        # The pass of a layer in a method of the model says nothing to who reads the loop.
+        is_inside = name.startswith("self.") and not location.holds(forward.location)
+        shown = "the model" if name == "the model" or is_inside else f"`{name}`"
         return self.finding(
             training_loops.place_in(pipeline, forward, loop),
-            f"evaluation of `{name}` records gradients",
+            f"evaluation of {shown} records gradients",
             related=[_where(forward, location)],
             help=f"wrap the {what} in `with torch.no_grad():`",
             level=Level.NOTE if ".detach()" in pipeline.code(location) else Level.WARNING,
