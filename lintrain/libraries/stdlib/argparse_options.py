@@ -19,6 +19,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.functions import attribute_default
 from lintrain.model.location import Location
+from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.certainty import OF_PARAMETER, UNCERTAIN, Default
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -44,6 +45,10 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 CONVERSIONS: dict[str, Callable[[str], str | int | float]] = {"builtins.int": int, "builtins.float": float}
 """What argparse makes of a default that is text, by the option's `type`."""
+
+TRUE_FOR_ANY_TEXT = "option of type bool"
+NEVER_CHANGED = "switch to its own default"
+"""The uses of misuses: `bool("False")` is True, and a switch that stores what it has by default changes nothing."""
 
 
 @dataclass(eq=False, slots=True)
@@ -84,10 +89,20 @@ def _group(call: Call) -> Value:
 def _add_argument(call: Call) -> Value:
     parser = call.receiver
     name = _option_name(call)
+    _note_stuck(call, name or "")
     if isinstance(parser, Parser) and name:
         is_only_option = name not in parser.options
         parser.options[name] = _fixed(call) if is_only_option and _is_without_effect(call) else _option_default(call)
     return UNKNOWN
+
+
+def _note_stuck(call: Call, name: str) -> None:
+    """Record an option that no command line changes as its user expects."""
+    kind = call.value("type")
+    if isinstance(kind, Library) and kind.path == "builtins.bool" and isinstance(call.value("action"), Absent):
+        call.reader.record.misuses.append(Misuse(call.location, call.value("default"), TRUE_FOR_ANY_TEXT, _flag(call)))
+    elif _is_without_effect(call):
+        call.reader.record.misuses.append(Misuse(call.location, Constant(name), NEVER_CHANGED, _flag(call)))
 
 
 def _is_without_effect(call: Call) -> bool:
