@@ -63,6 +63,9 @@ def evaluates(pipeline: Pipeline, event: Event) -> bool:
         return False
     if evaluation_loop(pipeline, event) is not None or _runs_on_one_batch(pipeline, event):
         return True
+    # A network that calls its own `forward` in `evaluate` may do so for its training: actors are evaluated at states.
+    if pipeline.code(event.location).startswith("self.forward("):
+        return False
     words = words_of(event.function)
     if not words & EVALUATION_WORDS or words & (TRAINING_WORDS | SPECIAL_WORDS) or UNIT_TEST.match(event.function):
         return False

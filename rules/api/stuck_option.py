@@ -73,8 +73,7 @@ class StuckOption(Rule):
                 yield self.finding(
                     misuse.location,
                     f"`{misuse.text} False` gives True: `bool` of a text that is not empty",
-                    help="use `action=argparse.BooleanOptionalAction`, which adds "
-                    f"`{misuse.text.replace('--', '--no-', 1)}`",
+                    help="use `action=argparse.BooleanOptionalAction`",
                     subject=misuse.text,
                 )
             elif misuse.use == NEVER_CHANGED and _is_alone(pipeline, misuse):

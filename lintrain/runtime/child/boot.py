@@ -109,9 +109,10 @@ def _watch_the_end(session: ProbeSession) -> None:
             report(getattr(sys, "last_value", None))
 
     sys.excepthook = excepthook
-    if ASKS:
+    answer = os.path.join(session.exchange, WHERE)
+    if ASKS and os.path.exists(answer):  # only a parent that may ask makes the file
         # Written by Python from the signal itself: a thread that waits for the limit would be one more of the script's.
-        faulthandler.register(ASKS, opened(os.path.join(session.exchange, WHERE)))
+        faulthandler.register(ASKS, opened(answer))
     # Exit handlers run in reverse order: registered first, these run after all of the script's own.
     atexit.register(session.on_exit)
     atexit.register(report_hidden)
