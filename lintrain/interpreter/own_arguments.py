@@ -74,6 +74,8 @@ def _is_as_written(function: Function) -> bool:
 def _is_the_one_called(call: Call, node: ast.Call, called: Value) -> bool:
     """Whether the call certainly reaches this callee, with these arguments."""
     reader, frame = call.reader, call.reader.frame
+    if any(called is assumed for assumed in reader.free.values()):
+        return False  # `CNN` of a fragment that defines another network is taken for that one by its name alone
     if _is_unclear_super(node, frame.owner):
         return False
     # `**options` of a function that nothing calls may hold anything, though the reader passes nothing.
