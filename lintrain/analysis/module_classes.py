@@ -220,15 +220,19 @@ def row_methods(node: ast.ClassDef) -> frozenset[str]:
     if first is None or len(first.args.args) < 2 or not _gives_row_of(first, first.args.args[1].arg):
         return frozenset()
     index = first.args.args[1].arg
-    # A method that gets the index may choose another row.
-    choosing = {
-        last_name(each.func)
-        for each in walk(first)
-        if isinstance(each, ast.Call) and any(isinstance(given, ast.Name) and given.id == index for given in each.args)
-    }
+    # A method that gets the index may choose another row; one that the class inherits is not at hand.
+    calls = [each.func for each in walk(first) if isinstance(each, ast.Call) and _gets(each, index)]
+    own = [func.attr for func in calls if isinstance(func, ast.Attribute) and unparse(func.value) == "self"]
+    if not methods.keys() >= set(own):
+        return frozenset()
+    choosing = {last_name(func) for func in calls}
     inside = _used(methods, {"__getitem__"})
     others = _used(methods, (methods.keys() - inside) | {"__init__", "__len__", "__iter__"} | choosing)
     return frozenset(inside - others)
+
+
+def _gets(call: ast.Call, name: str) -> bool:
+    return any(isinstance(given, ast.Name) and given.id == name for given in call.args)
 
 
 def _gives_row_of(method: ast.FunctionDef, index: str) -> bool:

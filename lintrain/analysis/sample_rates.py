@@ -48,7 +48,8 @@ def _rate_mismatches(source: Source) -> list[RateMismatch]:
     unused = _unused_functions(source)
     for call in source.nodes_of(ast.Call):
         own = _function_around(unused, source.location(call))
-        reached = [each for each in rates if _function_around(unused, each[1]) in (None, own)]
+        near = {None, own, *_functions_with(source, unused, call)}
+        reached = [each for each in rates if _function_around(unused, each[1]) in near]
         if len({rate for rate, _ in reached}) == 1 and reached[0][0]:
             found += _of_features(source, call, *reached[0])
     return found
@@ -59,6 +60,19 @@ def _unused_functions(source: Source) -> list[Location]:
     functions = [node for node in source.tree.body if isinstance(node, ast.FunctionDef)]
     named = {node.id for node in source.nodes_of(ast.Name)}
     return [source.location(node) for node in functions if node.name not in named]
+
+
+def _functions_with(source: Source, functions: list[Location], call: ast.Call) -> Iterator[Location]:
+    """Of these functions, those that use what a statement of the module makes by a call."""
+    made = {
+        target.id
+        for node in source.tree.body
+        if isinstance(node, ast.Assign) and source.location(node).holds(source.location(call))
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    used = [source.location(node) for node in source.nodes_of(ast.Name) if node.id in made]
+    yield from (each for each in functions if any(each.holds(location) for location in used))
 
 
 def _function_around(functions: list[Location], location: Location) -> Location | None:

@@ -1,6 +1,6 @@
 """An option of the command line has the same value whatever its user writes.
 
-`type=bool` of argparse calls `bool` on the text that is given, and each text but the empty one is true: `--shuffle
+`type=bool` of argparse calls `bool` on the text that is given, and each text but the empty one is true: `--noise
 False` gives True. A switch that stores what it has by default, such as `action="store_true", default=True`, changes
 nothing. The run trains with another setting than its command says, and no error shows it.
 
@@ -9,9 +9,10 @@ nothing. The run trains with another setting than its command says, and no error
     import argparse
 
     parser = argparse.ArgumentParser()
-    parser.add_argument("--shuffle", type=bool, default=True)  # <- stuck-option
+    parser.add_argument("--noise", type=bool, default=True)  # <- stuck-option
     options = parser.parse_args([])
-    for inputs, labels in DataLoader(rows, batch_size=8, shuffle=options.shuffle):
+    for inputs, labels in loader:
+        inputs = inputs + 0.01 * torch.randn_like(inputs) if options.noise else inputs
         optimizer.zero_grad()
         criterion(net(inputs), labels).backward()
         optimizer.step()
@@ -21,9 +22,10 @@ nothing. The run trains with another setting than its command says, and no error
     import argparse
 
     parser = argparse.ArgumentParser()
-    parser.add_argument("--shuffle", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--noise", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args([])
-    for inputs, labels in DataLoader(rows, batch_size=8, shuffle=options.shuffle):
+    for inputs, labels in loader:
+        inputs = inputs + 0.01 * torch.randn_like(inputs) if options.noise else inputs
         optimizer.zero_grad()
         criterion(net(inputs), labels).backward()
         optimizer.step()
@@ -35,10 +37,11 @@ Another switch may store the opposite under the same name:
     import argparse
 
     parser = argparse.ArgumentParser()
-    parser.add_argument("--shuffle", action="store_true", default=True)
-    parser.add_argument("--no-shuffle", dest="shuffle", action="store_false")
+    parser.add_argument("--noise", action="store_true", default=True)
+    parser.add_argument("--no-noise", dest="noise", action="store_false")
     options = parser.parse_args([])
-    for inputs, labels in DataLoader(rows, batch_size=8, shuffle=options.shuffle):
+    for inputs, labels in loader:
+        inputs = inputs + 0.01 * torch.randn_like(inputs) if options.noise else inputs
         optimizer.zero_grad()
         criterion(net(inputs), labels).backward()
         optimizer.step()
