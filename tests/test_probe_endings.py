@@ -35,7 +35,7 @@ class Net(nn.Module):
         {forward}
         return self.last(self.drop(hidden))
 
-loader = DataLoader(Rows(), batch_size=8)  # lintrain: ignore[unshuffled-training-data]
+loader = DataLoader(Rows(), batch_size=8)
 model = Net()
 optimizer = torch.optim.Adam(model.parameters())
 for epoch in range(2):

@@ -220,19 +220,15 @@ def row_methods(node: ast.ClassDef) -> frozenset[str]:
     if first is None or len(first.args.args) < 2 or not _gives_row_of(first, first.args.args[1].arg):
         return frozenset()
     index = first.args.args[1].arg
-    # A method that gets the index may choose another row; one that the class inherits is not at hand.
-    calls = [each.func for each in walk(first) if isinstance(each, ast.Call) and _gets(each, index)]
-    own = [func.attr for func in calls if isinstance(func, ast.Attribute) and unparse(func.value) == "self"]
-    if not methods.keys() >= set(own):
-        return frozenset()
-    choosing = {last_name(func) for func in calls}
+    # A method that gets the index may choose another row.
+    choosing = {
+        last_name(each.func)
+        for each in walk(first)
+        if isinstance(each, ast.Call) and any(isinstance(given, ast.Name) and given.id == index for given in each.args)
+    }
     inside = _used(methods, {"__getitem__"})
     others = _used(methods, (methods.keys() - inside) | {"__init__", "__len__", "__iter__"} | choosing)
     return frozenset(inside - others)
-
-
-def _gets(call: ast.Call, name: str) -> bool:
-    return any(isinstance(given, ast.Name) and given.id == name for given in call.args)
 
 
 def _gives_row_of(method: ast.FunctionDef, index: str) -> bool:
@@ -246,7 +242,29 @@ def _gives_row_of(method: ast.FunctionDef, index: str) -> bool:
         removed = {name for name in known if not _is_made_of(known, stores[name], index, is_given=name == index)}
         known -= removed
     returned = [each.value for each in walk(method) if isinstance(each, ast.Return)]
+    if any(_is_drawn(part, stores) for value in returned for part in _parts(value)):
+        return False
     return bool(returned) and all(value is not None and known & _names_in(value, index) for value in returned)
+
+
+DRAWS = lazy_pattern(r"rand(?:n|int|om)?$|random_sample$|normal$|uniform$")
+
+
+def _parts(value: ast.expr | None) -> list[ast.expr]:
+    """The parts of a row: those of a tuple or dictionary, or the one value."""
+    match value:
+        case None:
+            return []
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+            return parts
+        case _:
+            return [value]
+
+
+def _is_drawn(part: ast.expr, stores: dict[str, list[ast.expr]]) -> bool:
+    """Whether a part of a row is nothing but random numbers: such rows are in no order, whatever is next to them."""
+    values = stores.get(part.id, []) if isinstance(part, ast.Name) else [part]
+    return any(isinstance(value, ast.Call) and DRAWS.search(last_name(value.func)) is not None for value in values)
 
 
 def _is_made_of(known: set[str], values: list[ast.expr], index: str, *, is_given: bool) -> bool:
