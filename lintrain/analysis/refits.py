@@ -38,6 +38,11 @@ SCALES = frozenset({"scale", "minmax_scale", "maxabs_scale", "robust_scale", "qu
 """Functions of scikit-learn that fit a preprocessor on what they are given."""
 
 
+def has_classifier(source: Source) -> bool:
+    """Whether a file fits a classifier of scikit-learn, perhaps on features of a network that another file trains."""
+    return source.contains(r"\bsklearn\b") and source.contains(r"\.(?:partial_fit|predict|predict_proba|score)\(")
+
+
 @dataclass(frozen=True, slots=True)
 class Refit:
     """A second fit of a preprocessor: its code, where, and where it was fitted on training rows.

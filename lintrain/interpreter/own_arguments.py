@@ -12,7 +12,8 @@ from lintrain.pipeline.modules import is_module
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.python import Bound, Class, Function, Instance, Library, Value
 
-USE = "arguments of an own function"
+OF_OWN_FUNCTION = "arguments of an own function"
+"""The use of the misuses that are recorded here."""
 
 OTHER_SIGNATURES = ("numba.", "torch.library.", "torch.amp.", "torch.cuda.amp.")
 """Packages whose decorators leave the value of a function as it is, and not always its parameters."""
@@ -30,7 +31,7 @@ def note_misfit(call: Call, called: Value) -> None:
     fault = _fault(call, function, passed)
     if fault:
         written = reader.code(reader.source.location(node.func))
-        reader.record.misuses.append(Misuse(_located(call, fault), function, USE, f"`{written}` {fault}"))
+        reader.record.misuses.append(Misuse(_located(call, fault), function, OF_OWN_FUNCTION, f"`{written}` {fault}"))
 
 
 def _signature(called: Value) -> tuple[Function | None, int]:

@@ -75,7 +75,7 @@ class StuckOption(Rule):
             if misuse.use == TRUE_FOR_ANY_TEXT:
                 yield self.finding(
                     misuse.location,
-                    f"`{misuse.text} False` gives True: `bool` of a text that is not empty",
+                    f"`{misuse.text} False` sets it to True: `bool` of any text that is not empty is True",
                     help="use `action=argparse.BooleanOptionalAction`",
                     subject=misuse.text,
                 )

@@ -79,6 +79,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lintrain.analysis import library_arguments, prescreen
+from lintrain.interpreter.own_arguments import OF_OWN_FUNCTION
 from lintrain.knowledge import api, tables
 from lintrain.knowledge.target import Target
 from lintrain.pipeline.record import Misuse
@@ -152,7 +153,7 @@ class UnknownArgument(Rule[Claim]):
         """One finding for each mistake of a file: a function that got a parameter is often called in many places."""
         alike = dict[tuple[str, str], list[Misuse]]()
         for misuse in pipeline.misuses:
-            if misuse.use == "arguments of an own function":
+            if misuse.use == OF_OWN_FUNCTION:
                 alike.setdefault((misuse.location.path, misuse.text), []).append(misuse)
         for (_, fault), (first, *others) in alike.items():
             repeated = dict.fromkeys(each.location for each in others if each.location != first.location)
@@ -162,9 +163,9 @@ class UnknownArgument(Rule[Claim]):
                 fault,
                 related=[
                     *([Related(defined, "defined here", "definition")] if defined is not None else []),
-                    *(Related(location, "called so here as well") for location in [*repeated][:MOST_SHOWN]),
+                    *(Related(location, "also called like this here") for location in [*repeated][:MOST_SHOWN]),
                 ],
-                help="call it with the arguments of its definition",
+                help="pass the arguments that its definition takes",
             )
 
     def _report_surplus(self, pipeline: Pipeline, surplus: library_arguments.Surplus) -> Finding[Claim]:

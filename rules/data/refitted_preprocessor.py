@@ -95,8 +95,7 @@ class RefittedPreprocessor(Rule[Claim]):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        # A classifier of scikit-learn on features of a network that another file trains.
-        return source.contains(r"\bsklearn\b") and source.contains(r"\.(?:partial_fit|predict|predict_proba|score)\(")
+        return refits.has_classifier(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for refit in refits.refitted(pipeline):

@@ -1,4 +1,4 @@
-"""Images reach a network with another normalization than those that it learned from, or with none.
+"""Images reach a network with a normalization other than that of its training images, or with none.
 
 The images of the evaluation get other numbers than those of the training, or a pretrained network gets other numbers
 than those that it learned from. The metric is lower than the network deserves, early stopping and the best checkpoint

@@ -1,4 +1,4 @@
-"""Mean losses of batches are added up, and the sum is divided by something else than their number.
+"""Mean losses of batches are added up, and the sum is divided by something other than their number.
 
 A loss of torch is the mean over its batch. The sum of these means divided by the number of rows is too small by the
 batch size, and changes when the batch size does: it cannot be compared with other runs.

@@ -140,7 +140,7 @@ class IneffectiveSetting(Rule):
     def _report_dropout(self, misuse: Misuse) -> Finding:
         return self.finding(
             misuse.location,
-            f"this dropout is between the layers of `{misuse.text}`, which has one",
+            f"this dropout applies between the layers of `{misuse.text}`, which has only one",
             help="put `nn.Dropout` after the layer, or set `num_layers`",
             level=Level.WARNING,
         )

@@ -155,7 +155,7 @@ class ClipBeforeUnscale(Rule[Claim]):
             clip.location,
             f"gradients are clipped while `{name}` scales them for float16",
             related=[Related(launcher.origin, "scales the loss in its `backward`", "step")] if launcher.origin else [],
-            help=f"call `{name}.clip_grad_norm_` in its place, which unscales first",
+            help=f"call `{name}.clip_grad_norm_` instead, which unscales first",
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
