@@ -84,6 +84,11 @@ class Discard:
     is_displayed: bool
 
 
+TRUE_FOR_ANY_TEXT = "option of type bool"
+NEVER_CHANGED = "switch to its own default"
+"""Uses of options: `bool("False")` is True, and a switch that stores what it has by default changes nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Misuse:
     """A value used as something that it is not: `use` names how (`subscript`, `map`, `train_dataset`, `compute`, …)."""

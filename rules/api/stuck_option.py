@@ -60,8 +60,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.libraries.stdlib.argparse_options import NEVER_CHANGED, TRUE_FOR_ANY_TEXT
-from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.record import NEVER_CHANGED, TRUE_FOR_ANY_TEXT, Misuse
 from lintrain.pipeline.values.python import literal
 from lintrain.rule import Finding, Level, Pipeline, Rule
 

@@ -45,8 +45,10 @@ In a custom collator:
 In a preprocessing function:
 
     def make_rows(batch):
-        tokens = lm_tokenizer(batch["text"], truncation=True, max_length=32, padding="max_length")["input_ids"]
-        return {"input_ids": tokens, "labels": [list(row) for row in tokens]}
+        tokens = lm_tokenizer(batch["text"], truncation=True, max_length=32, padding="max_length")
+        pairs = zip(tokens["input_ids"], tokens["attention_mask"])
+        labels = [[token if kept else -100 for token, kept in zip(*pair)] for pair in pairs]
+        return {"input_ids": tokens["input_ids"], "labels": labels}
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     rows = text["train"].map(make_rows, batched=True, remove_columns=["text"])

@@ -19,7 +19,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.interpreter.functions import attribute_default
 from lintrain.model.location import Location
-from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.record import NEVER_CHANGED, TRUE_FOR_ANY_TEXT, Misuse
 from lintrain.pipeline.values.certainty import OF_PARAMETER, UNCERTAIN, Default
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -45,10 +45,6 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 CONVERSIONS: dict[str, Callable[[str], str | int | float]] = {"builtins.int": int, "builtins.float": float}
 """What argparse makes of a default that is text, by the option's `type`."""
-
-TRUE_FOR_ANY_TEXT = "option of type bool"
-NEVER_CHANGED = "switch to its own default"
-"""The uses of misuses: `bool("False")` is True, and a switch that stores what it has by default changes nothing."""
 
 
 @dataclass(eq=False, slots=True)
