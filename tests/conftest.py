@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,9 +28,15 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 os.environ.update(offline_environment())
 os.environ["OMP_NUM_THREADS"] = "1"
-os.environ["LINTRAIN_CACHE_DIR"] = tempfile.mkdtemp(prefix="lintrain-tests-")  # not the user's own
+CACHE = tempfile.mkdtemp(prefix="lintrain-tests-")
+os.environ["LINTRAIN_CACHE_DIR"] = CACHE  # not the user's own
 os.environ["KERAS_BACKEND"] = "torch"
 Assembly.is_strict = True  # a misspelt field of the evidence is an error here, a note for users
+
+
+def pytest_unconfigure() -> None:
+    """Remove the cache: by this hook and not at the exit of a process, which forked children of tests may reach too."""
+    shutil.rmtree(CACHE, ignore_errors=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,17 +61,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Python that has the libraries imported, for tests that are not about how a script is started or ended."""
-    started = WarmPython(Path(tempfile.mkdtemp(prefix="lintrain-warm-")))
-    yield str(started.program)
-    started.stop()
+    with tempfile.TemporaryDirectory(prefix="lintrain-warm-", ignore_cleanup_errors=True) as folder:
+        started = WarmPython(Path(folder))
+        yield str(started.program)
+        started.stop()
 
 
 @pytest.fixture(scope="session")
 def warm_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Python that has lintrain imported, for tests that are not about how a command is started or ended."""
-    started = WarmPython(Path(tempfile.mkdtemp(prefix="lintrain-warm-")), "commands")
-    yield str(started.program)
-    started.stop()
+    with tempfile.TemporaryDirectory(prefix="lintrain-warm-", ignore_cleanup_errors=True) as folder:
+        started = WarmPython(Path(folder), "commands")
+        yield str(started.program)
+        started.stop()
 
 
 @pytest.fixture
