@@ -2,7 +2,8 @@
 
 `type=bool` of argparse calls `bool` on the text that is given, and each text but the empty one is true: `--noise
 False` gives True. A switch that stores what it has by default, such as `action="store_true", default=True`, changes
-nothing. The run trains with another setting than its command says, and no error shows it.
+nothing. Neither does `--momentum` if no code reads `options.momentum`. The run trains with another setting than its
+command says, and no error shows it.
 
 ## Bad
 
@@ -17,6 +18,20 @@ nothing. The run trains with another setting than its command says, and no error
         criterion(net(inputs), labels).backward()
         optimizer.step()
 
+An option that nothing reads:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--momentum", type=float, default=0.9)  # <- stuck-option
+    options = parser.parse_args([])
+    optimizer = torch.optim.SGD(net.parameters(), lr=options.lr)
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        criterion(net(inputs), labels).backward()
+        optimizer.step()
+
 ## Good
 
     import argparse
@@ -26,6 +41,20 @@ nothing. The run trains with another setting than its command says, and no error
     options = parser.parse_args([])
     for inputs, labels in loader:
         inputs = inputs + 0.01 * torch.randn_like(inputs) if options.noise else inputs
+        optimizer.zero_grad()
+        criterion(net(inputs), labels).backward()
+        optimizer.step()
+
+and
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--momentum", type=float, default=0.9)
+    options = parser.parse_args([])
+    optimizer = torch.optim.SGD(net.parameters(), lr=options.lr, momentum=options.momentum)
+    for inputs, labels in loader:
         optimizer.zero_grad()
         criterion(net(inputs), labels).backward()
         optimizer.step()
@@ -46,6 +75,19 @@ Another switch may store the opposite under the same name:
         criterion(net(inputs), labels).backward()
         optimizer.step()
 
+Code of another file may read the options that it gets:
+
+    import argparse
+    from project.optimizers import make_optimizer
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--momentum", type=float, default=0.9)
+    optimizer = make_optimizer(net, parser.parse_args([]))
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        criterion(net(inputs), labels).backward()
+        optimizer.step()
+
 ## Fix
 
 None: `BooleanOptionalAction` and a function that reads `true` and `false` take other commands.
@@ -60,6 +102,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis import unread_settings
 from lintrain.pipeline.record import NEVER_CHANGED, TRUE_FOR_ANY_TEXT, Misuse
 from lintrain.pipeline.values.python import literal
 from lintrain.rule import Finding, Level, Pipeline, Rule
@@ -85,6 +128,15 @@ class StuckOption(Rule):
                     help="use `action=argparse.BooleanOptionalAction`, or the other default",
                     subject=misuse.text,
                 )
+        yield from map(self._report_unread, unread_settings.unread_options(pipeline.source))
+
+    def _report_unread(self, option: unread_settings.Unread) -> Finding:
+        return self.finding(
+            option.location,
+            f"`{option.name}` changes nothing: no code reads it",
+            help="pass it on to what it is for, or remove the option",
+            subject=option.name,
+        )
 
 
 def _is_alone(pipeline: Pipeline, misuse: Misuse) -> bool:

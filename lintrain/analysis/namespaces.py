@@ -1,0 +1,226 @@
+"""Objects that hold the settings of a run: under which names a file has them, and what it reads of them.
+
+    args = parser.parse_args()
+    train(args)
+
+Where such an object goes to code that is not in the file, or is taken apart there, what is read of it is not known.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping
+
+from lintrain.source.nodes import children, unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+SHOWS = lazy_pattern(
+    r"(?i)(?:^|[._])(?:p?print\w*|log|logger|logging|info|debug|warn\w*|dumps?|save\w*|write\w*|add_text|wandb|mlflow|neptune"
+    r"|p?format|hasattr|set_description|init_trackers|log_\w+|add_hparams|summarywriter|isinstance|type)(?:$|[._])"
+)
+"""Functions that only show or store what they get, as parts of a dotted name."""
+
+WHOLE = frozenset({"__dict__", "_get_kwargs", "items", "values", "copy", "keys"})
+"""Attributes that give all settings at once."""
+
+CONVERTS = frozenset({"vars", "dict", "sorted", "str", "repr", "list", "deepcopy", "OmegaConf.create"})
+"""Functions whose result has the same settings."""
+
+SAVED = lazy_pattern(r"(?i)save|check|ckpt|state|log|meta|result|record")
+"""Names of what is written to a file."""
+
+MOST_PASSES = 5
+"""How often names are handed on: `args`, `self.args`, the parameter of a function, that of another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """The last names of an object with settings (`args` of `self.args`), and the names that are read of it."""
+
+    names: frozenset[str]
+    read: frozenset[str]
+
+
+def followed(source: Source, makers: Collection[str], own: str = "") -> Namespace | None:
+    """What a file reads of the results of some calls and of `own`; None if other code may read of it.
+
+    `makers` are ends of the code of what is called, such as `parse_args`.
+    """
+    flow = _Flow(source, makers, own)
+    return Namespace(frozenset(flow.names), frozenset(flow.read())) if flow.follow() else None
+
+
+class _Flow:
+    """The names of an object while they are found."""
+
+    def __init__(self, source: Source, makers: Collection[str], own: str) -> None:
+        self.source = source
+        self.makers = set(makers)
+        self.names = {own} if own else set[str]()
+        self.parents = source.cached(_parents)
+        self.functions = source.cached(_functions)
+
+    def follow(self) -> bool:
+        """Find all names; whether the object is nowhere lost."""
+        for _ in range(MOST_PASSES):
+            before = len(self.names) + len(self.makers)
+            if not all(self._is_followed(use) for use in list(self._uses())):
+                return False
+            if len(self.names) + len(self.makers) == before:
+                return bool(self.names)
+        return False
+
+    def _uses(self) -> Iterator[ast.expr]:
+        """Where the object is made, and where one of its names is read."""
+        for call in self.source.nodes_of(ast.Call):
+            if unparse(call.func).rpartition(".")[2] in self.makers:
+                yield call
+        for node in self.source.nodes_of(ast.Name, ast.Attribute):
+            if isinstance(node.ctx, ast.Load) and _last(node) in self.names and not self._is_other(node):
+                yield node
+
+    def _is_other(self, node: ast.expr) -> bool:
+        """Whether a name is that of a function's `*args`."""
+        around = self.parents.get(node)
+        while around is not None and isinstance(node, ast.Name):
+            if isinstance(around, ast.FunctionDef | ast.Lambda):
+                taken = around.args.vararg
+                if taken is not None and taken.arg == node.id:
+                    return True
+            around = self.parents.get(around)
+        return False
+
+    def _is_followed(self, use: ast.expr) -> bool:
+        """Whether it is known what becomes of the object at a use."""
+        parent = self.parents.get(use)
+        match parent:
+            case ast.Attribute(attr=attr):
+                called = self.parents.get(parent)
+                return attr not in WHOLE or self._is_followed(called if isinstance(called, ast.Call) else parent)
+            case ast.Subscript(slice=part):
+                # The first of what `parse_known_args` returns is the object itself.
+                return self._is_followed(parent) if isinstance(use, ast.Call) else isinstance(part, ast.Constant)
+            case ast.Assign(targets=targets):
+                return all(self._is_named(target) for target in targets)
+            case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
+                return self._is_named(target)
+            case ast.Return():
+                return self._is_returned(use)
+            case ast.Compare() | ast.Expr():
+                return True
+            case ast.Call() | ast.keyword():
+                return self._is_given(use, parent)
+            case ast.For(iter=over) if over is use:
+                return all(_only_shows(each) for each in parent.body)
+            case _:
+                return self._is_shown(use)
+
+    def _is_named(self, target: ast.expr) -> bool:
+        """Take the name of a target, or the first of `args, others = …`."""
+        if isinstance(target, ast.Tuple) and target.elts:
+            return self._is_named(target.elts[0])
+        if not isinstance(target, ast.Name | ast.Attribute):
+            return isinstance(target, ast.Subscript) and SAVED.search(unparse(target.value)) is not None
+        self.names.add(_last(target))
+        return True
+
+    def _is_returned(self, use: ast.expr) -> bool:
+        """Take the function around a `return` for one that makes the object, if the file calls it."""
+        around = self.parents.get(use)
+        while around is not None and not isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef):
+            around = self.parents.get(around)
+        if around is None:
+            return False
+        self.makers.add(around.name)
+        return any(unparse(call.func).rpartition(".")[2] == around.name for call in self.source.nodes_of(ast.Call))
+
+    def _is_given(self, use: ast.expr, parent: ast.Call | ast.keyword) -> bool:
+        """Whether a call that gets the object is one whose code is in the file, or only shows it."""
+        call = self.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+        if not isinstance(call, ast.Call):
+            return False
+        name = unparse(call.func)
+        if call.func is use:
+            return True
+        if isinstance(parent, ast.keyword) and parent.arg is None:
+            return self._is_shown(use)
+        if name in {"getattr", "setattr", "delattr"}:
+            return len(call.args) > 1 and (name == "setattr" or isinstance(call.args[1], ast.Constant))
+        if name.rpartition(".")[2] in CONVERTS:
+            return self._is_followed(call)
+        return self._is_taken(use, parent, call) or self._is_shown(use)
+
+    def _is_taken(self, use: ast.expr, parent: ast.Call | ast.keyword, call: ast.Call) -> bool:
+        """Take the name of the parameter of the file's own function that gets the object."""
+        function = self.functions.get(unparse(call.func).rpartition(".")[2])
+        if function is None:
+            return False
+        if isinstance(parent, ast.keyword):
+            self.names.add(parent.arg or "")
+            return True
+        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args) if each.arg != "self"]
+        position = next((index for index, each in enumerate(call.args) if each is use), len(names))
+        if position >= len(names) or any(isinstance(each, ast.Starred) for each in call.args[:position]):
+            return False
+        self.names.add(names[position])
+        return True
+
+    def _is_shown(self, use: ast.AST) -> bool:
+        """Whether a use is inside of a call that only shows it, or of what is saved."""
+        node: ast.AST | None = use
+        while node is not None and not isinstance(node, ast.stmt):
+            if isinstance(node, ast.Call) and _is_shown_by(node):
+                return True
+            node = self.parents.get(node)
+        return isinstance(node, ast.Assign) and SAVED.search(unparse(node.targets[0])) is not None
+
+    def read(self) -> Iterator[str]:
+        """The names that are read of the object, and all texts of the file, which may be such names."""
+        names = {*self.names, *({"hparams"} if "save_hyperparameters" in self.source.text else ())}
+        for node in self.source.nodes_of(ast.Attribute):
+            owner = node.value
+            made = unparse(owner.func).rpartition(".")[2] if isinstance(owner, ast.Call) else ""
+            if isinstance(node.ctx, ast.Load) and (_last(owner) in names or made in self.makers):
+                yield node.attr
+        yield from self.source.cached(_texts)
+
+
+def _last(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _is_shown_by(call: ast.Call) -> bool:
+    return SHOWS.search(unparse(call.func)) is not None
+
+
+def _only_shows(statement: ast.stmt) -> bool:
+    """Whether a statement shows something, and does nothing else."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and _is_shown_by(statement.value)
+
+
+def _texts(source: Source) -> frozenset[str]:
+    """The texts of a file that may be names of settings: all but those that declare an option."""
+    declared = {
+        id(part)
+        for call in source.nodes_of(ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"
+        for part in walk(call)
+    }
+    constants = (each for each in source.nodes_of(ast.Constant) if id(each) not in declared)
+    return frozenset(each.value for each in constants if isinstance(each.value, str))
+
+
+def _parents(source: Source) -> Mapping[ast.AST, ast.AST]:
+    """The node above each node of a file."""
+    return {below: node for node in source.nodes for below in children(node)}
+
+
+def _functions(source: Source) -> Mapping[str, ast.FunctionDef]:
+    """The functions of a file by their names, and how its classes are made by theirs."""
+    found = {each.name: each for each in source.nodes_of(ast.FunctionDef)}
+    for each in source.nodes_of(ast.ClassDef):
+        made = [part for part in each.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
+        found |= {each.name: made[0]} if made else {}
+    return found
