@@ -12,7 +12,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Absent, Constant, Library, Value, is_missing, is_true, literal
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -208,3 +208,130 @@ def _pairs(node: ast.Assign) -> Iterator[tuple[str, str]]:
         else:
             pairs = [(target, node.value)]
         yield from ((unparse(one), unparse(other)) for one, other in pairs)
+
+
+BEST = lazy_pattern(
+    r"(?i)best|lowest|highest|(?:^|_)(?:min|max)_(?:val|valid|loss|acc|f1)|(?:loss|acc|f1|val)_(?:min|max)$"
+)
+ASIDE = lazy_pattern(r"(?i)epoch|iter|step|idx|index|num|count|keep|patience|thresh|target|goal|limit|baseline")
+"""Words for what is no best score: the epoch that it is from, or a limit."""
+
+NUMBER = lazy_pattern(
+    r"(?i)^-?(?:[\d.]+(?:e[+-]?\d+)?|float\(['\"][+-]?inf\w*['\"]\)|(?:np|numpy|math|torch)\.inf|sys\.maxsize)$"
+)
+"""What a best score begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeverUpdated:
+    """A comparison with a best score that stays what it was: where, the names of both, and where that one is set."""
+
+    location: Location
+    value: str
+    best: str
+    start: Location
+
+
+def never_updated(source: Source) -> Iterator[NeverUpdated]:
+    """The comparisons `if loss < best_loss:` below which a model is kept, if no code gives `best_loss` that value."""
+    if not source.contains(BEST):
+        return
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        nodes = own_nodes(scope)
+        for test in (each for each in nodes if isinstance(each, ast.If) and BEST.search(unparse(each.test))):
+            for value, best, _ in _comparisons(test.test):
+                start = _only_start(source, scope, test, best) if _keeps(test, value, best) else None
+                if start is not None:
+                    yield NeverUpdated(source.location(test.test), value, best, source.location(start))
+
+
+def _keeps(test: ast.If, value: str, best: str) -> bool:
+    """Whether a value is compared with the best one so far, and a model or the value is kept where it is better."""
+    name = _word(best.removesuffix("']").replace("['", "."))
+    is_limit = BEST.search(value) or ASIDE.search(value) or NUMBER.search(value) or value.isupper()
+    if is_limit or BEST.search(name) is None or ASIDE.search(name):
+        return False
+    is_kept = any(each == value for node in test.body if isinstance(node, ast.Assign) for _, each in _pairs(node))
+    return is_kept or KEEPS.search("\n".join(unparse(each) for each in test.body)) is not None
+
+
+def _only_start(source: Source, scope: ast.Module | ast.FunctionDef, test: ast.If, best: str) -> ast.expr | None:
+    """Where a name, an attribute or an entry gets the number that it has at each run of a test."""
+    if not best.isidentifier():
+        stores = _stored_anywhere(source, best)
+        return stores[0][0] if stores and all(is_number for _, is_number in stores) else None
+    if any(best in each.names for each in source.nodes_of(ast.Global, ast.Nonlocal)) or _is_taken(scope, best):
+        return None
+    stores = _stored_names(scope, best)
+    loop = next((each for each in own_nodes(scope) if _is_loop_around(each, test)), None)
+    if not stores and scope is not source.tree:
+        # A function that never sets the name reads that of the script.
+        stores = _stored_names(source.tree, best)
+    elif loop is None or any(isinstance(each, ast.Name) and _is_store(each, best) for each in walk(loop)):
+        return None
+    return stores[0][0] if stores and all(is_number for _, is_number in stores) else None
+
+
+def _is_loop_around(node: ast.AST, test: ast.If) -> bool:
+    return isinstance(node, ast.For | ast.While) and any(each is test for each in walk(node))
+
+
+def _is_taken(scope: ast.Module | ast.FunctionDef, name: str) -> bool:
+    """Whether a name is a parameter."""
+    taken = walk(scope.args) if isinstance(scope, ast.FunctionDef) else []
+    return any(isinstance(each, ast.arg) and each.arg == name for each in taken)
+
+
+def _is_store(node: ast.Name | ast.Attribute | ast.Subscript, code: str) -> bool:
+    return not isinstance(node.ctx, ast.Load) and unparse(node) == code
+
+
+Stores = list[tuple[ast.expr, bool]]
+"""Where something is set, and whether it is set to a number that is written there."""
+
+
+def _stored_names(scope: ast.AST, name: str) -> Stores:
+    nodes = own_nodes(scope)
+    started = {id(target) for node in nodes for target in _numbered(node)}
+    return [(each, id(each) in started) for each in nodes if isinstance(each, ast.Name) and _is_store(each, name)]
+
+
+def _stored_anywhere(source: Source, best: str) -> Stores:
+    """Where a file sets an attribute of this name, of whatever object, or an entry with this key."""
+    started = {id(target) for node in source.nodes_of(ast.Assign, ast.AnnAssign) for target in _numbered(node)}
+    if best.endswith("']"):
+        key = best[best.rindex("['") + 2 : -2]
+        owner = best[: best.rindex("['")]
+        entries = [each for each in source.nodes_of(ast.Subscript) if not isinstance(each.ctx, ast.Load)]
+        set_here: Stores = [(each, id(each) in started) for each in entries if _may_be_entry(each, owner, key)]
+        for each in source.nodes_of(ast.Dict):
+            pairs = [(one, value) for one, value in zip(each.keys, each.values, strict=True) if one is not None]
+            set_here += [(one, _is_number(value)) for one, value in pairs if unparse(one) == repr(key)]
+        return set_here
+    name = _word(best) if "[" not in best else ""
+    attributes = [each for each in source.nodes_of(ast.Attribute) if each.attr.lower() == name]
+    return [(each, id(each) in started) for each in attributes if not isinstance(each.ctx, ast.Load)]
+
+
+def _may_be_entry(node: ast.Subscript, owner: str, key: str) -> bool:
+    """Whether the entry with a key is set, of whatever dictionary, or one of this dictionary whose key is not known."""
+    return node.slice.value == key if isinstance(node.slice, ast.Constant) else unparse(node.value) == owner
+
+
+def _numbered(node: ast.AST) -> Iterator[ast.expr]:
+    """The targets that an assignment gives a number that is written there."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                    yield from (one for one, each in zip(target.elts, value.elts, strict=False) if _is_number(each))
+                elif _is_number(value):
+                    yield target
+        case ast.AnnAssign(target=target, value=ast.expr() as value) if _is_number(value):
+            yield target
+        case _:
+            pass
+
+
+def _is_number(value: ast.expr) -> bool:
+    return NUMBER.search(unparse(value)) is not None
