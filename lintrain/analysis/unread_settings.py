@@ -61,7 +61,7 @@ def _unread_options(source: Source) -> list[Unread]:
 
 def _is_own_parser(source: Source, calls: list[ast.Call]) -> bool:
     """Whether the file parses what it declares, and does not take the values of a parser of other files as well."""
-    return bool(calls) and not source.contains(r"\bimport\s+\*|\bexec\(|\bglobals\(|parse_args\([^)]*namespace\s*=")
+    return bool(calls) and not source.contains(r"\bexec\(|\bglobals\(|parse_args\([^)]*namespace\s*=")
 
 
 def _option(call: ast.Call) -> tuple[str, str] | None:
