@@ -1,13 +1,14 @@
-"""Settings of the training that a script takes and never reads: options of the command line."""
+"""Settings of the training that a script takes and never reads: options of the command line, constants, parameters."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import namespaces
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -84,6 +85,124 @@ def _is_setting(name: str) -> bool:
     """Whether a name is that of a setting of the training."""
     lowered = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     return SETTING.search(lowered) is not None and ASIDE.search(lowered) is None
+
+
+OPTIMIZERS = lazy_pattern(r"^(?:Adam\w*|SGD|RMSprop|Adagrad|Adadelta|RAdam|NAdam|ASGD)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of number: the names that people give it, its arguments, and the calls that take it.
+
+    `at` is its position in such a call. `has_default` if a call without it has another number.
+    """
+
+    names: re.Pattern[str]
+    arguments: tuple[str, ...]
+    calls: re.Pattern[str]
+    at: int | None
+    has_default: bool
+
+
+KINDS = (
+    Kind(lazy_pattern(r"(?i)^(?:(?:init_|base_)?lr|learning_?rate)$"), ("lr", "learning_rate"), OPTIMIZERS, 1, True),
+    Kind(lazy_pattern(r"(?i)^(?:sgd_)?momentum$"), ("momentum",), lazy_pattern(r"^(?:SGD|RMSprop)$"), None, True),
+    Kind(lazy_pattern(r"(?i)^(?:weight_?decay|wd)$"), ("weight_decay",), OPTIMIZERS, None, True),
+    Kind(
+        lazy_pattern(r"(?i)^(?:train_?)?batch_?size$"), ("batch_size",), lazy_pattern(r"^(?:DataLoader|fit)$"), 1, False
+    ),
+    Kind(lazy_pattern(r"(?i)^(?:n_?|num_?|max_?)?epochs$"), ("epochs",), lazy_pattern(r"^(?:fit|range)$"), 0, False),
+    Kind(lazy_pattern(r"(?i)^dropout(?:_?(?:rate|prob|p))?$"), ("p", "rate"), lazy_pattern(r"^Dropout$"), 0, True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A number that nothing reads: where, its name, what is used in its place as code, and where."""
+
+    location: Location
+    name: str
+    used: str
+    call: Location
+
+
+def replaced_numbers(source: Source) -> list[Replaced]:
+    """The constants and parameters that a file names after a setting and never reads, while others are used."""
+    return source.cached(_replaced_numbers)
+
+
+def _replaced_numbers(source: Source) -> list[Replaced]:
+    if source.contains(r"\bexec\(|\bglobals\(|\blocals\(|__all__"):
+        return []
+    return [*_constants(source), *_parameters(source)]
+
+
+def _constants(source: Source) -> Iterator[Replaced]:
+    """The constants at the top of a file that nothing reads."""
+    found = [(node, *named) for node in source.tree.body if (named := _numbered(node)) is not None]
+    read = {each.id for each in source.nodes_of(ast.Name) if isinstance(each.ctx, ast.Load)} if found else set[str]()
+    masked = "\n".join(source.notebook.masked.values()) if source.notebook else ""
+    for node, name, number, kind in found:
+        if name not in read and not source.contains(rf"[\"']{name}[\"']") and name not in masked:
+            yield from _differing(source, node, name, number, kind, source.nodes_of(ast.Call))
+
+
+def _numbered(node: ast.stmt) -> tuple[str, float, Kind] | None:
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float() as number)):
+            kind = _kind_of(name)
+            return (name, number, kind) if kind is not None else None
+        case _:
+            return None
+
+
+def _parameters(source: Source) -> Iterator[Replaced]:
+    """The parameters of functions that these do not read, although they make what the parameter is for."""
+    classes = {id(part): each for each in source.nodes_of(ast.ClassDef) for part in each.body}
+    for function in source.nodes_of(ast.FunctionDef):
+        for taken in (*function.args.args, *function.args.kwonlyargs):
+            kind = _kind_of(taken.arg)
+            if kind is None or any(isinstance(each, ast.Name) and each.id == taken.arg for each in walk(function)):
+                continue
+            scope = classes[id(function)] if function.name == "__init__" and id(function) in classes else function
+            calls = [each for each in walk(scope) if isinstance(each, ast.Call)]
+            if not any(_last(each.func) == "save_hyperparameters" for each in calls):
+                yield from _differing(source, taken, taken.arg, None, kind, calls)
+
+
+def _kind_of(name: str) -> Kind | None:
+    return next((each for each in KINDS if each.names.search(name)), None)
+
+
+def _differing(
+    source: Source, node: ast.stmt | ast.arg, name: str, number: float | None, kind: Kind, calls: Sequence[ast.Call]
+) -> Iterator[Replaced]:
+    """The number of this name, if each call that it is for has another one in the code."""
+    epochs = {id(each.iter) for each in source.nodes_of(ast.For) if "epoch" in unparse(each.target)}
+    called = [
+        each
+        for each in calls
+        if kind.calls.search(_last(each.func)) and (_last(each.func) != "range" or id(each) in epochs)
+    ]
+    given = [_given(each, kind) for each in called]
+    known = [each for each in given if each is not None and each[1] != number]
+    if called and len(known) == len(called):
+        yield Replaced(source.location(node), name, known[0][0], source.location(called[0]))
+
+
+def _given(call: ast.Call, kind: Kind) -> tuple[str, object] | None:
+    """The argument of a call as code, and its number; None if it is not written there."""
+    named = {each.arg: each.value for each in call.keywords}
+    if None in named or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    value = next((named[each] for each in kind.arguments if each in named), None)
+    if value is None and kind.at is not None and len(call.args) > kind.at and _last(call.func) != "fit":
+        value = call.args[kind.at]
+    if value is None:
+        is_default = kind.has_default and len(call.args) <= 1 + (kind.at == 1)
+        return (f"no `{kind.arguments[0]}`", None) if is_default else None
+    code = f"`{unparse(call)}`" if _last(call.func) == "range" else f"`{kind.arguments[0]}={unparse(value)}`"
+    return (code, value.value) if isinstance(value, ast.Constant) else None
 
 
 def _last(node: ast.AST) -> str:

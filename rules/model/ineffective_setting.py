@@ -6,7 +6,8 @@ reads its learning rate from `param_groups`, so `optimizer.lr = 1e-4` changes no
 for the name `lr` that it was given. A network calls its layers by name: `vgg.fc = nn.Linear(4096, 2)` adds a layer that
 no pass calls, and the head with 1,000 outputs stays. cuDNN takes an attribute of any name, and
 `cudnn.determinstic = True` is one that it does not read. The dropout of `nn.LSTM` is between its layers, and
-does nothing where it has one.
+does nothing where it has one. A constant or a parameter that is named `weight_decay` and that nothing reads changes
+nothing either.
 
 ## Bad
 
@@ -19,6 +20,15 @@ does nothing where it has one.
         optimizer.step()
         optimizer.lr = 1e-4  # <- ineffective-setting
 
+A constant that nothing reads, and an optimizer without it:
+
+    WEIGHT_DECAY = 1e-2  # <- ineffective-setting
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
 ## Good
 
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 10))
@@ -29,6 +39,15 @@ does nothing where it has one.
         criterion(model(x), y).backward()
         optimizer.step()
         optimizer.param_groups[0]["lr"] = 1e-4
+
+and
+
+    WEIGHT_DECAY = 1e-2
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, weight_decay=WEIGHT_DECAY)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -74,7 +93,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import tuning
+from lintrain.analysis import tuning, unread_settings
 from lintrain.pipeline import events
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import ModelPart, Module
@@ -120,6 +139,7 @@ class IneffectiveSetting(Rule):
         yield from one_per_location(map(self._report_misplaced, tuning.misplaced_heads(pipeline.source)))
         yield from one_per_location(self._report_cudnn(*found) for found in tuning.misspelt_cudnn(pipeline.source))
         yield from one_per_location(self._report_unread(*found) for found in tuning.unread_rates(pipeline.source))
+        yield from map(self._report_replaced, unread_settings.replaced_numbers(pipeline.source))
         rates = (each for each in pipeline.misuses if each.use == "setting of an optimizer")
         yield from one_per_location(map(self._report_rate, (each for each in rates if not _is_read(pipeline, each))))
 
@@ -174,6 +194,16 @@ class IneffectiveSetting(Rule):
             misuse.location,
             f"the optimizer does not read `{name}`, so its steps stay as they are",
             help=f'set `group["{key}"]` of each group in `{owner}.param_groups`',
+        )
+
+    def _report_replaced(self, found: unread_settings.Replaced) -> Finding:
+        return self.finding(
+            found.location,
+            f"`{found.name}` is never read, so it changes nothing",
+            related=[Related(found.call, f"this has {found.used}", "call")],
+            help=f"use `{found.name}` in that call, or remove it",
+            level=Level.WARNING,
+            subject=found.name,
         )
 
 
