@@ -286,3 +286,69 @@ def test_a_package_that_imports_everything_from_itself_is_read(tmp_path: Path) -
     (tmp_path / "main.py").write_text(main, encoding="utf-8")
     outcome = CheckRun(request_of("main.py")).check()
     assert found(outcome) == ["package/loop.py:7:9 missing-zero-grad"]
+
+
+OPTIONS = """\
+import argparse
+
+import torch
+from engine import Engine, weights
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.1)
+parser.add_argument("--dropout", type=float, default=0.1)
+parser.add_argument("--epochs", type=int, default=3)
+parser.add_argument("--momentum", type=float, default=0.9)
+parser.add_argument("--seed", type=int, default=0)
+options = parser.parse_args()
+Engine(weights(options), settings=options).run()
+"""
+"""What reads `lr` and `dropout` gets them as an argument, and `epochs` is read of what an object has kept."""
+
+ENGINE = """\
+import torch
+from steps import every_epoch
+
+
+class Engine:
+    def __init__(self, model, settings):
+        self.model, self.batches = model, [torch.zeros(1, 2)]
+        self.settings = settings
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=settings.lr)
+
+    def run(self):
+        every_epoch(self)
+
+
+def weights(given):
+    return torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(given.dropout))
+"""
+
+STEPS = """\
+def every_epoch(engine):
+    for epoch in range(engine.settings.epochs):
+        for batch in engine.batches:
+            engine.optimizer.zero_grad()
+            engine.model(batch).sum().backward()
+            engine.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "unread"),
+    [
+        (ENGINE, ["--momentum", "--seed"]),
+        (ENGINE.replace("given.dropout", "0.5"), ["--dropout", "--momentum", "--seed"]),
+        (ENGINE.replace("self.settings = settings", "self.settings = settings\n        prepare(settings)"), []),
+        (ENGINE.replace("self.settings = settings", "self.__dict__.update(vars(settings))"), []),
+        (ENGINE.replace("class Engine:", "class Engine(Base):"), ["--momentum", "--seed"]),
+        (ENGINE.replace("def __init__(self, model, settings)", "def __init__(self, model, **settings)"), []),
+        (None, []),
+    ],
+)
+def test_options_are_followed_into_the_files_that_get_them(engine: str | None, unread: list[str]) -> None:
+    for name, text in {"main.py": OPTIONS, "engine.py": engine, "steps.py": STEPS}.items():
+        if text is not None:
+            Path(name).write_text(text, encoding="utf-8")
+    outcome = CheckRun(request_of("main.py", select="stuck-option")).check()
+    assert [one.finding.subject for one in outcome.reported] == unread

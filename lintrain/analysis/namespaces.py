@@ -3,13 +3,14 @@
     args = parser.parse_args()
     train(args)
 
-Where such an object goes to code that is not in the file, or is taken apart there, what is read of it is not known.
+The functions and classes that get it are followed into the other files of the project that were read. Where it goes to
+any other code, or is taken apart, what is read of it is not known.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lintrain.source.nodes import children, unparse, walk
 from lintrain.source.source import Source
@@ -43,22 +44,32 @@ class Namespace:
     read: frozenset[str]
 
 
-def followed(source: Source, makers: Collection[str], own: str = "") -> Namespace | None:
-    """What a file reads of the results of some calls and of `own`; None if other code may read of it.
+def followed(source: Source, makers: Collection[str], others: Sequence[Source] = ()) -> Namespace | None:
+    """What a file and others of its project read of the results of some calls; None if more code may read of it.
 
     `makers` are ends of the code of what is called, such as `parse_args`.
     """
-    flow = _Flow(source, makers, own)
-    return Namespace(frozenset(flow.names), frozenset(flow.read())) if flow.follow() else None
+    flows = dict[str, _Flow]()
+    flow = flows[source.path] = _Flow(source, makers, others, flows)
+    if not flow.follow():
+        return None
+    names = frozenset(name for each in flows.values() for name in each.names)
+    # What one file keeps of the object, as `self.args`, another may read: `model.args.rate`.
+    every = [flow, *(flows.get(each.path) or _Flow(each, (), (), flows) for each in others if each is not source)]
+    return Namespace(names, frozenset(name for each in every for name in each.read(names)))
 
 
 class _Flow:
-    """The names of an object while they are found."""
+    """The names of an object in a file while they are found, with those in the other files by their paths."""
 
-    def __init__(self, source: Source, makers: Collection[str], own: str) -> None:
+    def __init__(
+        self, source: Source, makers: Collection[str], others: Sequence[Source], flows: dict[str, _Flow]
+    ) -> None:
         self.source = source
         self.makers = set(makers)
-        self.names = {own} if own else set[str]()
+        self.others = others
+        self.flows = flows
+        self.names = set[str]()
         self.parents = source.cached(_parents)
         self.functions = source.cached(_functions)
 
@@ -153,19 +164,35 @@ class _Flow:
         return self._is_taken(use, parent, call) or self._is_shown(use)
 
     def _is_taken(self, use: ast.expr, parent: ast.Call | ast.keyword, call: ast.Call) -> bool:
-        """Take the name of the parameter of the file's own function that gets the object."""
-        function = self.functions.get(unparse(call.func).rpartition(".")[2])
-        if function is None:
-            return False
-        if isinstance(parent, ast.keyword):
-            self.names.add(parent.arg or "")
+        """Take the name of the parameter that gets the object, of a function of the file or of another one."""
+        name = unparse(call.func)
+        called = self._bases(call) if name.startswith("super()") else [name.rpartition(".")[2]]
+        return bool(called) and all(self._is_taken_by(each, use, parent, call) for each in called)
+
+    def _bases(self, node: ast.AST) -> list[str]:
+        """The names of the classes that `super()` looks into."""
+        around = self.parents.get(node)
+        while around is not None and not isinstance(around, ast.ClassDef):
+            around = self.parents.get(around)
+        return [_last(each) for each in around.bases] if isinstance(around, ast.ClassDef) else []
+
+    def _is_taken_by(self, called: str, use: ast.expr, parent: ast.Call | ast.keyword, call: ast.Call) -> bool:
+        own = self.functions.get(called, ())
+        if own:
+            names = [_parameter(each, use, parent, call) for each in own]
+            self.names.update(names)
+            return all(names)
+        files = [each for each in self.others if each is not self.source and called in each.cached(_functions)]
+        taken = [_parameter(each, use, parent, call) for file in files for each in file.cached(_functions)[called]]
+        return len(files) == 1 and all(taken) and all(self._is_followed_into(files[0], name) for name in taken)
+
+    def _is_followed_into(self, source: Source, name: str) -> bool:
+        """Whether it is known what another file does with a parameter that is the object."""
+        flow = self.flows.setdefault(source.path, _Flow(source, (), self.others, self.flows))
+        if name in flow.names:
             return True
-        names = [each.arg for each in (*function.args.posonlyargs, *function.args.args) if each.arg != "self"]
-        position = next((index for index, each in enumerate(call.args) if each is use), len(names))
-        if position >= len(names) or any(isinstance(each, ast.Starred) for each in call.args[:position]):
-            return False
-        self.names.add(names[position])
-        return True
+        flow.names.add(name)
+        return flow.follow()
 
     def _is_shown(self, use: ast.AST) -> bool:
         """Whether a use is inside of a call that only shows it, or of what is saved."""
@@ -176,15 +203,26 @@ class _Flow:
             node = self.parents.get(node)
         return isinstance(node, ast.Assign) and SAVED.search(unparse(node.targets[0])) is not None
 
-    def read(self) -> Iterator[str]:
-        """The names that are read of the object, and all texts of the file, which may be such names."""
-        names = {*self.names, *({"hparams"} if "save_hyperparameters" in self.source.text else ())}
+    def read(self, known: frozenset[str]) -> Iterator[str]:
+        """The names that a file reads of the object, and all its texts, which may be such names."""
+        names = {*known, *({"hparams"} if "save_hyperparameters" in self.source.text else ())}
         for node in self.source.nodes_of(ast.Attribute):
             owner = node.value
             made = unparse(owner.func).rpartition(".")[2] if isinstance(owner, ast.Call) else ""
             if isinstance(node.ctx, ast.Load) and (_last(owner) in names or made in self.makers):
                 yield node.attr
         yield from self.source.cached(_texts)
+
+
+def _parameter(function: ast.FunctionDef, use: ast.expr, parent: ast.Call | ast.keyword, call: ast.Call) -> str:
+    """The name of the parameter that gets an argument of a call; empty where that is not known."""
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args) if each.arg != "self"]
+    if isinstance(parent, ast.keyword):
+        taken = {*names, *(each.arg for each in function.args.kwonlyargs)}
+        return parent.arg if parent.arg in taken else ""
+    position = next((index for index, each in enumerate(call.args) if each is use), len(names))
+    is_open = any(isinstance(each, ast.Starred) for each in call.args[:position])
+    return names[position] if position < len(names) and not is_open else ""
 
 
 def _last(node: ast.AST) -> str:
@@ -217,10 +255,13 @@ def _parents(source: Source) -> Mapping[ast.AST, ast.AST]:
     return {below: node for node in source.nodes for below in children(node)}
 
 
-def _functions(source: Source) -> Mapping[str, ast.FunctionDef]:
+def _functions(source: Source) -> Mapping[str, list[ast.FunctionDef]]:
     """The functions of a file by their names, and how its classes are made by theirs."""
-    found = {each.name: each for each in source.nodes_of(ast.FunctionDef)}
-    for each in source.nodes_of(ast.ClassDef):
-        made = [part for part in each.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
-        found |= {each.name: made[0]} if made else {}
+    found: dict[str, list[ast.FunctionDef]] = {}
+    for each in source.nodes_of(ast.FunctionDef):
+        if each.name != "__init__":
+            found.setdefault(each.name, []).append(each)
+    for owner in source.nodes_of(ast.ClassDef):
+        made = [part for part in owner.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
+        found.setdefault(owner.name, []).extend(made)
     return found

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import namespaces
 from lintrain.model.location import Location
+from lintrain.pipeline.events import Act
+from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -19,13 +21,15 @@ SETTING = lazy_pattern(
     r"(?:^|_)(?:lr|lrate|learning|decay|wd|momentum|dropout|drop|batch|batchsize|epochs?|n?epochs?|seed|warmup|clip|grad"
     r"|gradient|accumulation|optimizer|optim|opt|scheduler|sched|loss|mixup|cutmix|aug|augment|augmentation|smoothing"
     r"|temperature|gamma|alpha|betas?|beta1|beta2|eps|epsilon|margin|lambda|patience|shuffle|fp16|bf16|amp|freeze"
-    r"|pretrained|hidden|layers?|heads|embed|embedding|dim|max_len|max_length|crop|weights?|steps)(?:$|_)"
+    r"|pretrained|hidden|layers?|heads|embed|embedding|dim|len|length|crop|weights?|steps|size|channels|bias|noise|ratio|prob"
+    r"|rate|power|precision|sparsity|kernel)(?:$|_)"
 )
 """Words in the names of what decides what a training learns."""
 
 ASIDE = lazy_pattern(
-    r"(?:^|_)(?:log|print|save|saving|interval|display|path|dir|file|name|freq|every|out|output|plot|workers|eval|test|valid"
-    r"|val|start|resume|checkpoint|ckpt|gpus?|nodes?|world|rank|port|debug|verbose|run|load|pred|predict|infer|report)(?:$|_)"
+    r"(?:^|_)(?:log|logging|print|save|saving|interval|display|path|dir|file|name|freq|every|out|output|plot|workers|eval|test|valid"
+    r"|val|start|resume|checkpoint|ckpt|gpus?|nodes?|world|rank|port|debug|verbose|run|load|pred|predict|infer|report|best"
+    r"|answer)(?:$|_)"
 )
 """Words in the names of what only concerns its output, its machines or its evaluation."""
 
@@ -40,17 +44,21 @@ class Unread:
     name: str
 
 
-def unread_options(source: Source) -> list[Unread]:
-    """The options of the command line about the training that no code of the file reads."""
-    return source.cached(_unread_options)
+def trains(pipeline: Pipeline) -> bool:
+    """Whether a script trains something: one that only predicts often declares the options of the training again."""
+    is_run = bool(pipeline.runs or pipeline.lightning_fits or any(run.fits for run in pipeline.keras_runs))
+    is_loop = bool(pipeline.acts(Act.BACKWARD, Act.STEP, Act.TRAIN))
+    return is_run or is_loop or pipeline.source.contains(r"\.backward\(|\.fit\(|\.step\(")
 
 
-def _unread_options(source: Source) -> list[Unread]:
+def unread_options(pipeline: Pipeline) -> list[Unread]:
+    """The options of the command line about the training that neither the file nor its imports read."""
+    source = pipeline.source
     if "add_argument" not in source.text or not any(f".{each}(" in source.text for each in PARSES):
         return []
     calls = [each for each in source.nodes_of(ast.Call) if _last(each.func) == "add_argument"]
     named = [(call, *found) for call in calls if (found := _option(call)) is not None and _is_setting(found[1])]
-    space = namespaces.followed(source, PARSES) if named else None
+    space = namespaces.followed(source, PARSES, list(pipeline.sources.values())) if named else None
     if space is None or not _is_own_parser(source, calls):
         return []
     return [

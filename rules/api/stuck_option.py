@@ -128,7 +128,8 @@ class StuckOption(Rule):
                     help="use `action=argparse.BooleanOptionalAction`, or the other default",
                     subject=misuse.text,
                 )
-        yield from map(self._report_unread, unread_settings.unread_options(pipeline.source))
+        if unread_settings.trains(pipeline):
+            yield from map(self._report_unread, unread_settings.unread_options(pipeline))
 
     def _report_unread(self, option: unread_settings.Unread) -> Finding:
         return self.finding(
