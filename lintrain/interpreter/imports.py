@@ -14,6 +14,7 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import FUNCTIONS, attribute_of, statement
 from lintrain.interpreter.core.scope import Scope, StarImport, settled
+from lintrain.knowledge.networks import KNOWN, PARTLY_KNOWN
 from lintrain.model.location import Location
 from lintrain.pipeline.record import LibraryName
 from lintrain.pipeline.values.installed import NOTHING, InstalledName
@@ -198,7 +199,8 @@ def _flattened(parts: list[str]) -> str:
 def library(path: str) -> Value:
     """The library at a dotted path, or Unknown if it is none that the reader knows."""
     top = path.partition(".")[0]
-    return Library(canonical(path)) if top in LIBRARIES or path in GRAPH_LOADERS else Unknown(name=path)
+    is_known = top in LIBRARIES or path in GRAPH_LOADERS or (top in PARTLY_KNOWN and path in KNOWN)
+    return Library(canonical(path)) if is_known else Unknown(name=path)
 
 
 def _imported(reader: Reader, path: str) -> Value:
@@ -217,7 +219,9 @@ def _library_attribute(reader: Reader, value: Library, name: str, location: Loca
     if "." not in value.path and value.path != "builtins":
         used = LibraryName(value.path, name, location, reader.guards > 0, False)
         reader.record.names.append(used)
-    return Library(canonical(f"{value.path}.{name}"))
+    path = f"{value.path}.{name}"
+    # Of a package that is known for a few functions alone, any other name may be anything.
+    return _imported(reader, path) if path.partition(".")[0] in PARTLY_KNOWN else Library(canonical(path))
 
 
 @statement(ast.Import)

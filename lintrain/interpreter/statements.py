@@ -17,6 +17,7 @@ from lintrain.interpreter.core.storing import assign
 from lintrain.interpreter.grad_modes import modes_set, note_change, switches_grad, turns_grad_off
 from lintrain.interpreter.invocation import ContextCall
 from lintrain.interpreter.layer_shapes import OPEN
+from lintrain.knowledge.networks import PARTLY_KNOWN
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.loading import Loader, OpenFile
@@ -30,6 +31,7 @@ from lintrain.pipeline.values.python import (
     Library,
     LibraryObject,
     Mapping,
+    Unknown,
     Value,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
@@ -143,7 +145,9 @@ def _define_class(reader: Reader, node: ast.ClassDef, scope: Scope) -> Flow:
 def _with_bases_above(bases: Iterable[Value]) -> Iterator[Value]:
     """The bases of a class, and after one of an installed package the trainers and arguments that it derives from."""
     for base in bases:
-        yield base
+        # What a class inherits from one of a package that is known for a few functions alone is not known.
+        is_partly = isinstance(base, Library) and base.path.partition(".")[0] in PARTLY_KNOWN
+        yield Unknown(name=base.path) if is_partly and isinstance(base, Library) else base
         if isinstance(base, InstalledName) and derived_transfer(base.facts) is not None:
             yield from (Library(path) for path in base.facts.bases)
 

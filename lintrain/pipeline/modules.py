@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from lintrain.knowledge.networks import READY_MADE, certainly_differs
 from lintrain.knowledge.trainers import TRAINER, TRAINING_ARGUMENTS, is_training_arguments, trainer_parameters
 from lintrain.pipeline.values.model import Model, ModelPart, Module
 from lintrain.pipeline.values.python import (
@@ -270,8 +271,9 @@ def _part_differs(part: Value) -> bool:
             owners = [owner.node for owner in part.cls.lineage() if any(map(_differs, _names_in(owner.node)))]
             return any(_differs(name) for owner in owners for name in _own_names(owner, part))
         case Module():
-            is_known = part.path.startswith(("torch.nn.", "torchvision.models."))
-            return is_known and not _module_ignores_mode(part)
+            if part.path.startswith("torch.nn."):
+                return not _module_ignores_mode(part)
+            return part.path.startswith(READY_MADE) and certainly_differs(part.path, part.arguments)
         case Model():
             return True
         case _:
@@ -330,7 +332,7 @@ def has_parameters(value: Value) -> bool:
 def _has_weights(part: Value) -> bool:
     match part:
         case Module():
-            return WITH_PARAMETERS.fullmatch(part.path) is not None or part.path.startswith("torchvision.models.")
+            return WITH_PARAMETERS.fullmatch(part.path) is not None or part.path.startswith(READY_MADE)
         case Model():
             return True
         case LibraryObject():

@@ -300,9 +300,13 @@ def _getattr(call: Call) -> Value:
 
 
 def _any_of(owner: Value) -> Value:
-    """Any of the classes of a module: an optimizer or a schedule, whichever it is."""
-    is_known = isinstance(owner, Library) and owner.path in {"torch.optim", "torch.optim.lr_scheduler"}
-    return Library(f"{owner.path}.Any") if is_known and isinstance(owner, Library) else UNKNOWN
+    """Any of the classes of a module: an optimizer, a schedule or a network, whichever it is."""
+    name = ANY_OF.get(owner.path) if isinstance(owner, Library) else None
+    return Library(f"{owner.path}.{name}") if name and isinstance(owner, Library) else UNKNOWN
+
+
+ANY_OF = {"torch.optim": "Any", "torch.optim.lr_scheduler": "Any", "torchvision.models": "any"}
+"""Modules whose members are of one kind, with a name that stands for any of them."""
 
 
 @function("builtins.setattr")

@@ -4,7 +4,6 @@ rules each use of a loss with what it was given.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from lintrain.interpreter.core.call import Call
@@ -15,6 +14,7 @@ from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.time_axis import with_time_first
 from lintrain.interpreter.tracing import graph_of, is_data
 from lintrain.libraries.torch.default_collation import batch_of_numbers
+from lintrain.libraries.torch.network_outputs import features_of, head_of, last_activation, scores_of
 from lintrain.pipeline.record import Misuse, ShapeMisfit
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import ColumnValues
@@ -48,25 +48,6 @@ LEARNS = lazy_pattern(
 )
 """Layers with parameters: gradients reach them whatever they are given."""
 
-HEAD_OF = (
-    (re.compile(r"resnet|resnext|regnet|shufflenet"), "fc"),
-    (re.compile(r"densenet|vgg|alexnet|mobilenet|efficientnet|convnext|mnasnet"), "classifier"),
-    (re.compile(r"vit_"), "heads"),
-    (re.compile(r"swin|maxvit"), "head"),
-)
-"""The attribute of a ready-made network of torchvision that gives its output."""
-
-
-FEATURES = (
-    (re.compile(r"^(resnet(18|34))$"), 512),
-    (re.compile(r"^(resnet(50|101|152)|resnext\w+|wide_resnet\w+|inception_v3)$"), 2048),
-    (re.compile(r"^(densenet121|googlenet|shufflenet_v2_x(0_5|1_0|1_5))$"), 1024),
-    (re.compile(r"^densenet169$"), 1664),
-    (re.compile(r"^densenet201$"), 1920),
-    (re.compile(r"^densenet161$"), 2208),
-)
-"""The numbers that networks of torchvision give their head for each image."""
-
 STEPS_A_LAYER = 5
 """Steps that take as long as finding out what a layer gives: a network may hold a part many times."""
 
@@ -88,10 +69,10 @@ def through(call: Call, module: Module, given: Value) -> Value:
             "tuple",
             origin=call.location,
         )
-    head = _head_of(module)
+    head = head_of(module)
     if head is not None:
         return (
-            _renamed(through(call, head, _features(module)), call, module)
+            _renamed(through(call, head, features_of(module)), call, module)
             if isinstance(head, Module)
             else _plain(call, module)
         )
@@ -101,14 +82,12 @@ def through(call: Call, module: Module, given: Value) -> Value:
 
 
 def _ready_made(call: Call, module: Module) -> Tensor:
-    """What a classifier of torchvision gives: one number for each of the classes that it was made for."""
+    """What a classifier or a network for segmentation gives: one number for each of its classes."""
     if module.path == STAGE:
         return replace(_plain(call, module), shape=output_of(module, ANY), kind="float")
-    is_plain = module.path.count(".") == 2 and not module.attributes and OPEN not in module.arguments
-    classes = integer(module.arguments.get("num_classes", Unknown())) if is_plain else None
-    if classes is None or not any(pattern.search(module.name) for pattern, _ in HEAD_OF):
-        return _plain(call, module)
-    return replace(_plain(call, module), shape=Shape((None, classes), False), kind="float")
+    shape = scores_of(module)
+    plain = _plain(call, module)
+    return plain if shape is None else replace(plain, made=last_activation(module), shape=shape, kind="float")
 
 
 def _plain(call: Call, module: Module) -> Tensor:
@@ -234,22 +213,6 @@ def _recurrent(module: Module, before: Tensor, call: Call) -> Sequence:
     )
     final: Value = hidden if module.name != "LSTM" else Sequence([hidden, replace(hidden)], "tuple")
     return Sequence([states, final], "tuple", origin=call.location)
-
-
-def _features(module: Module) -> Value:
-    """What a ready-made network gives its head, as far as that is known."""
-    size = next((number for pattern, number in FEATURES if pattern.search(module.name)), None)
-    # Another part that is replaced, such as the pooling, may give other sizes.
-    is_plain = size is not None and len(module.attributes) <= 1
-    return Tensor(shape=Shape((None, size), False), kind="float") if is_plain else Unknown()
-
-
-def _head_of(module: Module) -> Value | None:
-    """The head that a script put on a ready-made network; None if it has its own."""
-    if not module.path.startswith("torchvision.models."):
-        return None
-    attribute = next((name for pattern, name in HEAD_OF if pattern.search(module.name)), None)
-    return module.attributes.get(attribute) if attribute is not None else None
 
 
 MODULES = {

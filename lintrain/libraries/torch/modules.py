@@ -20,7 +20,7 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.interpreter.grad_modes import CHANGES
-from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL, STAGE, argument_of
+from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL, argument_of
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import ACTIVATIONS, MOVES, graph_of
 from lintrain.libraries.stdlib.containers import copied
@@ -46,7 +46,6 @@ from lintrain.pipeline.values.python import (
     number_of,
 )
 from lintrain.pipeline.values.tensors import Shape
-from lintrain.startup.lazy_pattern import lazy_pattern
 
 LOSSES = frozenset(
     {
@@ -82,7 +81,7 @@ WRAPPERS = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn
 def _layer(path: str) -> Transfer | None:
     package, _, name = path.rpartition(".")
     if package == "torch.nn" and name[:1].isupper() and name not in {"Parameter", "ParameterList", "ParameterDict"}:
-        return _make_module
+        return make_module
     if package == "torch.nn.functional":
         return function_loss if name in LOSSES else activated if name in ACTIVATIONS | MOVES else _computed
     if package == "torch" and name in ACTIVATIONS:
@@ -90,18 +89,8 @@ def _layer(path: str) -> Transfer | None:
     return _harmless if package in {"torch.nn.init", "torch.nn.utils"} else None
 
 
-@family("torchvision")
-def _ready_made(path: str) -> Transfer | None:
-    """`torchvision.models.resnet18(…)`, also inside `detection` and `segmentation`; names in lower case are models.
-
-    What a class has is none: `ViT_B_16_Weights.DEFAULT.transforms()` changes images.
-    """
-    name = path.rpartition(".")[2]
-    is_model = path.startswith("torchvision.models.") and path.islower() and not name.startswith("get_")
-    return _make_module if is_model else None
-
-
-def _make_module(call: Call) -> Value:
+def make_module(call: Call) -> Value:
+    """The module that a call makes, with the modules among its arguments as its parts."""
     parts = [part for argument in call.positional for part in _parts_of(argument.value)]
     parts.extend([UNKNOWN] if call.is_open else [])
     if call.path.rpartition(".")[2] not in CONTAINERS:
@@ -293,24 +282,6 @@ def _take_out(call: Call) -> Value:
 @method(Module, "parameters", "named_parameters")
 def _parameters(call: Call) -> Value:
     return Parameters((call.receiver,), call.path.endswith("named_parameters"), origin=call.location)
-
-
-@method(Module, "children")
-def _children(call: Call) -> Value:
-    """The parts of a ready-made ResNet: its stages, the pooling and the head."""
-    module = call.receiver
-    found = RESNET.fullmatch(module.path) if isinstance(module, Module) else None
-    if found is None or not isinstance(module, Module) or module.attributes.keys() - {"fc"}:
-        return UNKNOWN
-    wide = 1 if found["plain"] else 4
-    sizes = [64, 64, 64, 64, *(maps * wide for maps in (64, 128, 256, 512))]
-    # They share their weights with the network, so they count as parts without weights of their own.
-    stages: list[Value] = [Module(STAGE, arguments={"maps": Constant(size)}, origin=call.location) for size in sizes]
-    pool = Module("torch.nn.AdaptiveAvgPool2d", arguments={"output_size": Constant(1)}, origin=call.location)
-    return Sequence([*stages, pool, UNKNOWN], "list", origin=call.location)
-
-
-RESNET = lazy_pattern(r"torchvision\.models\.((?P<plain>resnet(18|34))|resnet(50|101|152)|resnext\w+|wide_resnet\w+)")
 
 
 @method(Module, "state_dict", "load_state_dict", "modules", "named_modules", "named_children", "buffers")
