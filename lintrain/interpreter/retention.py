@@ -13,7 +13,8 @@ from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
 from lintrain.pipeline.blocks import given_back, given_names
 from lintrain.pipeline.events import Act, Loop
-from lintrain.pipeline.values.python import Constant, Instance, Value
+from lintrain.pipeline.values.python import Constant, Instance, Mapping, Value
+from lintrain.pipeline.values.python import Sequence as Items
 from lintrain.source.nodes import children, unparse, walk
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -56,27 +57,44 @@ def note_sum(reader: Reader, target: ast.expr, added: ast.expr, value: Value, sc
 
 def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
     """Note `total = total + added`, `mean = 0.9 * mean + 0.1 * added` and `total = torch.cat([total, added])`."""
-    if not reader.loops or not isinstance(node.value, ast.BinOp | ast.Call | ast.IfExp):
+    if not reader.loops:
         return
     match node:
-        case ast.Assign(targets=[ast.Name(id=name) as target], value=value) if (
-            added := _averaged_in(name, value)
-        ) is not None:
-            note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
-        case ast.Assign(targets=[ast.Name(id=name) as target], value=ast.BinOp(ast.Name(id=same), ast.Add(), added)):
-            if name == same:
-                # The addition is evaluated here and again by the assignment: the value alone would not tell
-                # what was added.
-                note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
-        case ast.Assign(
-            targets=[ast.Name(id=name) as target], value=ast.Call(func=ast.Attribute(attr=joins), args=[parts, *_])
-        ):
-            if joins in JOINS and isinstance(parts, ast.Tuple | ast.List):
-                first, *others = parts.elts or [target]
-                for added in others if isinstance(first, ast.Name) and first.id == name else ():
-                    note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
+            # `total, count = total + loss, count + 1`
+            pairs = list(zip(targets, values, strict=True))
+        case ast.Assign(targets=[target], value=value):
+            pairs = [(target, value)]
         case _:
-            pass
+            pairs = []
+    for target, value in pairs:
+        if isinstance(value, ast.BinOp | ast.Call | ast.IfExp):
+            for added in _added_in(target, value):
+                # The addition is evaluated here and again by the assignment: the value alone would not tell what
+                # was added.
+                note_sum(reader, target, added, dispatch.evaluate(reader, added, scope), scope)
+
+
+def _added_in(target: ast.expr, value: ast.expr) -> Sequence[ast.expr]:
+    """What an assignment adds to what its target held: `loss` of `total = total + loss`; empty for any other."""
+    averaged = _averaged_in(target.id, value) if isinstance(target, ast.Name) else None
+    if averaged is not None:
+        return [averaged]
+    match value:
+        case ast.BinOp(op=ast.Add(), left=left, right=right) if isinstance(target, KEEPERS):
+            name = unparse(target)
+            return [other for side, other in ((left, right), (right, left)) if unparse(side) == name][:1]
+        case ast.Call(func=ast.Attribute(attr=joins), args=[ast.Tuple(elts=parts) | ast.List(elts=parts), *_]) if (
+            joins in JOINS and isinstance(target, ast.Name)
+        ):
+            first, *others = parts or [target]
+            return others if isinstance(first, ast.Name) and first.id == target.id else ()
+        case _:
+            return ()
+
+
+KEEPERS = (ast.Name, ast.Attribute, ast.Subscript)
+"""What may hold a sum from one iteration to the next."""
 
 
 def _averaged_in(name: str, value: ast.expr) -> ast.expr | None:
@@ -107,13 +125,27 @@ JOIN = lazy_pattern(rf"torch\.(?:{'|'.join(sorted(JOINS))})\(\s*[\[(]\s*")
 
 
 def note_append(reader: Reader, node: ast.Call | None, value: Value, scope: Scope) -> None:
-    """Note `target.append(added)`."""
+    """Note `target.append(added)`, and each part of `target.append((epoch, loss))`."""
     match node:
         case ast.Call(func=ast.Attribute(value=target), args=[added]):
-            if reader.loops and (outlives(reader, target, scope) or _is_callers_list(reader, target)):
-                _note(reader, target, added, value)
+            if not (reader.loops and (outlives(reader, target, scope) or _is_callers_list(reader, target))):
+                return
+            # A part is the value that was evaluated, so that its name in the finding is that of the loss alone.
+            for part, given in _parts(added, value):
+                _note(reader, target, part, given)
         case _:
             pass
+
+
+def _parts(added: ast.expr, value: Value) -> Iterator[tuple[ast.expr, Value]]:
+    """The parts of a tuple or dictionary that is written where it is put into a list; else the value itself."""
+    match added, value:
+        case ast.Tuple(elts=nodes) | ast.List(elts=nodes), Items(items=items) if len(nodes) == len(items):
+            yield from zip(nodes, items, strict=True)
+        case ast.Dict(values=nodes), Mapping(entries=entries) if len(nodes) == len(entries):
+            yield from zip(nodes, entries.values(), strict=True)
+        case _:
+            yield added, value
 
 
 def _note(reader: Reader, target: ast.expr, added: ast.expr, value: Value) -> None:
@@ -261,16 +293,13 @@ def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
                 # `if step % 100 == 0: total = 0` keeps 100 graphs.
                 pending.extend(each for each in children(node) if not _is_reset(each))
                 continue
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _averaged_in(name, value) is not None:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(
+                values
+            ):
+                pending.extend(each for each, value in zip(targets, values, strict=True) if not _keeps(each, value))
+                pending.extend(values)
                 continue
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=same))) if name == same:
-                continue
-            case ast.Assign(
-                targets=[ast.Name(id=name)],
-                value=ast.Call(
-                    args=[ast.Tuple(elts=[ast.Name(id=same), *_]) | ast.List(elts=[ast.Name(id=same), *_]), *_]
-                ),
-            ) if name == same:
+            case ast.Assign(targets=[target], value=value) if _keeps(target, value):
                 continue
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 yield name
@@ -279,6 +308,19 @@ def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
             case _:
                 pass
         pending.extend(children(node))
+
+
+def _keeps(target: ast.expr, value: ast.expr) -> bool:
+    """Whether an assignment extends what a name held before: `total = total + loss`, `cat([total, loss])`."""
+    match target, value:
+        case ast.Name(id=name), ast.BinOp(left=ast.Name(id=same)) if name == same:
+            return True
+        case ast.Name(id=name), ast.Call(
+            args=[ast.Tuple(elts=[ast.Name(id=same), *_]) | ast.List(elts=[ast.Name(id=same), *_]), *_]
+        ) if name == same:
+            return True
+        case _:
+            return bool(_added_in(target, value))
 
 
 def _is_periodic(test: ast.expr) -> bool:

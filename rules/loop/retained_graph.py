@@ -160,12 +160,14 @@ class RetainedGraph(Rule[Claim]):
 
     def _report(self, pipeline: Pipeline, kept: Event, backward: Event) -> Finding[Claim]:
         added, target = pipeline.code(kept.location), training_loops.text_of_event(kept, "target")
+        # A meter may be given numbers elsewhere, which cannot be detached.
+        is_given = target.startswith("self.") and kept.function != backward.function
         return self.finding(
             kept.location,
             f"`{target}` keeps the graph of every batch: `{added}` is not detached",
             related=[Related(backward.location, "`backward` runs through its graph here", "backward")],
-            help=f"add `{_detached(added)}`",
-            claim=Claim(added),
+            help="pass it a number, such as `loss.item()`" if is_given else f"add `{_detached(added)}`",
+            claim=None if is_given else Claim(added),
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
