@@ -229,6 +229,45 @@ def surplus_arguments(pipeline: Pipeline) -> Iterator[Surplus]:
                 yield Surplus(call, accepted, WITHOUT_ARGUMENTS.get(call.path, "pass the others by name"))
 
 
+class LeftOut(NamedTuple):
+    """A call of a function or class of a library without some of the arguments that it needs."""
+
+    call: LibraryCall
+    names: tuple[str, ...]
+
+
+def left_out_arguments(pipeline: Pipeline) -> Iterator[LeftOut]:
+    """The calls that raise TypeError for lack of an argument, each once.
+
+    Those in code that checks the version, and in tests, which may expect the error, are left out.
+    """
+    seen = set[Location]()
+    for call in () if isinstance(pipeline.source, Configuration) else pipeline.calls:
+        if call.is_guarded or call.is_open or call.location in seen:
+            continue
+        names = _left_out_of(pipeline, call)
+        if names:
+            seen.add(call.location)
+            source = pipeline.source_of(call.location)
+            is_sketch = "..." in pipeline.code(call.location) or source.holds_unit_tests
+            if not is_sketch and not requires_version(pipeline, call.location, call.path):
+                yield LeftOut(call, names)
+
+
+def _left_out_of(pipeline: Pipeline, call: LibraryCall) -> tuple[str, ...]:
+    """The parameters without a default that a call gives neither by position nor by name, nor by an older name."""
+    # The first argument of a method, called on its class, is the object.
+    is_method = call.path.rpartition(".")[0].rpartition(".")[2][:1].isupper()
+    known = None if is_method else signature(call.path, pipeline.targets)
+    if known is None or known.accepts_any_position:
+        return ()
+    given = {*known.positional[: call.positional], *call.arguments}
+    given.update(each.stands_for for each in known.parameters if each.name in call.arguments and each.stands_for)
+    # A name that this version does not take may be an older one of what is missing, and is reported itself.
+    is_clear = all(known.takes(name) for name in call.arguments)
+    return tuple(each.name for each in known.parameters if is_clear and each.default is None and each.name not in given)
+
+
 def _accepted_by_position(pipeline: Pipeline, call: LibraryCall) -> int | None:
     """How many positional arguments a call accepts; None if that is not known, or any number."""
     if call.path in WITHOUT_ARGUMENTS:

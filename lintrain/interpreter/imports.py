@@ -154,6 +154,11 @@ INNER_TORCH = lazy_pattern(
 INNER_TORCHVISION = lazy_pattern(r"^(torchvision\.(?:datasets|models|transforms(?=\.transforms\.)))\.[a-z_]+\.(\w+)$")
 """The same inside torchvision: `torchvision.datasets.mnist.MNIST`, `torchvision.models.resnet.resnet18`."""
 
+INNER_TORCHMETRICS = lazy_pattern(
+    r"^torchmetrics\.(functional\.)?classification\.(?:[a-z_0-9]+\.)?(?!(?:B|b)inary|(?:M|m)ulti)(\w+)$"
+)
+"""The modules of the metrics that torchmetrics has under short names, as in `torchmetrics.classification.Accuracy`."""
+
 INNER_KERAS = lazy_pattern(
     r"^keras\.(callbacks|layers|losses|metrics|optimizers)\.(?!legacy\.|schedules\.)[a-z_0-9.]+\.([A-Z]\w*)"
 )
@@ -178,6 +183,8 @@ def canonical(path: str) -> str:
         return INNER_TORCH.sub(r"\1.\2", path)
     if path.startswith("torchvision."):
         return INNER_TORCHVISION.sub(r"\1.\2", path)
+    if path.startswith("torchmetrics."):
+        return INNER_TORCHMETRICS.sub(r"torchmetrics.\1\2", path)
     if path.startswith("keras."):
         return KERAS_ENGINE.sub(r"keras.\1", INNER_KERAS.sub(r"keras.\1.\2", path))
     parts = path.split(".")

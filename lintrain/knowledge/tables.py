@@ -26,6 +26,7 @@ COVERED_PACKAGES = (
     "lightning",
     "peft",
     "torch",
+    "torchmetrics",
     "transformers",
     "trl",
 )

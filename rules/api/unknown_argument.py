@@ -77,6 +77,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 from lintrain.analysis import library_arguments, prescreen
 from lintrain.interpreter.own_arguments import OF_OWN_FUNCTION
@@ -101,6 +102,9 @@ from lintrain.rule import (
 
 MOST_OF_ONE_CALL = 500
 """How many keywords of one call are checked: no class of a library has as many."""
+
+LEFT_OUT = {"torchmetrics task": 'pass `task="multiclass"` with `num_classes`, `task="binary"` or `task="multilabel"`'}
+"""What to pass for an argument that a newer version needs."""
 
 MOST_SHOWN = 5
 """How many other calls with the same mistake are shown."""
@@ -136,6 +140,7 @@ class UnknownArgument(Rule[Claim]):
                 yield self._report(pipeline, keyword, known)
         for surplus in library_arguments.surplus_arguments(pipeline):
             yield self._report_surplus(pipeline, surplus)
+        yield from map(partial(self._report_left_out, pipeline), library_arguments.left_out_arguments(pipeline))
         yield from self._report_own(pipeline)
         yield from one_per_location(
             self.finding(
@@ -178,6 +183,20 @@ class UnknownArgument(Rule[Claim]):
             help=surplus.advice,
             subject=name,
             level=library_arguments.level_for(target) if is_in_table else Level.ERROR,
+            claim=Claim(call.path, "", call.is_certain),
+        )
+
+    def _report_left_out(self, pipeline: Pipeline, left_out: library_arguments.LeftOut) -> Finding[Claim]:
+        call, package = left_out.call, left_out.call.path.partition(".")[0]
+        target, name = pipeline.targets.get(package), call.path.rpartition(".")[2]
+        shown = ", ".join(f"`{each}`" for each in left_out.names[:3])
+        assumed = " (newest assumed)" if target and target.is_assumed else ""
+        return self.finding(
+            call.location,
+            f"`{name}` of {package} {target.text if target else ''} needs {shown}{assumed}",
+            help=LEFT_OUT.get(f"{package} {left_out.names[0]}", f"pass {shown}"),
+            subject=name,
+            level=library_arguments.level_for(target),
             claim=Claim(call.path, "", call.is_certain),
         )
 

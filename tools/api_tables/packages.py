@@ -53,6 +53,12 @@ _TORCH = (
     "torch.utils.data.distributed",
 )
 
+_METRICS = (
+    "accuracy auroc average_precision calibration_error cohen_kappa confusion_matrix f1_score fbeta_score "
+    "hamming_distance hinge_loss jaccard_index matthews_corrcoef precision precision_recall_curve recall roc "
+    "specificity stat_scores"
+)
+
 COVERED = (
     Covered(
         "transformers",
@@ -126,6 +132,13 @@ COVERED = (
         # Other modules get names of the past from `_graveyard` when the package is imported.
         only=("pytorch_lightning", "pytorch_lightning.callbacks", "pytorch_lightning.loggers"),
         alias="lightning",
+    ),
+    Covered(
+        "torchmetrics",
+        (0, 9),
+        ("torchmetrics",),
+        functions=tuple(f"torchmetrics.functional.{name}" for name in _METRICS.split()),
+        only=("torchmetrics",),
     ),
     Covered(
         "torch",
