@@ -152,12 +152,22 @@ class ArgmaxWithoutAxis(Rule[Claim]):
 
         of_classes = (misuse for misuse in pipeline.misuses if misuse.use == "argmax of classes")
         yield from one_per_location(map(self._of_classes, of_classes))
+        of_tokens = (misuse for misuse in pipeline.misuses if misuse.use == "argmax of tokens")
+        yield from one_per_location(map(self._of_tokens, of_tokens))
 
     def _of_classes(self, found: Misuse) -> Finding[Claim]:
         return self.finding(
             found.location,
             "these are classes already, so a second `argmax` chooses a row",
             help="remove one of the two: classes come from `preprocess_logits_for_metrics`, or from an `argmax` above",
+            subject="compute_metrics",
+        )
+
+    def _of_tokens(self, found: Misuse) -> Finding[Claim]:
+        return self.finding(
+            found.location,
+            "these are generated token ids, so `argmax` chooses a position in each text",
+            help="decode them as they are: `generate` has chosen the tokens",
             subject="compute_metrics",
         )
 

@@ -164,7 +164,20 @@ from lintrain.analysis import metric_verdicts, run_data, script_text
 from lintrain.pipeline.values import data, python, training
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Role, Task, Tensor
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+    one_per_location,
+)
 
 PER_TOKEN = frozenset({Task.TOKEN_CLASSIFICATION, Task.SEQ2SEQ_LM, Task.CAUSAL_LM, Task.MASKED_LM})
 FILLS = frozenset(
@@ -199,6 +212,7 @@ class IgnoredIndexInMetric(Rule[Claim]):
                 continue
             seen.add(location)
             yield self._report(pipeline, location, text, use, collator)
+        yield from one_per_location(self._report_generated(pipeline, *found) for found in _generated(pipeline))
 
     def _report(
         self, pipeline: Pipeline, location: Location, text: str, use: str, collator: data.Collator
@@ -216,10 +230,29 @@ class IgnoredIndexInMetric(Rule[Claim]):
             claim=Claim(use, name, run_data.tokenizer_name(pipeline, location)),
         )
 
+    def _report_generated(self, pipeline: Pipeline, location: Location, text: str, given: Location) -> Finding[Claim]:
+        name = text if text.isidentifier() and _imports_numpy(pipeline) else None
+        return self.finding(
+            location,
+            f"`{text}` contains -100, which cannot be decoded",
+            related=[
+                Related(given, f"batches that end below it are padded to {T5_LENGTH}, and to each other with -100")
+            ],
+            help=_message(text, "decode")[1],
+            subject="compute_metrics",
+            claim=Claim(GENERATED, name, run_data.tokenizer_name(pipeline, location)),
+        )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
         if evaluation is None or not evaluation.metric_function_called or evaluation.ignored_labels is None:
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
+        if finding.claim is not None and finding.claim.use == GENERATED:
+            is_raised = stage is not None and stage.failure is not None and stage.failure.contains(*RAISED)
+            outcome = Verdict.confirmed if is_raised else Verdict.inconclusive
+            return outcome(
+                f"decoding {'raises an error' if is_raised else 'raised no error'} in {evaluation.rows} rows"
+            )
         text = f"{evaluation.ignored_labels} of {evaluation.labels} labels are -100"
         if evaluation.ignored_labels == 0:
             split = evidence.split("eval_dataset")
@@ -295,6 +328,40 @@ def _fills(collator: python.Value) -> bool:
 def _imports_numpy(pipeline: Pipeline) -> bool:
     """Whether `np` is NumPy in the whole script."""
     return script_text.Import("numpy", None, "np", is_top_level=True) in script_text.imports_of(pipeline.source)
+
+
+def _generated(pipeline: Pipeline) -> Iterator[tuple[Location, str, Location]]:
+    """The generated tokens of T5 that a metric decodes with what pads one batch to the length of another.
+
+    The Trainer pads each batch to the `max_length` of the model's generation configuration, which T5 does not set, and
+    longer batches to each other with -100.
+    """
+    if pipeline.source.contains(r"generation_config|GenerationConfig|\bmax_length *=.*\bevaluate\("):
+        return
+    for misuse in pipeline.misuses:
+        tokens = misuse.value
+        if misuse.use not in DECODES or not isinstance(tokens, Tensor) or tokens.role is not Role.TOKENS:
+            continue
+        runs = [run for run in pipeline.runs if run.model is tokens.model and not tokens.is_cleaned]
+        given = [_length_given(run) for run in runs if tokens.origin is None]
+        if given and given[0] is not None and None not in given:
+            yield misuse.location, misuse.text, given[0]
+
+
+def _length_given(run: training.TrainerRun) -> Location | None:
+    """Where a run of T5 is given a greater length for its generated texts than it pads them to."""
+    settings, model = run.settings, run.model
+    is_t5 = isinstance(model, Model) and T5.search(python.text_of(model.checkpoint) or "") is not None
+    if settings is None or not is_t5:
+        return None
+    length = python.number_of(settings.value("generation_max_length"))
+    return settings.locations.get("generation_max_length") if length is not None and length > T5_LENGTH else None
+
+
+T5, T5_LENGTH = lazy_pattern(r"(^|/)(flan-|m|by|um|google-)?t5-"), 20
+"""Checkpoints whose configuration leaves the length of a generated text at the default of transformers."""
+
+GENERATED = "generated"
 
 
 def _uses(pipeline: Pipeline) -> Iterator[tuple[Tensor, Location, str, str]]:

@@ -173,6 +173,7 @@ SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
 OF_ONE = "argmax of one"
 OVER_TOKENS = "argmax over tokens"
 OF_CLASSES = "argmax of classes"
+OF_TOKENS = "argmax of tokens"
 OF_TAGS = "argmax of tags"
 HALF = "logits against 0.5"
 """Uses of the output of a model's head that do not fit it."""
@@ -185,6 +186,9 @@ def note_choice(call: Call, scores: Value, axis: Argument | None) -> None:
     if scores.role is Role.CLASSES and isinstance(scores.model, Model):
         if literal(axis.value) in {-1, 1}:
             call.reader.record.misuses.append(Misuse(call.location, scores, OF_CLASSES, call.text))
+        return
+    if scores.role is Role.TOKENS and "return_dict" not in scores.text and literal(axis.value) in {-1, 1}:
+        call.reader.record.misuses.append(Misuse(call.location, scores, OF_TOKENS, call.text))
         return
     # `if model.output_shape[-1] > 1:` decides for a function that several networks are given to.
     is_certain = isinstance(scores.model, Network) and not call.reader.conditions

@@ -320,11 +320,15 @@ def _add_tokens(call: Call) -> Value:
     return UNKNOWN
 
 
+DECODED = frozenset({Role.LABELS, Role.LOGITS, Role.TOKENS})
+"""What a Trainer gives that rules judge where it is decoded."""
+
+
 @method(Tokenizer, "decode", "batch_decode")
 def _decode(call: Call) -> Value:
     """Texts out of token ids: logits are none, and labels are not as long as -100 may be among them."""
     given = call.argument("sequences", 0) or call.argument("token_ids")
-    if given is not None and isinstance(given.value, Tensor) and given.value.role in {Role.LABELS, Role.LOGITS}:
+    if given is not None and isinstance(given.value, Tensor) and given.value.role in DECODED:
         made = Misuse(given.location, given.value, call.path.rpartition(".")[2], given.text)
         call.reader.record.misuses.append(made)
     if given is not None and holds_prompt(call.reader, given):
