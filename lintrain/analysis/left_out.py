@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
@@ -202,3 +203,57 @@ def _is_detach(call: ast.Call) -> bool:
 
 def _is_teacher(called: ast.expr) -> bool:
     return NETWORK.search(unparse(called)) is not None
+
+
+DRAWS = frozenset({"save_image", "make_grid", "imshow", "imsave", "add_image", "add_images", "ToPILImage"})
+"""Functions that only look at the pictures that they are given."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPass:
+    """A call whose result is only drawn or saved as a picture: where, and where it is drawn."""
+
+    location: Location
+    drawn: Location
+
+
+def drawn_passes(source: Source) -> Iterator[DrawnPass]:
+    """The calls, of a network or of anything else, that give nothing but a picture, with autograd on."""
+    if not any(name in source.text for name in DRAWS):
+        return
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        nodes = own_nodes(scope)
+        draws = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) in DRAWS]
+        marks = scope.decorator_list if isinstance(scope, ast.FunctionDef) else []
+        if not draws or any(SWITCHES_GRAD.search(unparse(each)) for each in marks):
+            continue
+        without = [node for node in nodes if isinstance(node, ast.With) and SWITCHES_GRAD.search(_head(node))]
+        off = {id(part) for each in without for part in walk(each)}
+        for draw in draws:
+            given = [part for value in (*draw.args, *(each.value for each in draw.keywords)) for part in walk(value)]
+            names = [part for part in given if isinstance(part, ast.Name)]
+            calls = [part for part in given if isinstance(part, ast.Call) and last_name(part.func) not in DRAWS]
+            made = (call for name in names for call in _only_drawn(nodes, draws, name))
+            for call in (*calls, *made):
+                if id(call) not in off:
+                    yield DrawnPass(source.location(call), source.location(draw))
+
+
+def _only_drawn(nodes: Sequence[ast.AST], draws: Sequence[ast.Call], read: ast.Name) -> Sequence[ast.Call]:
+    """The calls that give a name its value, if all that reads it before it is bound again draws it."""
+    own = sorted((node for node in nodes if isinstance(node, ast.Name) and node.id == read.id), key=_place)
+    before = [each for each in own if not isinstance(each.ctx, ast.Load) and _place(each) < _place(read)]
+    # A name that is read before it is bound may be read in the next iteration.
+    if not before or isinstance(own[0].ctx, ast.Load):
+        return ()
+    made = next((n for n in nodes if isinstance(n, ast.Assign) and n.targets[0] is before[-1]), None)
+    later = own[own.index(before[-1]) + 1 :]
+    until = next((at for at, each in enumerate(later) if not isinstance(each.ctx, ast.Load)), len(later))
+    drawn = {id(part) for draw in draws for part in walk(draw)}
+    if made is None or not all(id(each) in drawn for each in later[:until]):
+        return ()
+    return [part for part in walk(made.value) if isinstance(part, ast.Call)]
+
+
+def _place(node: ast.Name) -> tuple[int, int]:
+    return node.lineno, node.col_offset

@@ -56,7 +56,7 @@ PyTorch documentation, "Locally disabling gradient computation".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from lintrain.analysis import evaluations, left_out, statements, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
@@ -112,6 +112,27 @@ class MissingNoGrad(Rule):
                 location = loop.location if loop else forward.location
                 found.setdefault(location, self._report(pipeline, forward, loop))
         yield from found.values()
+        reported = {event.location for event in pipeline.acts(Act.FORWARD) if event.location in found}
+        yield from self._drawn(pipeline, reported)
+
+    def _drawn(self, pipeline: Pipeline, reported: Collection[Location]) -> Iterator[Finding]:
+        """The passes of a trained network for a picture, once for each of its calls."""
+        forwards = {event.location: event for event in pipeline.acts(Act.FORWARD)}
+        seen = set[Location]()
+        for drawn in left_out.drawn_passes(pipeline.source):
+            forward = forwards.get(drawn.location)
+            if forward is None or forward.without_grad or forward.switches or drawn.location in {*seen, *reported}:
+                continue
+            seen.add(drawn.location)
+            if evaluations.is_trained(pipeline, forward.subject) and _surely_records(pipeline, forward):
+                name = training_loops.callee_text(pipeline, forward) or "the network"
+                yield self.finding(
+                    drawn.location,
+                    f"`{name}` records gradients for a picture",
+                    related=[Related(drawn.drawn, "its output is only drawn", "drawn")],
+                    help="run it in `with torch.no_grad():`",
+                    level=Level.NOTE,
+                )
 
     def _report_thrown(self, thrown: left_out.ThrownGraph) -> Finding:
         return self.finding(
