@@ -206,12 +206,12 @@ def _is_teacher(called: ast.expr) -> bool:
 
 
 DRAWS = frozenset({"save_image", "make_grid", "imshow", "imsave", "add_image", "add_images", "ToPILImage"})
-"""Functions that only look at the pictures that they are given."""
+"""Functions that plot or save the pictures that they get."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnPass:
-    """A call whose result is only drawn or saved as a picture: where, and where it is drawn."""
+    """A call whose result is only drawn or saved as a picture: where, and the call that gets it."""
 
     location: Location
     drawn: Location

@@ -259,8 +259,8 @@ def _left_out_of(pipeline: Pipeline, call: LibraryCall) -> tuple[str, ...]:
     # The first argument of a method, called on its class, is the object.
     is_method = call.path.rpartition(".")[0].rpartition(".")[2][:1].isupper()
     known = None if is_method else signature(call.path, pipeline.targets)
-    if known is None or known.accepts_any_position:
-        return ()
+    if known is None or known.accepts_any_position or known.positional[:1] == ("self",):
+        return ()  # a function that classes take for a method: `save_state(self)`
     given = {*known.positional[: call.positional], *call.arguments}
     given.update(each.stands_for for each in known.parameters if each.name in call.arguments and each.stands_for)
     # A name that this version does not take may be an older one of what is missing, and is reported itself.

@@ -122,6 +122,8 @@ class PackageTree:
             starred: list[str] = []
             for statement in statements(self.tree(module)):
                 match statement:
+                    case ast.FunctionDef() if is_overload(statement):
+                        pass  # its arguments are those of one kind of call
                     case ast.ClassDef() | ast.FunctionDef():
                         known.setdefault(statement.name, statement)
                     case ast.Assign(targets=[ast.Name(id=target)], value=ast.Name(id=other)):
@@ -141,6 +143,11 @@ class PackageTree:
                         pass
             self._defined[module], self._starred[module] = known, starred
         return self._defined[module]
+
+
+def is_overload(node: ast.FunctionDef) -> bool:
+    """Whether a definition only describes one kind of call for type checkers."""
+    return any(ast.unparse(each) in {"overload", "typing.overload"} for each in node.decorator_list)
 
 
 def statements(tree: ast.Module) -> Iterator[ast.stmt]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from tools.api_tables import refusals
-from tools.api_tables.package_tree import Definition, Found, PackageTree
+from tools.api_tables.package_tree import Definition, Found, PackageTree, is_overload
 
 Items = tuple[str, ...]
 """A signature as written in the tables: `name`, `name=literal`, `name=?` (a default that is no literal), `*`,
@@ -86,7 +86,8 @@ def method_items(tree: PackageTree, module: str, name: str) -> Iterator[tuple[st
     seen: set[str] = set()
     for part in lineage_of(tree, found) if found is not None else ():
         for node in part.node.body if isinstance(part.node, ast.ClassDef) else ():
-            if isinstance(node, ast.FunctionDef) and node.name not in seen and not _is_attribute(node):
+            is_own = isinstance(node, ast.FunctionDef) and not is_overload(node)
+            if is_own and isinstance(node, ast.FunctionDef) and node.name not in seen and not _is_attribute(node):
                 seen.add(node.name)
                 if not node.name.startswith("_") or node.name == "__call__":
                     yield node.name, _function_items(node, bound="staticmethod" not in _decorators(node))
