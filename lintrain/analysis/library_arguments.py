@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from lintrain.evidence.run import Evidence
 
 
+ASKS = "require_version|compare_version|RequirementCache"
+"""Functions that compare the version of a library with the one that code is for."""
+
 LEGACY_KERAS = r"\btf_keras\b|TF_USE_LEGACY_KERAS|\btensorflow\.python\.keras\b"
 """What asks TensorFlow for Keras 2, whatever version it has."""
 
@@ -277,14 +280,14 @@ def _accepted_by_position(pipeline: Pipeline, call: LibraryCall) -> int | None:
 
 
 def requires_version(pipeline: Pipeline, location: Location, path: str) -> bool:
-    """Whether a file requires a version of the library itself (`require_version`), or has another module patch it."""
+    """Whether a file compares the version of the library itself (`require_version`), or has another module patch it."""
     package = path.partition(".")[0]
     source = pipeline.source_of(location)
     if package == "keras" and source.contains(LEGACY_KERAS):
         return True
     if package == "trl" and path.endswith("Trainer") and source.contains(UNSLOTH):
         return True
-    return source.contains("require_version") and source.contains(rf"require_version\w*\(\s*f?[\"']{package}\b")
+    return source.contains(ASKS) and source.contains(rf"(?:{ASKS})\w*\(\s*f?[\"']{package}\b")
 
 
 def config_of(path: str) -> str:
