@@ -1,7 +1,8 @@
 """The function of a `LambdaLR` returns a learning rate, but the schedule multiplies the rate with it.
 
 The optimizer's own rate is multiplied with what the function returns. A function that returns the rate itself gives the
-square of it: 1e-3 becomes 1e-6. The loss hardly falls, and no error is raised.
+square of it: 1e-3 becomes 1e-6. The loss hardly falls, and no error is raised. Since torch 1.4, `get_lr()` also
+multiplies a rate that was multiplied already: of most schedules, it is not the rate in use.
 
 ## Bad
 
@@ -51,9 +52,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.pipeline.values.model import Optimizer
+from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.model import Optimizer, Scheduler
 from lintrain.pipeline.values.python import number_of
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 from lintrain.text import show_number
 
 USUAL = 0.1
@@ -64,9 +66,14 @@ NEAR = 10
 """How far a rate that a function returns is at most from the optimizer's: the schedule may begin with another one."""
 
 
+ALWAYS = frozenset({"ExponentialLR", "CosineAnnealingLR", "MultiplicativeLR"})
+AT_DECAYS = frozenset({"StepLR", "MultiStepLR"})
+"""Schedules whose `get_lr` computes the next rate from the present one, in each epoch or in those of a decay."""
+
+
 class RateAsFactor(Rule):
     level = Level.ERROR
-    keywords = "LambdaLR"
+    keywords = "LambdaLR|get_lr"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for schedule in pipeline.schedulers:
@@ -84,7 +91,22 @@ class RateAsFactor(Rule):
                 help="let the function return a share of the rate: `0.95**epoch`; or give the optimizer `lr=1.0`",
             )
 
+        yield from one_per_location(map(self._report_read, _reads(pipeline)))
+
+    def _report_read(self, read: Misuse) -> Finding:
+        name = read.value.name if isinstance(read.value, Scheduler) else ""
+        when = "" if name in ALWAYS else " at each decay"
+        return self.finding(
+            read.location,
+            f"`get_lr` multiplies the rate of `{name}` once more{when}",
+            help=f"read the rate in use: `{read.text or 'scheduler'}.get_last_lr()`",
+            subject="get_lr",
+            level=Level.NOTE,
+        )
+
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if finding.subject == "get_lr":
+            return Verdict.inconclusive("what a script reads of a schedule was not measured")
         if evidence.loop is None or evidence.step is None:
             return Verdict.inconclusive(evidence.without_loop)
         uses = [use for use in evidence.loop.schedules if use.name == "LambdaLR" and use.group_rates[0]]
@@ -102,3 +124,12 @@ class RateAsFactor(Rule):
 def _is_a_rate(highest: float, rate: float) -> bool:
     """Whether the highest factor is a learning rate near the optimizer's own, and leaves next to nothing of it."""
     return 0 < rate <= USUAL and highest <= TINY and rate / NEAR <= highest <= rate * NEAR
+
+
+def _reads(pipeline: Pipeline) -> Iterator[Misuse]:
+    """The calls of `get_lr` of schedules that compute the next rate from the present one."""
+    of_next = (each for each in pipeline.misuses if each.use == "rate of the next step")
+    for misuse in of_next if pipeline.targets.get("torch") is not None else ():
+        schedule = misuse.value if isinstance(misuse.value, Scheduler) else None
+        if schedule is not None and schedule.path.startswith("torch.") and schedule.name in ALWAYS | AT_DECAYS:
+            yield misuse

@@ -357,8 +357,14 @@ def _step_schedule(call: Call) -> Value:
     return UNKNOWN
 
 
+ONCE_MORE = "rate of the next step"
+"""The use of a schedule that is asked for the rates of a step, and not for those that it has set."""
+
+
 @method(Scheduler, "get_last_lr", "get_lr")
 def _rates(call: Call) -> Value:
+    if call.path.endswith(".get_lr"):
+        call.reader.record.misuses.append(Misuse(call.location, call.receiver, ONCE_MORE, call.receiver_text))
     return Sequence([UNKNOWN], "list", False)
 
 
