@@ -234,6 +234,9 @@ def padding_by_eos(pipeline: Pipeline, tokenizer: Tokenizer) -> TokenSetting | N
         return None
     facts = certain_facts(pipeline, tokenizer)
     lacks = facts is not None and facts.has_pad_token is False
+    # A setting that runs whatever the padding token is by then replaces those of other tokens before it.
+    last = max((at for at, each in enumerate(settings, 1) if not _is_eos_of(each, tokenizer, facts)), default=0)
+    settings = settings[last:] if any(not each.conditions for each in settings[last:]) else settings
     if not all(_is_eos_of(setting, tokenizer, facts) for setting in settings):
         return None
     return next((setting for setting in settings if is_certain_setting(setting, lacks_own=lacks)), None)

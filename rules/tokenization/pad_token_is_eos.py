@@ -55,6 +55,9 @@ The tokenizer may already have a separate padding token:
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
     trainer = Trainer(lm, args, train_dataset=lines["train"], data_collator=collator)
 
+TRL since version 0.16 masks padding by its position, and adds the token itself. An older `SFTTrainer`, which takes
+`tokenizer` or `dataset_text_field`, masks every EOS token, whatever the text holds.
+
 Text without an EOS token has no label to lose:
 
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
@@ -69,19 +72,37 @@ is an alternative. Offered if tokenizer and model are created in the same scope 
 
 ## References
 
-transformers#23530, transformers#22794, trl#976; Transformers documentation, `DataCollatorForLanguageModeling`.
+transformers#23530, transformers#22794, trl#976; Transformers documentation, `DataCollatorForLanguageModeling`; TRL 0.15
+and 0.16, `SFTTrainer.__init__`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import collators, expressions, script_text, token_feeds
+from lintrain.analysis.run_data import OWN_LOADING
 from lintrain.pipeline import blocks
-from lintrain.pipeline.values.data import Tokenizer
+from lintrain.pipeline.values.data import Collator, Tokenizer
 from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import is_missing, literal
 from lintrain.pipeline.values.tensors import TokenSetting
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes
+from lintrain.pipeline.values.training import TrainerRun
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+
+SFT = "trl.SFTTrainer"
+OLD_SFT = frozenset({"tokenizer", "dataset_text_field", "max_seq_length", "packing"})
+"""Arguments that `SFTTrainer` had only while its own collator was that of transformers: until TRL 0.15."""
+
+PATCHES = r"(?m)^\s*(?:from|import) unsloth"
+"""A library that lets newer versions of TRL take the old arguments."""
+
+OTHER_ENDS = lazy_pattern(r"im_end|eot_id|end_of_turn|<\|end|chat_template|setup_chat|###? ?End|CompletionOnly")
+"""Ends of a turn or an example by other names."""
+
+OTHER_TURNS = lazy_pattern(r"gemma|phi-?[34]", re.IGNORECASE)
+"""Models whose turns end with another token than EOS, which the text of a data set may hold."""
 
 IGNORED = "-100"
 SETS_PAD_ID = r"\.pad_token_id\s*=[^=]"
@@ -96,8 +117,7 @@ class PadTokenIsEos(Rule):
         reported: set[Location] = set()
         for tokenizer in pipeline.tokenizers:
             setting = token_feeds.padding_by_eos(pipeline, tokenizer)
-            written = token_feeds.location_in_data(pipeline, tokenizer, "eos")
-            unlabelled = _unlabelled_at(pipeline, tokenizer)
+            written, unlabelled = _written_at(pipeline, tokenizer), _unlabelled_at(pipeline, tokenizer)
             if setting is None or written is None or unlabelled is None or setting.location in reported:
                 continue
             reported.add(setting.location)
@@ -142,12 +162,46 @@ class PadTokenIsEos(Rule):
         return fixes.Fix.of("add a separate padding token", *added, *resized, safe=False) if added else None
 
 
+def _written_at(pipeline: Pipeline, tokenizer: Tokenizer) -> Location | None:
+    """Where EOS tokens come into the data: a text, a tokenizer that adds them, or a trainer of TRL for examples.
+
+    TRL adds the token or leaves out any: whatever the text of an example holds, its end has no label then. A chat has
+    ends of other names.
+    """
+    written = token_feeds.location_in_data(pipeline, tokenizer, "eos")
+    adds = tokenizer.arguments.get("add_eos_token")
+    if written is None and adds is not None and literal(adds) is True:
+        return tokenizer.origin
+    name = literal(tokenizer.checkpoint)
+    is_known = isinstance(name, str) and not OTHER_TURNS.search(name)
+    if written is None and is_known and not script_text.mentions(pipeline, OTHER_ENDS):
+        return next((run.construction for run in _sft_runs(pipeline, tokenizer) if run.train_calls), None)
+    return written
+
+
+def _sft_runs(pipeline: Pipeline, tokenizer: Tokenizer) -> Iterator[TrainerRun]:
+    """The runs of TRL's `SFTTrainer` whose labels of padding are masked by its id."""
+    for run in pipeline.runs:
+        if run.path != SFT or run.overrides & OWN_LOADING or script_text.mentions(pipeline, PATCHES):
+            continue
+        collator = run.collator
+        if isinstance(collator, Collator):
+            masks = collators.masks_words(collator) is False and collators.tokenizer_of(collator) is tokenizer
+        else:
+            given = run.value("tokenizer"), run.value("processing_class")
+            masks = is_missing(collator) and bool(run.arguments.keys() & OLD_SFT) and any(x is tokenizer for x in given)
+        if masks:
+            yield run
+
+
 def _unlabelled_at(pipeline: Pipeline, tokenizer: Tokenizer) -> Location | None:
     """Where labels of padding are masked by its id: in the library's collator, or in the script."""
     for collation in collators.collations(pipeline):
         collator = collation.collator
         if collator is not None and collation.tokenizer is tokenizer and collators.masks_words(collator) is False:
             return collator.origin
+    for run in _sft_runs(pipeline, tokenizer):
+        return run.collator.origin if isinstance(run.collator, Collator) else run.construction
     for test in pipeline.token_tests:
         token = test.token
         if token.owner is tokenizer and token.name == "pad_token_id" and _masks_labels(pipeline, test.location):
