@@ -14,6 +14,7 @@ GENERATOR = "a generator"
 TEXT = "a text"
 TUPLE = "a tuple"
 UNCALLED = "a function"
+NAMED = "a function of the file"
 
 BACKENDS = frozenset({"torch.cuda", "torch.backends.mps", "torch.mps", "torch.xpu", "torch.distributed", "cuda"})
 
@@ -35,6 +36,7 @@ def always_true(source: Source) -> list[AlwaysTrue]:
 def _always_true(source: Source) -> list[AlwaysTrue]:
     found = [(part, what) for test in _tests(source) for part in _parts(test) if (what := _kind_of(part))]
     found += [(node, UNCALLED) for node in _kept_functions(source)]
+    found += [(node, NAMED) for node in _named_functions(source)]
     return [AlwaysTrue(source.location(node), unparse(node), what) for node, what in found]
 
 
@@ -84,6 +86,20 @@ def _kind_of(part: ast.expr) -> str:
 
 def _is_asked_without_call(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "is_available" and unparse(node.value) in BACKENDS
+
+
+def _named_functions(source: Source) -> Iterator[ast.Name]:
+    """Functions of the file that a condition names: the parameter that it was written for has another name."""
+    defined = {each.name for each in source.tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+    parts = [part for test in _tests(source) for part in _parts(test) if isinstance(part, ast.Name)]
+    asked = [part for part in parts if part.id in defined]
+    if asked:
+        others = [each.name for each in source.nodes_of(ast.FunctionDef) if each not in source.tree.body]
+        others += [each.id for each in source.nodes_of(ast.Name) if not isinstance(each.ctx, ast.Load)]
+        others += [each.arg for each in source.nodes_of(ast.arg)]
+        others += [each.name or "" for each in source.nodes_of(ast.ExceptHandler)]
+        others += [each.asname or each.name for each in source.nodes_of(ast.alias)]
+        yield from (each for each in asked if each.id not in others)
 
 
 def _kept_functions(source: Source) -> Iterator[ast.expr]:

@@ -31,8 +31,8 @@ STEPS = lazy_pattern(r"(^|_)(steps|iters|iterations|batches)$", re.IGNORECASE)
 OF_SCHEDULE = lazy_pattern(r"(^|_)(lr|decay|sched\w*|anneal\w*|rate|step_?size)(_|$)", re.IGNORECASE)
 """Names of a schedule's own steps, which may be as long as an epoch: `lr_decay_steps`."""
 
-SHARE = lazy_pattern(r"(int\()?(?P<name>[\w.]+) *(//|/|\*) *[\d.]+\)?")
-"""A name divided by or multiplied with a number."""
+SHARE = lazy_pattern(r"(int\()?(?P<name>[\w.]+) *((//|/|\*) *[\d.]+|- *[\w.]+)\)?")
+"""A name divided by or multiplied with a number, or less something of its unit."""
 
 PERIODIC = lazy_pattern(r"\(?(\w+)(?: \+ 1\))? % [\w.]+ == 0")
 """A condition that is true at every n-th value of a counter."""

@@ -97,12 +97,14 @@ MESSAGES = {
     constant_conditions.TEXT: "{code} alone is true, so this condition always holds",
     constant_conditions.TUPLE: "a tuple is always true, whatever it holds",
     constant_conditions.UNCALLED: "{code} is not called, and a function is always true",
+    constant_conditions.NAMED: "{code} is a function here, and a function is always true",
 }
 HELP = {
     constant_conditions.GENERATOR: "write `all(…)` or `any(…)`",
     constant_conditions.TEXT: 'compare with each text: `mode in ("a", "b")`',
     constant_conditions.TUPLE: "write `and` between its parts, or no brackets around a message of `assert`",
     constant_conditions.UNCALLED: "call it: `{code}()`",
+    constant_conditions.NAMED: "call it, or ask the variable that is meant",
 }
 
 
