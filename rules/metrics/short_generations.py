@@ -110,7 +110,7 @@ WITHOUT_LENGTH = frozenset({"t5", "mt5", "umt5"})
 """Model types whose published checkpoints say nothing about the length of generated texts."""
 
 MAY_SET_LENGTH = lazy_pattern(
-    r"generation_config|generation_max_length|config\.(max_length|max_new_tokens)"
+    r"\.generation_config\b|generation_max_length|config\.(max_length|max_new_tokens)"
     r"|\b(evaluate|predict)\([^()]*\bmax_(length|new_tokens)|_gen_kwargs|val_max_target_length"
 )
 """Code that may set a length for the evaluation, in the arguments or in the model."""
