@@ -28,6 +28,15 @@ WRAPPERS = frozenset({"DistributedDataParallel", "DDP"})
 KEPT_BY = frozenset({"module", "state_dict", "load_state_dict"})
 """Attributes of a wrapper that reach the bare model."""
 
+PASSES_NOTHING = lazy_pattern(
+    r"(load_)?state_dict|(named_)?(parameters|modules)|children|train(ing)?|eval|zero_grad|to|cpu|cuda|half|float|apply"
+    r"|save(_pretrained)?|requires_grad_|config|device|dtype|module"
+)
+"""Attributes of a model that pass nothing through it."""
+
+AVERAGES = lazy_pattern(r"all_reduce|(average|sync|reduce)\w*_grad")
+"""Code that averages gradients itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class StaleLabel:
@@ -121,8 +130,33 @@ def unused_wrappers(pipeline: Pipeline) -> Iterator[UnusedWrapper]:
                     called = _calls_of(source, model, source.location(node))
                     if called is not None:
                         yield UnusedWrapper(source.location(node), wrapper, model, called)
+                elif name in WRAPPERS and (called := _called_inside(pipeline, source, call, wrapper)) is not None:
+                    yield UnusedWrapper(source.location(node), wrapper, f"{wrapper}.module", called)
             case _:
                 pass
+
+
+def _called_inside(pipeline: Pipeline, source: Source, made: ast.Call, wrapper: str) -> Location | None:
+    """Where a function that trains calls the model inside of a wrapper, which itself is neither called nor passed."""
+    inside = f"{wrapper}.module"
+    if inside not in source.text or AVERAGES.search(source.text):
+        return None
+    harmless = {id(each.value) for each in source.nodes_of(ast.Attribute) if PASSES_NOTHING.fullmatch(each.attr)}
+    harmless |= {id(each) for each in walk(made)}
+    uses = (each for each in source.nodes_of(ast.Attribute if "." in wrapper else ast.Name) if unparse(each) == wrapper)
+    if any(isinstance(each.ctx, ast.Load) and id(each) not in harmless for each in uses):
+        return None
+    calls = [each for each in source.nodes_of(ast.Call) if isinstance(each.func, ast.Attribute)]
+    owned = [unparse(each.func).rpartition(".")[0] for each in calls if unparse(each.func).endswith(".parameters")]
+    if not {wrapper, inside, unparse(made.args[0])} & set(owned):
+        return None
+    for call in calls:
+        owner, _, method = unparse(call.func).rpartition(".")
+        if (owner == wrapper and method == "module") or (owner == inside and not PASSES_NOTHING.fullmatch(method)):
+            scope = blocks.scope_of(pipeline, source.location(call))
+            if any(isinstance(each, ast.Attribute) and each.attr == "backward" for each in walk(scope)):
+                return source.location(call)
+    return None
 
 
 def _is_used(pipeline: Pipeline, source: Source, target: ast.Name | ast.Attribute) -> bool:
