@@ -124,17 +124,38 @@ from lintrain.analysis import script_text
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.python import LibraryObject, Value, options_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 SEEDED = r"seed"
 SHARES = r"generator|determin|broadcast|all_gather|scatter"
 SEEDS = r"(?i)seed\w*\Z"
 BY_RANK = r"\b(?:\w*rank|process_index)\b|device_specific=True"
 STARTS_PROCESSES = r"spawn|notebook_launcher|\bProcess\(|fork"
+KNOWS_PROCESSES = lazy_pattern(
+    r"LOCAL_RANK|WORLD_SIZE|\blocal_rank\b|is_(local_|world_)?(main_process|process_zero)|wait_for_everyone"
+    r"|main_process_first|init_process_group"
+)
+"""Code for a training by several processes: a Trainer divides the rows among them."""
+
 RANDOM = frozenset({"train_test_split", "shuffle", "random_split"})
 SAMPLER = "torch.utils.data.DistributedSampler"
 LEAST_OVERLAP = 0.2
 """Of the rows of a process; shards of data with repeated rows have fewer in common."""
+
+IS_SET = lazy_pattern(r"\*\*|\bseed\b|\bgenerator\b|shuffle ?= ?False")
+"""Arguments that make an operation the same in every process, or may."""
 
 SEED_OF = {"random_split": ("generator", "torch.Generator().manual_seed(0)")}
 
@@ -149,7 +170,7 @@ class Claim:
 
 class RankDependentData(Rule[Claim]):
     level = Level.WARNING
-    keywords = "DataLoader"
+    keywords = "DataLoader|Trainer & split|shuffle"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if pipeline.source.notebook is not None:  # launchers do not start notebooks
@@ -161,6 +182,10 @@ class RankDependentData(Rule[Claim]):
                 if script_text.mentions(pipeline, STARTS_PROCESSES) or _may_be_alike(pipeline):
                     return
                 found.setdefault(location, self._report(pipeline, name, location, divided))
+        for run in pipeline.runs if script_text.mentions(pipeline, KNOWS_PROCESSES) else ():
+            is_random = bool(run.train_calls) and not _is_seeded(pipeline)
+            for name, location in _random_operations(run.value("train_dataset")) if is_random else ():
+                found.setdefault(location, self._report(pipeline, name, location, run.construction))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, name: str, location: Location, divided: Location | None) -> Finding[Claim]:
@@ -222,6 +247,14 @@ def _may_be_alike(pipeline: Pipeline) -> bool:
     return not calls or not all(re.search(BY_RANK, call.code) for call in calls)
 
 
+def _is_seeded(pipeline: Pipeline) -> bool:
+    """Whether some code sets a seed, whatever it is, or starts the processes after the data is made."""
+    calls = [call for source in pipeline.sources.values() for call in script_text.calls_of(source, SEEDS)]
+    return (
+        bool(calls) or script_text.mentions_name(pipeline, SHARES) or script_text.mentions(pipeline, STARTS_PROCESSES)
+    )
+
+
 def _divided_at(pipeline: Pipeline, loader: Loader) -> Location | None:
     """Where the rows of a loader are certainly divided among the processes."""
     for option in options_of(loader.value("sampler")):
@@ -238,5 +271,5 @@ def _random_operations(dataset: Value) -> Iterator[tuple[str, Location]]:
     if isinstance(dataset, TorchDataset) and dataset.name in {"Subset", "random_split"}:
         yield from _random_operations(dataset.parts[0])
     for step in dataset.steps if isinstance(dataset, Dataset) else ():
-        if step.operation in RANDOM and "**" not in step.text:
+        if step.operation in RANDOM and not IS_SET.search(step.text):
             yield step.operation, step.location
