@@ -118,6 +118,9 @@ HEADS = {
 }
 """The names of the heads of torchvision's classifiers, each with the networks that have it."""
 
+KEYS = {"learning_rate": "lr"}
+"""The keys of groups that others are written for, where it is not `weight_decay`."""
+
 NAMED = {
     "out_features": lazy_pattern(r"\.(fc|classifier(\[-?\d+\])?|head|lm_head|score|out_proj)$"),
     "in_channels": lazy_pattern(r"\.(conv1|conv_proj|features\[0\](\[0\])?)$"),
@@ -142,6 +145,8 @@ class IneffectiveSetting(Rule):
         yield from map(self._report_replaced, unread_settings.replaced_numbers(pipeline.source))
         rates = (each for each in pipeline.misuses if each.use == "setting of an optimizer")
         yield from one_per_location(map(self._report_rate, (each for each in rates if not _is_read(pipeline, each))))
+        keys = (each for each in pipeline.misuses if each.use == "key of a group" and not _is_key_read(pipeline, each))
+        yield from one_per_location(map(self._report_key, keys))
 
     def _report_size(self, event: events.Event, owner: str, name: str) -> Finding:
         return self.finding(
@@ -206,6 +211,14 @@ class IneffectiveSetting(Rule):
             subject=found.name,
         )
 
+    def _report_key(self, misuse: Misuse) -> Finding:
+        return self.finding(
+            misuse.location,
+            f"the optimizer does not read `{misuse.text}` of its groups, so it has no effect",
+            help=f'the key is `"{KEYS.get(misuse.text, "weight_decay")}"`',
+            level=Level.WARNING,
+        )
+
 
 def _size_set(source: Source, event: events.Event) -> tuple[events.Event, str, str] | None:
     """An event that sets a size of a layer whose weights the file leaves as they are."""
@@ -241,3 +254,8 @@ def _has_size(layer: Value, owner: str, name: str) -> bool:
 def _is_read(pipeline: Pipeline, misuse: Misuse) -> bool:
     """Whether code reads the attribute that it sets."""
     return tuning.is_attribute_read(pipeline.source_of(misuse.location), misuse.text)
+
+
+def _is_key_read(pipeline: Pipeline, misuse: Misuse) -> bool:
+    """Whether code reads a key of its groups, or may: that of an own optimizer."""
+    return pipeline.source_of(misuse.location).contains(rf"""(\[|get\()["']{misuse.text}["'][\],)]""")

@@ -5,7 +5,7 @@ Learning-rate schedules of torch and transformers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
@@ -93,7 +93,19 @@ def make_optimizer(call: Call) -> Value:
     )
     call.reader.record.optimizers.append(optimizer)
     call.reader.act(Act.OPTIMIZER, call.location, optimizer)
+    for location, key in _unread_keys(parameters):
+        # One of them says that the groups are written for another optimizer.
+        call.reader.record.misuses.append(Misuse(location or call.location, optimizer, "key of a group", key))
+        break
     return optimizer
+
+
+def _unread_keys(parameters: Value) -> Iterator[tuple[Location | None, str]]:
+    """The keys of groups that an optimizer keeps and never reads, although they mean a setting."""
+    for option in options_of(parameters):
+        for group in option.items if isinstance(option, Sequence) else ():
+            if isinstance(group, Mapping) and "params" in group.entries:
+                yield from ((group.written.get(key), key) for key in sorted(UNREAD_KEYS & group.entries.keys()))
 
 
 def _default_rate(call: Call) -> Value:
@@ -196,6 +208,9 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
         return value
     return Bound(value, name) if method_of(value, name) or not name.startswith("state") else UNKNOWN
 
+
+UNREAD_KEYS = frozenset({"weight_decay_rate", "learning_rate", "l2", "wd"})
+"""Keys of groups that mean a setting of another name: `BertAdam` and other libraries read them."""
 
 SETTINGS = frozenset({"lr", "learning_rate", "weight_decay", "momentum", "betas", "eps"})
 """Settings that a group of parameters has under these names, but for `learning_rate`."""
