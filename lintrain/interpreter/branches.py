@@ -14,6 +14,7 @@ from lintrain.pipeline.events import Condition
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Value, join
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 EXPECTED_ERRORS = frozenset(
@@ -48,7 +49,7 @@ def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
     reader.settled.discard(node)
     location = reader.source.location(node)
     guarded = _asks_for_versions(reader.code(reader.source.location(node.test)))
-    period = _period(reader, node.test, scope)
+    period = _period(reader, node, scope)
     then = Condition(location, len(reader.loops), node.test, False, *period)
     other = Condition(location, len(reader.loops), node.test, True, *period)
     reader.branches[node] = then, other
@@ -94,9 +95,12 @@ def _asks_for_kind(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Name) and call.func.id == "isinstance"
 
 
-def _period(reader: Reader, test: ast.expr, scope: Scope) -> tuple[Value, str]:
-    """The `k` of a test like `(i + 1) % k == 0`, and its code."""
-    divisor = reader.once(_divisor, test)
+def _period(reader: Reader, node: ast.If, scope: Scope) -> tuple[Value, str]:
+    """The `k` of a test like `(i + 1) % k == 0`, or `count == k` where a count starts again, and its code."""
+    divisor = reader.once(_divisor, node.test)
+    counted = reader.once(_counted_to, node) if divisor is None else None
+    if counted is not None and counted[0] in reader.source.cached(_counts):
+        divisor = counted[1]
     return (dispatch.evaluate(reader, divisor, scope), unparse(divisor)) if divisor else (UNKNOWN, "")
 
 
@@ -110,6 +114,32 @@ def _divisor(test: ast.expr) -> ast.expr | None:
             case _:
                 pass
     return None
+
+
+def _counts(source: Source) -> frozenset[str]:
+    """The names that a file counts up by one: `steps += 1`."""
+    added = (each for each in source.nodes_of(ast.AugAssign) if isinstance(each.op, ast.Add))
+    return frozenset(
+        unparse(each.target) for each in added if isinstance(each.value, ast.Constant) and each.value.value == 1
+    )
+
+
+def _counted_to(node: ast.If) -> tuple[str, ast.expr] | None:
+    """A count that starts again at 0 where it equals another number, and that number; None for another test."""
+    first = node.test.values[0] if isinstance(node.test, ast.BoolOp) else node.test
+    match first:
+        case ast.Compare(left=ast.Name() | ast.Attribute() as count, ops=[ast.Eq() | ast.GtE()], comparators=[most]):
+            written = unparse(count)
+            again = (each for each in node.body if isinstance(each, ast.Assign) and len(each.targets) == 1)
+            starts = any(unparse(each.targets[0]) == written and _is_zero(each.value) for each in again)
+            is_plain = isinstance(most, ast.Name | ast.Attribute | ast.Constant)
+            return (written, most) if starts and is_plain else None
+        case _:
+            return None
+
+
+def _is_zero(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 0
 
 
 def _asks_for_versions(test: str) -> bool:
