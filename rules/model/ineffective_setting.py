@@ -3,8 +3,9 @@
 A layer makes its weights when it is built. `model.fc.out_features = 10` changes a number that is printed with the
 layer, and the head still has 1,000 outputs; the loss then works with 1,000 classes, without an error. An optimizer
 reads its learning rate from `param_groups`, so `optimizer.lr = 1e-4` changes nothing either, nor does another number
-for the name `lr` that it was given. A network calls its layers by name: `vgg.fc = nn.Linear(4096, 2)` adds a layer that
-no pass calls, and the head with 1,000 outputs stays. cuDNN takes an attribute of any name, and
+for the name `lr` that it was given. A group of parameters may have any key, and `"weight_decay_rate": 0` is none that
+`AdamW` reads, so it decays these weights, too. A network calls its layers by name: `vgg.fc = nn.Linear(4096, 2)` adds
+a layer that no pass calls, and the head with 1,000 outputs stays. cuDNN takes an attribute of any name, and
 `cudnn.determinstic = True` is one that it does not read. The dropout of `nn.LSTM` is between its layers, and
 does nothing where it has one. A constant or a parameter that is named `weight_decay` and that nothing reads changes
 nothing either.

@@ -333,8 +333,9 @@ class ScheduleUnitMismatch(Rule[Claim]):
     def _in_lightning(self, pipeline: Pipeline, configured: lightning_modules.Configured) -> Iterator[Finding[Claim]]:
         length = lr_schedules.length_of(configured.scheduler)
         unit = lr_schedules.Unit.UNKNOWN if length is None else lr_schedules.unit_of(length)
-        if length is not None and unit is lr_schedules.Unit.UNKNOWN and _counts_batches(pipeline, configured, length):
-            unit = lr_schedules.Unit.BATCHES
+        if length is not None and unit is lr_schedules.Unit.UNKNOWN:
+            counts = _has_steps_of_epochs(configured.scheduler) or _counts_batches(pipeline, configured, length)
+            unit = lr_schedules.Unit.BATCHES if counts else unit
         if length is None or (unit, configured.interval) not in {
             (lr_schedules.Unit.BATCHES, "epoch"),
             (lr_schedules.Unit.EPOCHS, "step"),
@@ -408,6 +409,13 @@ def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argum
     number = literal(length.value)
     has_length = "num_training_steps" in scheduler.given
     return has_length and isinstance(number, int) and pace.epoch_count == number
+
+
+def _has_steps_of_epochs(scheduler: Scheduler) -> bool:
+    """Whether a schedule is as long as a number of epochs with more than one step each: both are given."""
+    given = scheduler.given
+    are_given = {"epochs", "steps_per_epoch"} <= given.keys() and "total_steps" not in given
+    return are_given and literal(given["steps_per_epoch"].value) != 1
 
 
 def _counts_batches(pipeline: Pipeline, configured: lightning_modules.Configured, length: Argument) -> bool:

@@ -105,7 +105,12 @@ def _unread_keys(parameters: Value) -> Iterator[tuple[Location | None, str]]:
     for option in options_of(parameters):
         for group in option.items if isinstance(option, Sequence) else ():
             if isinstance(group, Mapping) and "params" in group.entries:
-                yield from ((group.written.get(key), key) for key in sorted(UNREAD_KEYS & group.entries.keys()))
+                keys = sorted(key for key in UNREAD_KEYS & group.entries.keys() if _name_read(key) not in group.entries)
+                yield from ((group.written.get(key), key) for key in keys)
+
+
+def _name_read(key: str) -> str:
+    return "lr" if key == "learning_rate" else "weight_decay"
 
 
 def _default_rate(call: Call) -> Value:
