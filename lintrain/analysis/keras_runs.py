@@ -82,6 +82,8 @@ def loss_of(run: KerasRun) -> KerasLoss | None:
         return KerasLoss(ABBREVIATIONS.get(name, name)) if name else None
     if isinstance(loss, Library) and loss.path.startswith("keras.losses."):
         return KerasLoss(_snake(loss.name))
+    if isinstance(loss, Library) and loss.path in OF_LOGITS:
+        return KerasLoss(OF_LOGITS[loss.path], True)
     if not isinstance(loss, LibraryObject) or not loss.path.startswith("keras.losses."):
         return None
     flag = loss.arguments.get("from_logits", loss.arguments.get("0", Constant(False)))
@@ -90,6 +92,14 @@ def loss_of(run: KerasRun) -> KerasLoss | None:
 
 
 ABBREVIATIONS = {"bce": "binary_crossentropy", "mse": "mean_squared_error", "mae": "mean_absolute_error"}
+
+
+OF_LOGITS = {
+    "tensorflow.nn.sigmoid_cross_entropy_with_logits": "binary_crossentropy",
+    "tensorflow.nn.softmax_cross_entropy_with_logits": "categorical_crossentropy",
+    "tensorflow.nn.sparse_softmax_cross_entropy_with_logits": "sparse_categorical_crossentropy",
+}
+"""Functions of TensorFlow that are given as losses, with the loss of Keras that computes the same of logits."""
 
 
 def _snake(name: str) -> str:

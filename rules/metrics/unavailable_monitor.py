@@ -162,6 +162,11 @@ ACCURACY = {"acc": "accuracy", "accuracy": "acc"}
 KEEPS_NAMES = (2, 3)
 """The version of Keras since which the accuracy has the name that it was given."""
 
+OTHER_FITS = lazy_pattern(
+    r"\.fit(?:_generator)?\((?:.|\n)*\.fit(?:_generator)?\(|\bpickle\.load|json\.load|read_csv\([^)]*hist"
+)
+"""A second training, or a history that is read from a file."""
+
 VALIDATION = ("validation_data", "validation_split")
 SETS_METRIC = ("load_best_model_at_end", "lr_scheduler_type")
 
@@ -188,6 +193,7 @@ class UnavailableMonitor(Rule[Claim]):
         for keras_run in pipeline.keras_runs:
             for location, arguments in keras_run.fits:
                 yield from self._of_keras(location, arguments)
+                yield from self._never_recorded(pipeline, location, arguments)
                 if gradients.is_since(pipeline.targets, "keras", KEEPS_NAMES):
                     target = pipeline.targets.get("keras")
                     since = f"since Keras 2.3 ({target.shown})" if target is not None else ""
@@ -270,6 +276,27 @@ class UnavailableMonitor(Rule[Claim]):
                     subject="callbacks",
                     level=Level.WARNING,
                     claim=Claim(monitored),
+                )
+
+    def _never_recorded(
+        self, pipeline: Pipeline, location: Location, arguments: dict[str, Argument]
+    ) -> Iterator[Finding[Claim]]:
+        """`history.history["val_loss"]` of the only `fit` of a script, which has no validation data."""
+        fits = [fit for run in pipeline.keras_runs for fit in run.fits]
+        is_open = "**" in arguments or len(arguments) > MOST or any(name in arguments for name in VALIDATION)
+        callbacks = _items(arguments["callbacks"].value) if "callbacks" in arguments else []
+        # An own callback may record what it computes, and another `fit` may be the one that is read.
+        is_known = all(isinstance(each, python.LibraryObject) for each in callbacks)
+        if is_open or not is_known or len(fits) != 1 or pipeline.source.contains(OTHER_FITS):
+            return
+        for read, key in tf_datasets.history_keys(pipeline.source):
+            if key.startswith("val_"):
+                yield self.finding(
+                    read,
+                    f"the history has no `{key}`: `fit` has no validation data",
+                    related=[Related(location, "no validation data here", "fit")],
+                    help="pass `validation_data` or `validation_split` to `fit`",
+                    subject="history",
                 )
 
     def _read_later(self, pipeline: Pipeline, run: KerasRun, other: str) -> Iterator[Finding[Claim]]:

@@ -88,8 +88,17 @@ from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import UNKNOWN, Constant, LibraryObject, Sequence, Value, literal, text_of
-from lintrain.pipeline.values.training import TrainingArguments
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    Function,
+    LibraryObject,
+    Sequence,
+    Value,
+    literal,
+    text_of,
+)
+from lintrain.pipeline.values.training import KerasRun, TrainingArguments
 from lintrain.rule import (
     ArgumentsRule,
     Evidence,
@@ -128,8 +137,9 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
             if call.path in OF_LIGHTNING and not call.is_open:
                 yield from self._of_lightning(call)
         for run in pipeline.keras_runs:
+            own = _own_metrics(run)
             for _, arguments in run.fits:
-                yield from self._of_keras(arguments.get("callbacks"))
+                yield from self._of_keras(arguments.get("callbacks"), own)
         found: dict[Location, Finding[Claim]] = {}
         for step in pipeline.acts(Act.SCHEDULER_STEP):
             watched, wanted = training_loops.text_of_event(step, "watched"), _direction_of(step)
@@ -154,15 +164,19 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
             subject=kept.best,
         )
 
-    def _of_keras(self, callbacks: Argument | None) -> Iterator[Finding[Claim]]:
-        """A callback of Keras with a `mode` that is the opposite of what its metric should do."""
+    def _of_keras(self, callbacks: Argument | None, own: frozenset[str]) -> Iterator[Finding[Claim]]:
+        """A callback of Keras with a `mode` that is the opposite of what its metric should do, or that takes it so."""
         given = callbacks.value if callbacks is not None else UNKNOWN
         for callback in given.items if isinstance(given, Sequence) else [given]:
             if not isinstance(callback, LibraryObject) or not callback.path.startswith("keras.callbacks."):
                 continue
             watched, mode = text_of(callback.arguments.get("monitor", UNKNOWN)), callback.arguments.get("mode", UNKNOWN)
             wanted, actual = _wanted_of_name(watched or ""), text_of(mode)
-            if wanted and actual in {"min", "max"} and actual != wanted and callback.origin is not None:
+            # Of the own metrics of a script Keras 2 takes the smallest value, as does Keras 3 or it raises an error.
+            is_left = actual == "auto" or not {"mode", "4", "5", "**"} & callback.arguments.keys()
+            is_taken = is_left and wanted == "max" and (watched or "").removeprefix("val_") in own
+            is_opposite = actual in {"min", "max"} and actual != wanted
+            if wanted and (is_opposite or is_taken) and _has_effect(callback) and callback.origin is not None:
                 which, order = ("smallest", "higher") if wanted == "max" else ("largest", "lower")
                 yield self.finding(
                     callback.origin,
@@ -254,8 +268,26 @@ def _is_asked_for_largest(settings: TrainingArguments) -> bool:
     return isinstance(value, Constant) and value.value is True and not value.may_differ
 
 
-FALLS = frozenset({"loss", "losses", "error", "err", "perplexity", "ppl", "mae", "mse", "rmse", "wer", "cer"})
-RISES = frozenset({"acc", "accuracy", "f1", "auc", "auroc", "iou", "miou", "dice", "precision", "recall", "bleu"})
+def _own_metrics(run: KerasRun) -> frozenset[str]:
+    """The names of the metrics that are functions of the script, without those that Keras takes for an accuracy."""
+    given = run.value("metrics")
+    items = given.items if isinstance(given, Sequence) else [given]
+    names = (each.name for each in items if isinstance(each, Function))
+    return frozenset(name for name in names if "acc" not in name and not name.startswith("fmeasure"))
+
+
+def _has_effect(callback: LibraryObject) -> bool:
+    """Whether a callback compares what it monitors: a checkpoint does if only the best one is kept."""
+    keeps = callback.arguments.get("save_best_only", Constant(False))
+    return not callback.path.endswith("ModelCheckpoint") or literal(keeps) is not False
+
+
+FALLS = frozenset(
+    {"loss", "losses", "distance", "error", "err", "perplexity", "ppl", "mae", "mse", "rmse", "wer", "cer"}
+)
+RISES = frozenset(
+    {"acc", "accuracy", "auc", "auroc", "bleu", "dice", "f1", "iou", "jaccard", "miou", "precision", "recall"}
+)
 
 
 def _wanted(watched: str) -> str:

@@ -56,6 +56,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import keras_runs
 from lintrain.pipeline.values.model import Layer
+from lintrain.pipeline.values.python import Library
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import (
     Evidence,
@@ -104,12 +105,14 @@ class KerasSoftmaxLogitsLoss(Rule[Claim]):
     def _report(
         self, pipeline: Pipeline, run: KerasRun, output: Layer, activation: str, made: Location | None
     ) -> Finding[Claim]:
-        silent = pipeline.source.contains(OTHER_BACKENDS)
+        # Keras finds the logits behind an activation by itself only for its own losses, and only with TensorFlow.
+        is_function = isinstance(run.value("loss"), Library)
+        silent = is_function or pipeline.source.contains(OTHER_BACKENDS)
         return self.finding(
             run.compile_arguments["loss"].location,
             f"this loss expects logits, but the last layer applies {activation}",
             related=[Related(output.origin, f"the last layer applies {activation}", "origin")] if output.origin else [],
-            help="remove `from_logits=True`",
+            help="use the loss of Keras for probabilities" if is_function else "remove `from_logits=True`",
             subject="loss",
             level=Level.ERROR if silent else Level.WARNING,
             claim=Claim(made),

@@ -77,6 +77,15 @@ FOR_EACH_OUTPUT = frozenset(
 """Metrics that compare labels with outputs one by one, so both must have the same shape."""
 
 
+OF_ONE_FORMAT = {
+    "SparseCategoricalAccuracy": False,
+    "sparse_categorical_accuracy": False,
+    "CategoricalAccuracy": True,
+    "categorical_accuracy": True,
+}
+"""Metrics that read labels in one format only, and whether that is one-hot rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The name of the loss that fits the labels; None if the script passes no name of a loss."""
@@ -97,25 +106,33 @@ class KerasSparseMismatch(Rule[Claim]):
                 labels = keras_runs.columns_of(run)
             if labels is not None and EXPECTS_ONE_HOT[loss.name] is not labels.is_one_hot:
                 yield self._report(run, labels, loss.name)
-            elif not EXPECTS_ONE_HOT[loss.name] and (keras_runs.output_units(run) or 0) > 1:
-                yield from self._report_metrics(run)
+            else:
+                yield from self._report_metrics(run, loss.name)
 
-    def _report_metrics(self, run: KerasRun) -> Iterator[Finding[Claim]]:
-        given = run.compile_arguments.get("metrics")
+    def _report_metrics(self, run: KerasRun, loss: str) -> Iterator[Finding[Claim]]:
+        """A metric that reads labels in another way than the loss, which counts nonsense or ends the first batch."""
+        given, is_one_hot = run.compile_arguments.get("metrics"), EXPECTS_ONE_HOT[loss]
+        has_classes = not is_one_hot and (keras_runs.output_units(run) or 0) > 1
         for metric in _names_of(given.value) if given is not None else ():
-            if given is not None and metric in FOR_EACH_OUTPUT:
-                yield self.finding(
-                    given.location,
-                    f"`{metric}` compares one by one, but labels are class indices",
-                    help="use one-hot labels with `categorical_crossentropy`, or a metric for class indices",
-                    subject="metrics",
-                    claim=Claim(None),
-                )
-                return
+            is_single = has_classes and metric in FOR_EACH_OUTPUT
+            if given is None or not (is_single or OF_ONE_FORMAT.get(metric, is_one_hot) is not is_one_hot):
+                continue
+            reads = "compares one by one" if is_single else f"expects {_format(not is_one_hot)}"
+            fitting = next((each for each, hot in OF_ONE_FORMAT.items() if hot is is_one_hot and each[0].isupper()), "")
+            yield self.finding(
+                given.location,
+                f"`{metric}` {reads}, but labels are {_format(is_one_hot)}",
+                help="use one-hot labels with `categorical_crossentropy`, or a metric for class indices"
+                if is_single
+                else f"use `{fitting}`, or `accuracy`, which fits the loss",
+                subject="metrics",
+                level=Level.ERROR if is_single else Level.WARNING,
+                claim=Claim(None),
+            )
+            return
 
     def _report(self, run: KerasRun, labels: KerasLabels | LabelledBatches, name: str) -> Finding[Claim]:
-        given = "one-hot rows" if labels.is_one_hot else "class indices"
-        wanted = "one-hot rows" if EXPECTS_ONE_HOT[name] else "class indices"
+        given, wanted = _format(labels.is_one_hot), _format(EXPECTS_ONE_HOT[name])
         other = next(each for each in EXPECTS_ONE_HOT if each != name)
         return self.finding(
             run.compile_arguments["loss"].location,
@@ -157,6 +174,10 @@ class KerasSparseMismatch(Rule[Claim]):
         if not other:
             return None
         return fixes.Fix.of(f"use `{other}`", fixes.Replace(finding.location, f'"{other}"'), safe=False)
+
+
+def _format(is_one_hot: bool) -> str:
+    return "one-hot rows" if is_one_hot else "class indices"
 
 
 def _names_of(metrics: Value) -> Iterator[str]:
