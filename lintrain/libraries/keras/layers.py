@@ -18,7 +18,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.knowledge.keras_successors import argument_rename
 from lintrain.model.location import Location
-from lintrain.pipeline.record import LibraryName
+from lintrain.pipeline.record import LibraryName, Misuse
 from lintrain.pipeline.values.model import Layer, Network
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -75,8 +75,26 @@ def _layer(path: str) -> Transfer | None:
 def _make_layer(call: Call) -> Value:
     package, _, name = call.path.rpartition(".")
     path = f"{package}.{SAME_LAYERS.get(name, name)}"
+    _note_kernel(call, path)
     values = _of_today(path, _in_order(call, call.values(*POSITIONAL.get(path, ()))))
     return Layer(path, values, made=call.location, origin=call.location)
+
+
+SQUARE = frozenset(f"keras.layers.{name}" for name in ("Conv2D", "Conv2DTranspose", "SeparableConv2D"))
+
+USUAL_SIDES = frozenset({3, 5, 7, 9, 11})
+"""Sides of a kernel; as strides of the same size they would skip no pixel, but odd ones are not used for patches."""
+
+
+def _note_kernel(call: Call, path: str) -> None:
+    """Note `Conv2D(64, 3, 3)`: Keras 1 had the two sides of the kernel there, and later versions have the strides."""
+    if path not in SQUARE or len(call.positional) < 3 or "strides" in call.keywords or "kernel_size" in call.keywords:
+        return
+    rows, columns = call.positional[1:3]
+    side = literal(rows.value)
+    if type(side) is int and side in USUAL_SIDES and literal(columns.value) == side:
+        text = f"{call.path.rpartition('.')[2]} {side}"
+        call.reader.record.misuses.append(Misuse(columns.location, UNKNOWN, "kernel as strides", text))
 
 
 def _in_order(call: Call, values: dict[str, Value]) -> dict[str, Value]:
