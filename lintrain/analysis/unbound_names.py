@@ -161,7 +161,11 @@ def _unset_by(
             if name not in bound[index] and not _may_end(body)
         ]
         others = frozenset[str]().union(*(bound[index] for index in setting)) - {name}
-        parallel = [each for each in lacking if each[2].keys() & others or _only_says_it(each[0], each[1], group)]
+        parallel = [
+            each
+            for each in lacking
+            if each[2].keys() & others or _only_says_it(each[0], each[1], group) or each[1] is _taken(scope, group)
+        ]
         use = _needed(source, after, name) if parallel else None
         if use is None or parallel[0][1].lineno in reported or _is_set_before(scope, name, start):
             continue
@@ -170,6 +174,25 @@ def _unset_by(
         code = unparse(test) if test is not None else ""
         bound_at = source.location(bound[setting[0]][name])
         yield UnboundName(source.location(use), name, code, source.location(first), bound_at)
+
+
+def _taken(scope: ast.Module | ast.FunctionDef, group: Sequence[Alternative]) -> ast.stmt | None:
+    """The start of the branch that runs where a script sets a switch to True or False once, and asks for it here."""
+    test = group[0][0]
+    is_negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    asked = test.operand if isinstance(test, ast.UnaryOp) and is_negated else test
+    if not isinstance(asked, ast.Name) or len(group) != 2 or group[1][0] is not None:
+        return None
+    stored = [node for node in walk(scope) if isinstance(node, ast.Name) and node.id == asked.id]
+    values = [
+        node.value.value
+        for node in scope.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and asked.id in _stored_in([node])
+    ]
+    is_set_once = sum(not isinstance(node.ctx, ast.Load) for node in stored) == 1 and len(values) == 1
+    if not is_set_once or not isinstance(values[0], bool):
+        return None
+    return group[0][1] if values[0] is not is_negated else group[1][1]
 
 
 def _only_says_it(test: ast.expr | None, first: ast.stmt, group: Sequence[Alternative]) -> bool:
