@@ -44,7 +44,7 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
     if source.contains(ON_PURPOSE):
         return []
     if not source.contains(r"\btransforms?\b|Compose\("):
-        return [*_of_generators(source), *_of_maps(source)]
+        return [*_of_generators(source), *_of_maps(source), *_of_own_generators(source)]
     names: list[ast.Name | ast.Attribute] = [*source.nodes_of(ast.Name), *source.nodes_of(ast.Attribute)]
     stored = Counter(unparse(each) for each in names if isinstance(each.ctx, ast.Store))
     # A name that is bound twice may be another transform in another branch; in another function it is another name.
@@ -67,6 +67,7 @@ def _of_generators(source: Source) -> list[AugmentedData]:
     made: dict[str, Location] = {}
     bound = Counter(unparse(each) for each in source.nodes_of(ast.Name) if isinstance(each.ctx, ast.Store))
     uses: list[tuple[str, frozenset[str], Location]] = []
+    roles = _roles(source) if source.contains("ImageDataGenerator") else {}
     for node in source.nodes_of(ast.Assign) if source.contains("ImageDataGenerator") else ():
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(keywords=given) as call):
@@ -81,7 +82,9 @@ def _of_generators(source: Source) -> list[AugmentedData]:
                 continue
         match call.func:
             case ast.Attribute(value=ast.Name(id=generator), attr=flow) if flow.startswith("flow"):
-                uses.append((generator, words, source.location(call)))
+                uses.append(
+                    (generator, words | _subset(call) | roles.get(_target_of(node), NONE), source.location(call))
+                )
             case _:
                 pass
     found = [use for use in uses if use[0] in made]
@@ -94,6 +97,71 @@ def _of_generators(source: Source) -> list[AugmentedData]:
         if words & EVALUATION_WORDS and not words & TRAINING_WORDS
     ]
     return [*_given_to_evaluation(found, made), *(own if trained else [])]
+
+
+NONE = frozenset[str]()
+
+
+def _target_of(node: ast.Assign) -> str:
+    return unparse(node.targets[0])
+
+
+def _subset(call: ast.Call) -> frozenset[str]:
+    """The part that a generator was told to give: `subset="validation"`."""
+    given = [each.value for each in call.keywords if each.arg == "subset"]
+    return words_of(given[0].value) if given and isinstance(given[0], ast.Constant) and given[0].value else NONE
+
+
+FITS, EVALUATES = frozenset({"fit", "fit_generator"}), frozenset({"evaluate", "evaluate_generator"})
+
+
+def _roles(source: Source) -> dict[str, frozenset[str]]:
+    """What names of data are for, by the only calls of Keras that get them: they train, or they evaluate."""
+    found: dict[str, set[str]] = {}
+    for call in source.nodes_of(ast.Call):
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        named = {each.arg: each.value for each in call.keywords}
+        first = call.args[0] if call.args else named.get("x", named.get("generator"))
+        given = {"train": first if method in FITS else None, "test": first if method in EVALUATES else None}
+        for word, value in (*given.items(), ("test", named.get("validation_data") if method in FITS else None)):
+            if value is not None:
+                found.setdefault(unparse(value), set()).add(word)
+    return {name: frozenset(words) for name, words in found.items() if len(words) == 1}
+
+
+def _of_own_generators(source: Source) -> Iterator[AugmentedData]:
+    """The `validation_data` from a generator of the file that also trains, and always changes its rows at random."""
+    functions, seen = {node.name: node for node in source.nodes_of(ast.FunctionDef)}, set[str]()
+    for call in source.nodes_of(ast.Call) if source.contains(AUGMENTS) and source.contains("validation_data") else ():
+        named = {each.arg: each.value for each in call.keywords}
+        first = call.args[0] if call.args else named.get("x", named.get("generator"))
+        match first, named.get("validation_data"):
+            case ast.Call(func=ast.Name(id=name)), ast.Call(func=ast.Name(id=other)) as held_out if name == other:
+                made = _augmenting(functions, name)
+                if made is not None and name not in seen:
+                    seen.add(name)
+                    yield AugmentedData(source.location(held_out), unparse(made.func), source.location(made))
+            case _:
+                pass
+
+
+AUGMENTS = lazy_pattern(r"\b(?:random|augment|augmentation|data_augmentation|do_augment|aug)\s*=\s*True")
+SWITCHES = frozenset({"random", "augment", "augmentation", "data_augmentation", "do_augment", "aug"})
+
+
+def _augmenting(functions: dict[str, ast.FunctionDef], name: str) -> ast.Call | None:
+    """The call in a generator, or in the one that it returns, that asks for random changes whatever it is given."""
+    for _ in range(2):
+        function = functions.get(name)
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)] if function is not None else []
+        for call in calls:
+            given = [each.value for each in call.keywords if each.arg in SWITCHES]
+            if any(isinstance(value, ast.Constant) and value.value is True for value in given):
+                return call
+        returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)] if function else []
+        inner = [each.func.id for each in returned if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)]
+        name = inner[0] if len(inner) == 1 else ""
+    return None
 
 
 def _of_maps(source: Source) -> list[AugmentedData]:

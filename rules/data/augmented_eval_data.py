@@ -68,7 +68,7 @@ FEWEST = 3
 
 class AugmentedEvalData(Rule):
     level = Level.WARNING
-    keywords = "transform|Compose|ImageDataGenerator|map & random_|Random|_range|_flip|Jitter|Aug|Flip|Shift"
+    keywords = "transform|Compose|ImageDataGenerator|map|validation_data & andom|_range|_flip|Jitter|Aug|aug|Flip|Shift"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report, augmentations.augmented_data(pipeline.source)))
