@@ -107,7 +107,7 @@ def _target_of(node: ast.Assign) -> str:
 
 
 def _subset(call: ast.Call) -> frozenset[str]:
-    """The part that a generator was told to give: `subset="validation"`."""
+    """The words of the part that a generator gives: `subset="validation"`."""
     given = [each.value for each in call.keywords if each.arg == "subset"]
     return words_of(given[0].value) if given and isinstance(given[0], ast.Constant) and given[0].value else NONE
 
