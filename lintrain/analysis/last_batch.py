@@ -1,4 +1,4 @@
-"""Metrics that are computed after a loop over batches, from what its last batch left."""
+"""Metrics that are computed after a loop over batches, or logged by Lightning, from what the last batch left."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +121,62 @@ def _is_same(value: ast.expr, name: str) -> bool:
                 return found == name
             case _:
                 return False
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedAttribute:
+    """A number of one batch that a module of Lightning logs for the epoch: where, its code, and where it is set."""
+
+    location: Location
+    code: str
+    set_at: Location
+
+
+STEPS = {
+    "training_step": ("on_train_epoch_end", "training_epoch_end"),
+    "validation_step": ("on_validation_epoch_end", "validation_epoch_end"),
+    "test_step": ("on_test_epoch_end", "test_epoch_end"),
+}
+"""The methods of Lightning for a batch, each with those that run after all batches."""
+
+NUMBERS = frozenset(
+    {"loss", "acc", "accuracy", "f1", "iou", "dice", "error", "mae", "mse", "auc", "precision", "recall"}
+)
+"""Words in the names of attributes that hold a loss or a score."""
+
+LOGS = lazy_pattern(r"^self\.(?:log|log_dict|logger\.(?:log_metrics|experiment\.(?:log|add_scalar)))$")
+OF_MANY = lazy_pattern(r"compute\(|running|total|sum|avg|average|ema|best|all_|gather|epoch")
+"""Code of numbers that may be about more than one batch."""
+
+
+def logged_of_last_batch(source: Source) -> Iterator[LoggedAttribute]:
+    """The numbers of the last batch that modules of Lightning log after all batches."""
+    for cls in source.nodes_of(ast.ClassDef) if source.contains(r"def on_\w+_epoch_end|_epoch_end\(") else ():
+        methods = {node.name: node for node in cls.body if isinstance(node, ast.FunctionDef)}
+        for name, ends in STEPS.items():
+            kept = _kept_of_batch(cls, methods[name]) if name in methods else {}
+            for call in (node for end in ends if end in methods for node in walk(methods[end])):
+                if not kept or not isinstance(call, ast.Call) or not LOGS.match(unparse(call.func)):
+                    continue
+                found = [node for node in walk(call) if isinstance(node, ast.Attribute) and unparse(node) in kept]
+                for node in found[:1]:
+                    code = unparse(node)
+                    yield LoggedAttribute(source.location(node), code, source.location(kept[code]))
+
+
+def _kept_of_batch(cls: ast.ClassDef, step: ast.FunctionDef) -> dict[str, ast.Assign]:
+    """The statements of a step by which attributes of `self` hold a number of one batch, and nothing else sets them."""
+    found: dict[str, ast.Assign] = {}
+    for node in walk(step):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr) as target], value=value) if (
+                not isinstance(value, ast.List | ast.Dict | ast.ListComp)
+            ):
+                words = frozenset(attr.lower().split("_"))
+                if words & NUMBERS and not OF_MANY.search(attr) and not OF_MANY.search(unparse(value)):
+                    found[unparse(target)] = node
+            case _:
+                pass
+    setters = [node for each in cls.body if getattr(each, "name", "") != "__init__" for node in walk(each)]
+    stored = [unparse(node) for node in setters if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    return {code: node for code, node in found.items() if stored.count(code) == 1 and code not in unparse(node.value)}

@@ -86,9 +86,18 @@ class LastBatchMetric(Rule):
         counts = map(self._report, hits.of_last_batch(pipeline))
         others = map(self._report_overwritten, hits.overwritten(pipeline))
         lines: dict[int, Finding] = {}
-        for found in one_per_location(chain(metrics, counts, others)):
+        logged = map(self._report_logged, last_batch.logged_of_last_batch(pipeline.source))
+        for found in one_per_location(chain(metrics, counts, others, logged)):
             lines.setdefault(found.location.line, found)
         yield from lines.values()
+
+    def _report_logged(self, found: last_batch.LoggedAttribute) -> Finding:
+        return self.finding(
+            found.location,
+            f"`{found.code}` is that of the last batch only",
+            related=[Related(found.set_at, "set again by each batch", "count")],
+            help="log it in the step with `on_epoch=True`, which averages over all batches",
+        )
 
     def _report_overwritten(self, found: hits.Overwritten) -> Finding:
         name = f"`{found.name}`" if len(found.name) <= 40 else "this"
