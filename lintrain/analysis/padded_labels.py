@@ -1,11 +1,17 @@
-"""Labels that are the token ids of the inputs: with their padding, with the tokens of images, with the first token."""
+"""Labels that are the token ids of the inputs: with their padding, with the tokens of images, with the first token.
+
+Sequences of Keras that are padded or cut at one end for training, and at the other for the evaluation.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
+from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import own_nodes, unparse, walk
@@ -206,3 +212,79 @@ def _is_named_bos(source: Source, token: ast.expr) -> bool:
         case _:
             return False
     return bool(given) and all(map(_is_bos, given))
+
+
+@dataclass(frozen=True, slots=True)
+class OtherEnd:
+    """Held-out sequences that are padded or cut at another end than those of the training: where, both names, the ends.
+
+    `setting` is `padding` or `truncating`, `end` what it is here, `trained` where the others are made.
+    """
+
+    location: Location
+    name: str
+    other: str
+    setting: str
+    end: str
+    trained: Location
+
+
+def padded_at_other_end(source: Source) -> Iterator[OtherEnd]:
+    """The held-out sequences of a file that `pad_sequences` treats otherwise than those that are named alike."""
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)) if source.contains("pad_sequences") else ():
+        padded = [
+            (node.targets[0].id, call, words_of(node.targets[0].id))
+            for node in own_nodes(scope)
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+            if (call := _padding_in(node.value)) is not None
+        ]
+        for name, call, words in (each for each in padded if each[2] & EVALUATION_WORDS):
+            for other, first, others in padded:
+                is_alike = words - SPLIT_WORDS == others - SPLIT_WORDS and not others & EVALUATION_WORDS
+                if not is_alike or _given(source, call, "maxlen") != _given(source, first, "maxlen"):
+                    continue
+                for setting in ("truncating", "padding"):
+                    ends = _given(source, call, setting), _given(source, first, setting)
+                    if ends in {("pre", "post"), ("post", "pre")}:
+                        yield OtherEnd(
+                            source.location(call), name, other, setting, str(ends[0]), source.location(first)
+                        )
+                        break
+
+
+SPLIT_WORDS = EVALUATION_WORDS | TRAINING_WORDS
+
+
+def _padding_in(value: ast.expr) -> ast.Call | None:
+    """The call of `pad_sequences` that gives a value, also inside of `np.array`."""
+    match value:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name == "pad_sequences":
+            return value if len(value.args) <= 2 and all(each.arg for each in value.keywords) else None
+        case ast.Call(args=[inner]):
+            return _padding_in(inner)
+        case _:
+            return None
+
+
+def _given(source: Source, call: ast.Call, name: str) -> str | None:
+    """What `pad_sequences` gets by a name, `pre` by default for an end; None where it is not known."""
+    given = {each.arg: each.value for each in call.keywords}
+    value = given.get(name, call.args[1] if name == "maxlen" and len(call.args) > 1 else None)
+    if name == "maxlen":
+        return unparse(value) if value is not None else ""
+    if isinstance(value, ast.Name):
+        value = source.cached(_constants).get(value.id, value)
+    if value is None:
+        return "pre"
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+
+def _constants(source: Source) -> dict[str, ast.expr]:
+    """The constants of a file by names that are assigned once."""
+    stored = Counter(each.id for each in source.nodes_of(ast.Name) if isinstance(each.ctx, ast.Store))
+    return {
+        target.id: node.value
+        for node in source.nodes_of(ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.Constant) and stored[target.id] == 1
+    }

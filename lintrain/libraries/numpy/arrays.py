@@ -284,7 +284,13 @@ def _convert(call: Call) -> Value:
     name = kind.name if isinstance(kind, Library) else text_of(kind)
     if name is None:
         return UNKNOWN
-    return mapped(call, CHOSEN) if name in WHOLE_NUMBERS else mapped(call, {}, None)
+    if name not in WHOLE_NUMBERS:
+        return mapped(call, {}, None)
+    given = call.receiver
+    is_score = isinstance(given, Tensor) and given.role is Role.PROBABILITIES and not given.is_cleaned
+    if isinstance(given, Tensor) and is_score and given.made and given.made.name == "predict":
+        call.reader.record.misuses.append(Misuse(call.location, given, "probabilities as integers", call.receiver_text))
+    return mapped(call, CHOSEN)
 
 
 @subscript_of(Tensor)
