@@ -1,6 +1,6 @@
 """Held-out sequences are padded or cut at another end than those of the training.
 
-`pad_sequences` pads and cuts at the start of a text unless it is told otherwise. If `padding="post"` or
+`pad_sequences` pads and cuts at the start of a text by default. If `padding="post"` or
 `truncating="post"` is passed for the training texts only, the network is tested on texts that are arranged in another
 way: their words are at other positions, or the other half of a long text is left. The scores are too low, and no error
 is raised.
