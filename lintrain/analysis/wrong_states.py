@@ -15,12 +15,13 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 @dataclass(frozen=True, slots=True)
 class WrongState:
-    """A state that is saved or loaded wrongly: where, what is wrong, and what belongs there."""
+    """A state that is saved or loaded wrongly: where, what is wrong, what belongs there; `is_mild` if training goes on."""
 
     location: Location
     problem: str
     remedy: str
     other: Location | None = None
+    is_mild: bool = False
 
 
 def wrong_states(source: Source) -> list[WrongState]:
@@ -37,6 +38,7 @@ def _wrong_states(source: Source) -> list[WrongState]:
         *_weights_as_models(source),
         *_of_other_objects(source),
         *_overwritten_best(source),
+        *_counted_saves(source),
     ]
 
 
@@ -196,3 +198,39 @@ def _weights_as_models(source: Source) -> Iterator[WrongState]:
             problem = "this file holds weights alone, not the network"
             remedy = "build the network and call `load_weights`, or save all of it"
             yield WrongState(source.location(call), problem, remedy, source.location(written[path]))
+
+
+SAVE_COUNT = lazy_pattern(r"latest_checkpoint\b.*\.split\(['\"]-['\"]\)\[-1\]")
+
+
+def _counted_saves(source: Source) -> Iterator[WrongState]:
+    """`range(start, epochs)` from the number in the name of a checkpoint, which counts checkpoints and not epochs."""
+    for node in source.nodes_of(ast.Assign) if source.contains("latest_checkpoint") else ():
+        name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
+        if not name or not SAVE_COUNT.search(unparse(node.value)) or "*" in unparse(node.value):
+            continue
+        for loop in source.nodes_of(ast.For):
+            if isinstance(loop.target, ast.Name) and f"range({name}," in unparse(loop.iter):
+                saved = _seldom_saved(loop, loop.target.id)
+                if saved is not None:
+                    yield WrongState(
+                        source.location(node.value),
+                        "the number in this name counts checkpoints, not epochs",
+                        "save the epoch in the checkpoint: `tf.train.Checkpoint(epoch=tf.Variable(0), …)`",
+                        source.location(saved),
+                        is_mild=True,
+                    )
+
+
+def _seldom_saved(loop: ast.For, epoch: str) -> ast.Call | None:
+    """The `save` of a loop over epochs that runs in every n-th of them, if it is the only one."""
+    saves = [node for node in ast.walk(loop) if isinstance(node, ast.Call) and unparse(node.func).endswith("r.save")]
+    for test in (node for node in ast.walk(loop) if isinstance(node, ast.If)):
+        match test.test:
+            case ast.Compare(left=ast.BinOp(left=counted, op=ast.Mod(), right=ast.Constant(value=int() as every))):
+                is_of_epoch = every > 1 and unparse(counted) in {epoch, f"{epoch} + 1"}
+                if is_of_epoch and len(saves) == 1 and any(node is saves[0] for node in ast.walk(test)):
+                    return saves[0]
+            case _:
+                pass
+    return None

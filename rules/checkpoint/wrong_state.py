@@ -3,7 +3,8 @@
 `torch.save(model.state_dict, path)` without the brackets saves a method and with it the whole object: code that loads
 it as weights fails. `load_state_dict` takes what `torch.load` gives, not the name of a file. An entry that was saved
 by another key raises a KeyError when the training is resumed, and a file of weights alone is no model of Keras, whose
-`save` after `fit` may overwrite the file of the best weights with the last ones.
+`save` after `fit` may overwrite the file of the best weights with the last ones. The number in the name of a checkpoint
+of TensorFlow counts the checkpoints, so it is no epoch where only every fifth is saved.
 
 ## Bad
 
@@ -59,7 +60,7 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targe
 
 class WrongState(Rule):
     level = Level.ERROR
-    keywords = "state_dict|load_model|save_best_only"
+    keywords = "state_dict|load_model|save_best_only|latest_checkpoint"
     needs_training = False
     judges_networks = True
 
@@ -71,4 +72,5 @@ class WrongState(Rule):
 
     def _report(self, found: wrong_states.WrongState) -> Finding:
         saved = [Related(found.other, "saved here", "saved")] if found.other else []
-        return self.finding(found.location, found.problem, related=saved, help=found.remedy)
+        level = Level.WARNING if found.is_mild else self.level
+        return self.finding(found.location, found.problem, related=saved, help=found.remedy, level=level)
