@@ -15,7 +15,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 @dataclass(frozen=True, slots=True)
 class WrongState:
-    """A state that is saved or loaded wrongly: where, what is wrong, what belongs there; `is_mild` if training goes on."""
+    """A state that is saved or loaded wrongly: where, what is wrong, what belongs there; `is_mild` if nothing fails."""
 
     location: Location
     problem: str
