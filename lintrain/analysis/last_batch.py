@@ -180,3 +180,42 @@ def _kept_of_batch(cls: ast.ClassDef, step: ast.FunctionDef) -> dict[str, ast.As
     setters = [node for each in cls.body if getattr(each, "name", "") != "__init__" for node in walk(each)]
     stored = [unparse(node) for node in setters if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
     return {code: node for code, node in found.items() if stored.count(code) == 1 and code not in unparse(node.value)}
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMetric:
+    """A metric that a module of Lightning logs in training and in an evaluation: where, its code, the other place."""
+
+    location: Location
+    code: str
+    trained: Location
+
+
+def shared_metrics(source: Source) -> Iterator[SharedMetric]:
+    """The metrics of torchmetrics that `training_step` and `validation_step` of one module log as objects."""
+    for cls in source.nodes_of(ast.ClassDef) if source.contains("torchmetrics") else ():
+        methods = {node.name: node for node in cls.body if isinstance(node, ast.FunctionDef)}
+        if "training_step" not in methods or "validation_step" not in methods or "__init__" not in methods:
+            continue
+        made = {
+            unparse(node.targets[0])
+            for node in walk(methods["__init__"])
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        }
+        trained = {unparse(each): each for each in _logged_objects(methods["training_step"])}
+        for each in _logged_objects(methods["validation_step"]):
+            code = unparse(each)
+            if code in trained and code in made:
+                yield SharedMetric(source.location(each), code, source.location(trained[code]))
+
+
+def _logged_objects(step: ast.FunctionDef) -> Iterator[ast.Attribute]:
+    """The attributes that `self.log(name, self.attribute)` of a method gets as they are."""
+    for node in walk(step):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="self"), attr="log"), args=[_, ast.Attribute() as given, *_]
+            ):
+                yield given
+            case _:
+                pass

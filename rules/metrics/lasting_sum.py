@@ -3,6 +3,7 @@
 The sum starts before the loop over epochs and is never reset. What is printed as the mean loss of an epoch is the sum
 of the means of all epochs so far, so it grows while the model learns; a sum of hits gives an accuracy above 1.
 A metric of Keras or torchmetrics that nothing resets averages over all epochs, and hides what the last one changed.
+One metric of Lightning for training and validation counts the batches of both.
 
 ## Bad
 
@@ -68,20 +69,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loop_names
+from lintrain.analysis import last_batch, loop_names
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 
 class LastingSum(Rule):
     level = Level.WARNING
-    keywords = "for & +=|update_state|torchmetrics"
+    keywords = "for|training_step & +=|update_state|torchmetrics"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report(each) for each in loop_names.lasting_sums(pipeline.source))
 
         yield from one_per_location(map(self._report_metric, loop_names.lasting_metrics(pipeline.source)))
+        yield from one_per_location(map(self._report_shared, last_batch.shared_metrics(pipeline.source)))
         of_torch = loop_names.lasting_torchmetrics(pipeline.source)
         yield from one_per_location(self._report_metric(each, "reset") for each in of_torch)
+
+    def _report_shared(self, found: last_batch.SharedMetric) -> Finding:
+        shown = f"`{found.code}`" if len(found.code) <= 24 else "this metric"
+        return self.finding(
+            found.location,
+            f"{shown} is logged for the training as well, and counts the batches of both",
+            related=[Related(found.trained, "logged for the training", "sum")],
+            help="make a metric of its own for each of them",
+        )
 
     def _report_metric(self, found: loop_names.LastingSum, method: str = "reset_state") -> Finding:
         shown = f"`{found.total}`" if len(found.total) <= 24 else "this metric"
