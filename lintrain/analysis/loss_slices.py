@@ -33,9 +33,7 @@ NUMBERS = frozenset({"zeros", "ones", "full", "rand", "randn", "randint", "arang
 LOSSES = lazy_pattern(r"loss|criteri|cross_entropy|^crit$|^bce$|^mse$|^nll|dist(?:ance)?$")
 """Names of what computes a loss from its arguments alone."""
 
-LABELS = lazy_pattern(
-    r"label|target|truth|^gt|^y(?:_?(?:true|train|batch|real))?$|_y$",
-)
+LABELS = lazy_pattern(r"label|target|truth|^gt|^y(?:_?(?:true|train|batch|real))?$|_y$")
 OUTPUTS = lazy_pattern(r"logit|pred|output|^out$|loss")
 READS_DATA = lazy_pattern(
     r"load|read|get|transform|process|make|create|generate|sample|var$|tensor|image|rand|init|data|next|open|batch|zip|"
@@ -243,7 +241,9 @@ class _Follower:
             return LIVE if learns else DATA
         if module in {"np", "numpy"}:
             return self._cut_off(call, _together(given))
-        is_loss = LOSSES.search(name) and not self._is_of_object(owner)
+        # A criterion compares two things. What gets one, `self.crit(images)`, is a critic with weights of its own.
+        is_critic = name == "crit" and len(given) < 2
+        is_loss = LOSSES.search(name) and not is_critic and not self._is_of_object(owner)
         if module in {"torch", "F"} or is_loss or _builds_a_loss(call) or self._is_a_loss(call.func):
             own = self._own_function(call)
             return own if own is not None else _together(given)
