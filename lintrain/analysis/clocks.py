@@ -73,7 +73,7 @@ def unsynchronized(pipeline: Pipeline) -> Iterator[Timing]:
     source = pipeline.source
     clocks = clock_reads(pipeline)
     yield from _unfinished_events(source)
-    if not clocks or not source.contains(ON_GPU):
+    if not clocks or not source.cached(_may_use_gpu):
         return
     work = [event.location for event in pipeline.acts(Act.FORWARD, Act.BACKWARD) if event.location.path == source.path]
     for block in _blocks(source):
@@ -120,6 +120,51 @@ def clock_reads(pipeline: Pipeline) -> frozenset[Location]:
 def may_time(source: Source) -> bool:
     """Whether a file reads a clock next to code for a GPU."""
     return source.contains(READS_CLOCK) and source.contains(ON_GPU)
+
+
+def _may_use_gpu(source: Source) -> bool:
+    """Whether a file has code for a GPU that is not only there for a flag that it never sets."""
+    lines = [number for number, line in enumerate(source.lines, 1) if ON_GPU.search(line.partition("#")[0])]
+    if not lines:
+        return False
+    unset = _unset_flags(source)
+    off = [
+        (node.body[0].lineno, node.body[-1].end_lineno or 0)
+        for node in source.nodes_of(ast.If)
+        if _flag(node.test) in unset
+    ]
+    return any(not any(first <= line <= last for first, last in off) for line in lines)
+
+
+def _flag(test: ast.expr) -> str:
+    """The name that a condition is: `cuda` of `if self.cuda`; empty for others."""
+    match test:
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name
+        case _:
+            return ""
+
+
+def _unset_flags(source: Source) -> set[str]:
+    """The parameters that are False by default, and that the file gives nothing else: `cuda=False`."""
+    defaults: dict[str, set[bool]] = {}
+    for function in source.nodes_of(ast.FunctionDef):
+        given = function.args
+        names = [each.arg for each in (*given.posonlyargs, *given.args)]
+        pairs = list(zip(reversed(names), reversed(given.defaults), strict=False))
+        pairs += [(each.arg, value) for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value]
+        for name in {*names, *(each.arg for each in given.kwonlyargs)}:
+            is_off = any(name == other and unparse(value) == "False" for other, value in pairs)
+            defaults.setdefault(name, set()).add(is_off)
+    unset = {name for name, are_off in defaults.items() if are_off == {True}}
+    for call in source.nodes_of(ast.Call) if unset else ():
+        # A True among the arguments may be for any of them.
+        if any(isinstance(each, ast.Constant) and each.value is True for each in call.args):
+            return set()
+        unset -= {each.arg for each in call.keywords if each.arg and unparse(each.value) not in {"False", each.arg}}
+    for node in source.nodes_of(ast.Assign) if unset else ():
+        unset -= {name for name in map(_flag, node.targets) if unparse(node.value) not in {"False", name}}
+    return unset
 
 
 def _blocks(source: Source) -> Iterator[list[ast.stmt]]:
