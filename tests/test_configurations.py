@@ -385,6 +385,11 @@ def test_values_are_those_of_yaml_1_1_with_merged_keys() -> None:
     }
 
 
+def test_a_comment_between_a_key_and_its_value_on_the_next_line_is_read_over() -> None:
+    text = "a: 1\nfolder:  # where to save\n  /out\n\nb: 2  # two\n"
+    assert plain(read_document("a.yaml", text)) == {"a": 1, "folder": "/out", "b": 2}
+
+
 def test_a_key_that_an_alias_brings_in_is_not_the_sections_own() -> None:
     document = read_document("a.yaml", "a: &a {x: 1}\nb:\n  <<: *a\n")
     assert isinstance(document, Section)

@@ -143,7 +143,12 @@ def _composed(text: str) -> Any:  # Any: ruamel's nodes have no types
 
     composer: Any = Composer(typ="rt", pure=True)
     try:
-        return composer.compose(text)
+        try:
+            return composer.compose(text)
+        except NotImplementedError:
+            # ruamel 0.19 cannot keep a comment between a key and its value on the next line; this reader keeps none.
+            composer = Composer(typ="safe", pure=True)
+            return composer.compose(text)
     except MarkedYAMLError as marked:
         error: Any = marked
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
