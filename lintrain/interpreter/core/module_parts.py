@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from lintrain.interpreter.core.reader import Reader
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
@@ -9,6 +11,7 @@ from lintrain.pipeline.modules import has_parameters, is_module, is_module_class
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.model import ModelPart, Module
 from lintrain.pipeline.values.python import Instance, Mapping, Sequence, Value
+from lintrain.source.source import Source
 
 
 def runs_inside_a_forward(reader: Reader) -> bool:
@@ -54,3 +57,30 @@ def _outermost(module: Value) -> Value:
     while isinstance(module, Module) and not module.path and len(module.parts) == 1:
         module = module.parts[0]
     return module
+
+
+def is_used_as_list(reader: Reader, made: Location) -> bool:
+    """Whether a container is kept under a name whose parts are called one by one: `self.heads[i](x)`."""
+    return made.path == reader.source.path and made in reader.source.cached(_lists)
+
+
+def _lists(source: Source) -> frozenset[Location]:
+    """Where a file makes what it keeps under a name that it takes parts of and calls them, and never calls itself."""
+    called = {_last_name(call.func) for call in source.nodes_of(ast.Call)}
+    # An order of calls that follows the list, as in `for layer in self.layers`, is that of the container.
+    called |= {_last_name(loop.iter) for loop in source.nodes_of(ast.For)}
+    taken = {
+        _last_name(call.func.value)
+        for call in source.nodes_of(ast.Call)
+        if isinstance(call.func, ast.Subscript) and not isinstance(call.func.slice, ast.Slice)
+    }
+    names = taken - called - {""}
+    return frozenset(
+        source.location(node.value)
+        for node in (source.nodes_of(ast.Assign) if names else ())
+        if isinstance(node.value, ast.Call) and any(_last_name(target) in names for target in node.targets)
+    )
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lintrain.interpreter.core.call import Call, escape
-from lintrain.interpreter.core.module_parts import runs_inside_a_forward
+from lintrain.interpreter.core.module_parts import is_used_as_list, runs_inside_a_forward
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import (
     Transfer,
@@ -106,7 +106,7 @@ def make_module(call: Call) -> Value:
         module_loss(call, replace(made, arguments={}))
     if made.name in DROPOUTS:
         _note_idle_dropout(call, made)
-    if made.path == SEQUENTIAL:
+    if made.path == SEQUENTIAL and not is_used_as_list(call.reader, call.location):
         # Its layers are compared with each other even if the script never calls it.
         through(call, made, UNKNOWN)
     return made
