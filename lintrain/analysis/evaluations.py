@@ -202,7 +202,8 @@ def is_loaded(pipeline: Pipeline, model: Value) -> bool:
 def only_teaches(pipeline: Pipeline, forward: Event) -> bool:
     """Whether a training loop only takes targets from a model that was trained before: its weights come from a file."""
     passes = [event for event in pipeline.acts(Act.FORWARD) if event.subject is forward.subject]
-    if not forward.loops or not all(event.without_grad for event in passes) or not is_loaded(pipeline, forward.subject):
+    # An unknown context manager may leave autograd on, and then the model learns.
+    if not forward.loops or not all(event.is_off for event in passes) or not is_loaded(pipeline, forward.subject):
         return False
     inside = training_loops.events_in(pipeline, forward.loops[-1])
     return any(event.act is Act.BACKWARD for event in inside) and not _is_copied(pipeline, forward.subject)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from lintrain.interpreter import expressions, functions, invocation, objects, project_modules, retention
@@ -36,6 +37,8 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.source.nodes import unparse
+from lintrain.source.source import Source
+from lintrain.source.training_syntax import imports
 
 
 @statement(ast.Expr)
@@ -204,7 +207,7 @@ def _enter(reader: Reader, items: Sequence[ast.withitem], body: Sequence[ast.stm
 
     if isinstance(manager, ContextCall):
         return _run_around(reader, manager, inside)
-    turns_off = turns_grad_off(manager)
+    turns_off = turns_grad_off(manager) and not _is_of_python(reader, item.context_expr)
     switch = _switch_of(item) if switches_grad(manager) else ()
     # Counted up before the body and down after it, so that nested managers leave the state of the outer
     # one.
@@ -218,6 +221,25 @@ def _enter(reader: Reader, items: Sequence[ast.withitem], body: Sequence[ast.stm
     reader.without_grad -= turns_off
     del reader.grad_switches[len(reader.grad_switches) - len(switch) :]
     return flow
+
+
+def _is_of_python(reader: Reader, made: ast.expr) -> bool:
+    """Whether a manager is one of Python's own, which knows nothing of autograd: `tempfile.TemporaryDirectory()`."""
+    while isinstance(made, ast.Call | ast.Attribute):
+        made = made.func if isinstance(made, ast.Call) else made.value
+    return isinstance(made, ast.Name) and made.id in reader.source.cached(_names_of_python)
+
+
+def _names_of_python(source: Source) -> frozenset[str]:
+    """The names that a file imports from Python's own packages, without `contextlib`, whose stacks hold anything."""
+    found = set[str]()
+    for node in imports(source):
+        for alias in node.names:
+            path = (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
+            package = path.partition(".")[0]
+            if package in sys.stdlib_module_names and package != "contextlib":
+                found.add((alias.asname or alias.name).partition(".")[0])
+    return frozenset(found)
 
 
 def _switch_of(item: ast.withitem) -> tuple[str, ...]:
