@@ -400,7 +400,7 @@ def _is_left_out(
         or any(training_loops.touches(event, module) and not _initialises(pipeline, event) for event in fate)
     ):
         return False
-    is_fixed = _is_fixed(module) or any(training_loops.words_of(name) & NOT_TRAINED for name in names)
+    is_fixed = _is_fixed(module) or _is_filter(pipeline, module) or any(training_loops.words_of(name) & NOT_TRAINED for name in names)
     return not is_fixed and not script_text.mentions(pipeline, r"\b(globals|locals)\(\)")
 
 
@@ -521,6 +521,14 @@ def _is_fixed(module: python.Value) -> bool:
     return any(
         training_loops.words_of(owner.node.name) & NOT_TRAINED or MAY_FREEZE.search(expressions.code_of(owner))
         for owner in classes
+    )
+
+
+def _is_filter(pipeline: Pipeline, module: python.Value) -> bool:
+    """Whether each iteration gives a layer weights of the script's own, as a fixed filter has: it cannot learn any."""
+    return any(
+        event.subject is module and event.loops and python.literal(event.details["name"]) == "weight"
+        for event in pipeline.acts(events.Act.REPLACE)
     )
 
 
