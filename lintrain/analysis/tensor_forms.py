@@ -50,8 +50,24 @@ def logs_of_probabilities(source: Source) -> Iterator[WrittenLog]:
                     pass
             function = _probability(inside) or (bound.get(inside.id) if isinstance(inside, ast.Name) else None)
             is_known = function is not None and not (is_complement and function == "softmax")
-            if is_known and function is not None and isinstance(node, ast.Call):
+            if is_known and not _is_of_small_number(scope, inside) and function is not None and isinstance(node, ast.Call):
                 yield WrittenLog(source.location(node), function, is_complement)
+
+
+SMALL = frozenset({"cosine_similarity", "cos_sim", "tanh", "hardtanh"})
+"""Functions whose results are between -1 and 1: no sigmoid of one is near 0."""
+
+
+def _is_of_small_number(scope: ast.AST, probability: ast.expr) -> bool:
+    """Whether a sigmoid is one of a number that is small by itself, such as the cosine of two vectors."""
+    given = _argument_of(probability, "sigmoid")
+    given = given.operand if isinstance(given, ast.UnaryOp) else given
+    if isinstance(given, ast.Name):
+        # The last value above it: a similarity often goes on under its name.
+        above = [each for each in own_nodes(scope) if isinstance(each, ast.Assign) and each.lineno < given.lineno]
+        values = [(each.lineno, each.value) for each in above if given.id in map(unparse, each.targets)]
+        given = max(values, key=lambda each: each[0], default=(0, None))[1]
+    return isinstance(given, ast.Call) and last_name(given.func) in SMALL
 
 
 def _argument_of(node: ast.AST, name: str) -> ast.expr | None:
