@@ -49,8 +49,8 @@ def logs_of_probabilities(source: Source) -> Iterator[WrittenLog]:
                 case _:
                     pass
             function = _probability(inside) or (bound.get(inside.id) if isinstance(inside, ast.Name) else None)
-            is_known = function is not None and not (is_complement and function == "softmax")
-            if is_known and not _is_of_small_number(scope, inside) and function is not None and isinstance(node, ast.Call):
+            is_stable = is_complement if function == "softmax" else _is_of_small_number(scope, inside)
+            if function is not None and not is_stable and isinstance(node, ast.Call):
                 yield WrittenLog(source.location(node), function, is_complement)
 
 

@@ -400,7 +400,8 @@ def _is_left_out(
         or any(training_loops.touches(event, module) and not _initialises(pipeline, event) for event in fate)
     ):
         return False
-    is_fixed = _is_fixed(module) or _is_filter(pipeline, module) or any(training_loops.words_of(name) & NOT_TRAINED for name in names)
+    is_fixed = any(training_loops.words_of(name) & NOT_TRAINED for name in names)
+    is_fixed = is_fixed or _is_fixed(module) or _is_filter(pipeline, module)
     return not is_fixed and not script_text.mentions(pipeline, r"\b(globals|locals)\(\)")
 
 
