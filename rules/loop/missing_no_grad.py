@@ -59,9 +59,9 @@ import re
 from collections.abc import Collection, Iterator
 
 from lintrain.analysis import evaluations, left_out, statements, training_loops
-from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import Unknown
+from lintrain.pipeline.values.python import Unknown, literal
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -261,12 +261,40 @@ def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
         return False
     if isinstance(forward.subject, Model) and (forward.subject.frozen or forward.subject.framework != "torch"):
         return False
+    if _is_frozen_before(pipeline, forward):
+        return False
     if evaluations.is_trained(pipeline, forward.subject):
         return True  # whatever is frozen of it, the rest is not
     freezes = pipeline.acts(Act.FREEZE)
     return not any(
         isinstance(event.subject, Unknown) or training_loops.touches(event, forward.subject) for event in freezes
     )
+
+
+FREEZES = lazy_pattern(r"requires_grad_\((?:\w+\s*=\s*)?False\)")
+"""Code that freezes all parameters at once."""
+
+
+def _is_frozen_before(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether the same function freezes all parameters before the pass: until it lets them learn again."""
+    freezes = [
+        event
+        for event in pipeline.acts(Act.FREEZE)
+        if event.order < forward.order
+        and (event.reading, event.function) == (forward.reading, forward.function)
+        and literal(event.details["part"]) == ""
+        and training_loops.covers(event, forward.subject)
+        # `if "head" not in name:` leaves some of them out.
+        and all("requires_grad" in pipeline.code(each.location).partition("\n")[0] for each in _others(event, forward))
+    ]
+    last = freezes[-1] if freezes else None
+    is_frozen = last is not None and literal(last.details["wanted"]) is False
+    return is_frozen or (last is not None and FREEZES.search(pipeline.code(last.location)) is not None)
+
+
+def _others(event: Event, forward: Event) -> list[Condition]:
+    """The conditions of an event that the pass does not have."""
+    return [each for each in event.conditions if not any(each is other for other in forward.conditions)]
 
 
 def _is_a_piece(pipeline: Pipeline) -> bool:
