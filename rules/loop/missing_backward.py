@@ -73,6 +73,9 @@ from lintrain.rule import (
 COMPUTES = lazy_pattern(r"backward|autograd|^grad$|closure|gradient|perturb|evolution|^jax", re.IGNORECASE)
 """Names in scripts that compute gradients in another way, or train without them."""
 
+ASKS = lazy_pattern(r"\b\w*(?:backprop|backward)\w*\s*=\s*True\b")
+"""A call that asks what it calls for gradients: `model(x, memory_replay_backprop=True)`."""
+
 READS_ONLY = lazy_pattern(
     r"^(sync_gradients|(gradient_)?clip\w*|\w*gradient_(clip|accum|checkpoint)\w*|\w*(zero|norm|max|sync)_grad\w*)$",
     re.IGNORECASE,
@@ -204,7 +207,8 @@ def _first_pass(pipeline: Pipeline, loop: Loop) -> Event | None:
 def _computes(pipeline: Pipeline, _: Pipeline) -> bool:
     """Whether some name in the script refers to computing gradients."""
     names = pipeline.source.cached(statements.names_in_effect)
-    return any(COMPUTES.search(name) and not READS_ONLY.search(name) for name in names)
+    is_named = any(COMPUTES.search(name) and not READS_ONLY.search(name) for name in names)
+    return is_named or pipeline.source.contains(ASKS)
 
 
 COMPUTES_LOSS = lazy_pattern(r"(?:^|[._])(?:loss\w*|criterion\w*|crit)$")
