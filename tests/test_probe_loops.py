@@ -128,6 +128,14 @@ for _ in range(8):
     assert probed.run["loop"]["kept_old_graphs"] == passes
 
 
+def test_parameters_that_are_used_up_are_clipped_neither_before_nor_after_backward(tmp_path: Path) -> None:
+    used = "trained = filter(torch.is_tensor, model.parameters())\noptimizer = torch.optim.Adam(trained)\n"
+    clip = "        nn.utils.clip_grad_norm_(trained, 1.0)\n        optimizer.step()\n"
+    probed = probe(tmp_path, HEAD + used + EPOCHS.replace("        optimizer.step()\n", clip))
+    assert probed.run["loop"]["clips"] == 0
+    assert [each["rule"] for each in probed.document["findings"]] == ["exhausted-iterator"]
+
+
 def test_gradients_that_nobody_clears_are_counted(tmp_path: Path) -> None:
     probed = probe(tmp_path, HEAD + EPOCHS.replace("        optimizer.zero_grad()\n", ""))
     adam = probed.run["loop"]["optimizers"][0]

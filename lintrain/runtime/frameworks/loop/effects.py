@@ -221,6 +221,9 @@ class Effects:
         # `clip_grad_norm_(parameters, inf)` is how scripts log the norm.
         if limit is not None and math.isinf(limit):
             return
+        # An iterator that is used up holds no parameters, whenever it is clipped: `exhausted-iterator` reports it.
+        if not parameters:
+            return
         self.counts["clips"] += 1
         is_for_nothing = not self.ledger.waits(parameters)
         has_stepped = self.counts["steps"] > self._steps_before_pass
