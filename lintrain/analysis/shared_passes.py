@@ -65,8 +65,7 @@ RETAINS = lazy_pattern(r"retain_(?:graph|variables)")
 
 def shared_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event, Event]]:
     """Two backward calls through one forward pass, of which the first frees its graph: the pass, and both calls."""
-    firsts = _first_backwards(pipeline)
-    own = [each for each in firsts if pipeline.source_of(each.location) is pipeline.source]
+    own = [each for each in _first_backwards(pipeline) if pipeline.source_of(each.location) is pipeline.source]
     for number, backward in enumerate(own):
         # Most backward calls have none before them in the same run of the same statements.
         for first in [each for each in own[:number] if _is_before(each, backward)]:
@@ -74,21 +73,22 @@ def shared_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event, Event]]:
             both = [freed[order] for order in freed.keys() & through.keys()]
             both = [each for each in both if not uses_separate_outputs(pipeline, each, first, backward)]
             keeps = RETAINS.search(pipeline.code(first.location)) or first.location == backward.location
-            keeps = keeps or _are_given_apart(pipeline, first, backward)
+            keeps = keeps or _are_given_apart(pipeline, both, first, backward)
             if both and not keeps:
                 yield both[0], first, backward
                 break
 
 
-def _are_given_apart(pipeline: Pipeline, *backwards: Event) -> bool:
-    """Whether one call gives two losses that are known to come from different passes, whatever else it is given."""
-    losses = [each.details.get("loss") for each in backwards]
+def _are_given_apart(pipeline: Pipeline, both: Sequence[Event], *backwards: Event) -> bool:
+    """Whether one call gives two losses that are known to come from different passes, or may come from those of two."""
+    losses = (each.details.get("loss") for each in backwards)
     graphs = [loss.graph for loss in losses if isinstance(loss, Tensor) and loss.graph]
-    if len(graphs) < len(backwards) or not graphs[0].isdisjoint(graphs[1]):
-        return False
+    are_known = len(graphs) == len(backwards) and graphs[0].isdisjoint(graphs[1])
+    # Two networks that teach each other get a loss each, of which the other only chooses the rows.
+    are_apart = are_known or len({id(each.subject) for each in both}) > 1
     names = {pipeline.code(each.location).partition(".backward(")[0] for each in backwards}
     targets = (each.targets[0] for each in pipeline.source.nodes_of(ast.Assign) if isinstance(each.value, ast.Call))
-    return any(isinstance(each, ast.Tuple) and names <= set(map(unparse, each.elts)) for each in targets)
+    return are_apart and any(isinstance(each, ast.Tuple) and names <= set(map(unparse, each.elts)) for each in targets)
 
 
 def uses_separate_outputs(pipeline: Pipeline, forward: Event, *backwards: Event) -> bool:
