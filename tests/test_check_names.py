@@ -107,6 +107,13 @@ def test_the_variables_of_the_module_may_hold_any_name() -> None:
     assert not said(f"{IMPORT}fill(locals())\nprint(nowhere)\n".replace("fill", "torch.save"))
 
 
+def test_a_name_that_its_first_assignment_already_uses_was_not_deleted() -> None:
+    message = "`args` is used in the statement that first sets it"
+    assert said(f"{IMPORT}model, args = torch.load('x', args)\n") == [(2, 31, message)]
+    assert said(f"{IMPORT}model, args = torch.load(\n    'x', args\n)\n") == [(3, 10, message)]
+    assert said(f"{IMPORT}args = 1\ndel args\nargs = args\n") == [(4, 8, "`args` no longer exists here")]
+
+
 def test_a_name_that_was_deleted_is_found() -> None:
     assert said(f"{IMPORT}x = 1\ndel x\nprint(x)\n") == [(4, 7, "`x` no longer exists here")]
 

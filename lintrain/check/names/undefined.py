@@ -181,6 +181,8 @@ def _undefined(source: Source, clue: Clue, location: Location, surroundings: _Su
         message, why = f"`{name}` is local to this function and used before it is set", LOCAL_WHY
     elif bound and bound > location.line:
         message, why = f"`{name}` is used before line {bound} defines it", WHY
+    elif bound and surroundings.sets_itself(name, bound, location):
+        message, why = f"`{name}` is used in the statement that first sets it", WHY
     elif bound:
         message, why = f"`{name}` no longer exists here", WHY
     else:
@@ -245,6 +247,14 @@ class _Surroundings:
         while index >= 0 and (body[index].end_lineno or 0) >= line:
             yield body[index]
             index -= 1
+
+    def sets_itself(self, name: str, bound: int, location: Location) -> bool:
+        """Whether the assignment that a name is used in is the first to give it a value: `model, args = get(args)`."""
+        return any(
+            node.lineno <= min(bound, location.line) and max(bound, location.line) <= (node.end_lineno or 0)
+            for node in self.source.nodes_of(ast.Assign)
+            if name in {each.id for target in node.targets for each in walk(target) if isinstance(each, ast.Name)}
+        )
 
     def may_define(self, name: str, location: Location) -> bool:
         """Whether the name may exist when the code runs, or the place is never evaluated."""
