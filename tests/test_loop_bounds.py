@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -32,26 +33,54 @@ def test_seconds_of_other_programs_do_not_count(
     assert bounds.is_late() is is_late
 
 
+class Timers:
+    """Timers that are called by hand, on a clock of their own: how long each waits, and what it calls."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.passed = self.computed = 0.0
+        self.waits = list[float]()
+        self.calls = list[Callable[[], None]]()
+        clocks = SimpleNamespace(perf_counter=lambda: 100.0 + self.passed, process_time=lambda: 5.0 + self.computed)
+        monkeypatch.setattr(loop_state, "time", clocks)
+        monkeypatch.setattr(loop_state, "threading", SimpleNamespace(Timer=self._start_later))
+
+    def _start_later(self, seconds: float, function: Callable[[], None]) -> SimpleNamespace:
+        self.waits.append(seconds)
+        self.calls.append(function)
+        return SimpleNamespace(start=lambda: None)
+
+
 @pytest.mark.parametrize(("elapsed", "longest"), [(0.5, 1.0), (6.0, 1.8), (60.0, 4.0)])
 def test_training_goes_on_for_a_share_of_the_time_before(
     monkeypatch: pytest.MonkeyPatch, elapsed: float, longest: float
 ) -> None:
-    now = SimpleNamespace(perf_counter=lambda: 100.0, process_time=lambda: 5.0)
-    monkeypatch.setattr(loop_state, "time", now)
-    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
-    timers = list[float]()
-    timer = SimpleNamespace(start=lambda: None)
-
-    def start_later(seconds: float, _: object) -> SimpleNamespace:
-        timers.append(seconds)
-        return timer
-
-    threading = SimpleNamespace(Timer=start_later)
-    monkeypatch.setattr(loop_state, "threading", threading)
+    timers = Timers(monkeypatch)
     bounds = Bounds(Counter())
     bounds.follow_on(lambda: None, elapsed)
-    now.perf_counter = lambda: 100.0 + longest - 0.1
+    timers.passed = timers.computed = longest - 0.1
     assert not bounds.is_followed()
-    now.perf_counter = lambda: 100.0 + longest + 0.1
+    timers.passed = timers.computed = longest + 0.1
     assert bounds.is_followed()
-    assert timers == [pytest.approx(2 * longest)]
+    assert timers.waits == [pytest.approx(2 * longest)]
+
+
+def test_training_goes_on_for_longer_where_other_programs_have_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = Timers(monkeypatch)
+    bounds, ended = Bounds(Counter()), list[int]()
+    bounds.follow_on(lambda: ended.append(1), 60.0)
+    timers.passed, timers.computed = 9.0, 3.0
+    timers.calls[-1]()
+    assert (ended, bounds.is_hurried(), bounds.is_followed()) == ([], True, False)
+    assert timers.waits == [8.0, 5.0]
+    timers.passed, timers.computed = 24.0, 8.1
+    timers.calls[-1]()
+    assert (ended, bounds.is_followed()) == ([1], True)
+
+
+def test_a_process_that_waits_is_not_followed_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = Timers(monkeypatch)
+    bounds, ended = Bounds(Counter()), list[int]()
+    bounds.follow_on(lambda: ended.append(1), 60.0)
+    timers.passed = 8.0 * SHARE
+    timers.calls[-1]()
+    assert ended == [1]

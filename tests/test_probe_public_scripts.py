@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -176,20 +175,3 @@ def test_a_closure_that_goes_on_for_too_long_is_stuck_only_where_no_loader_can_r
     assert not slow.is_stuck(has_loader=True)
     slow.start()
     assert not slow.is_stuck(has_loader=False)
-
-
-@pytest.mark.parametrize(("load", "times"), [(0.0, 1.0), (1.0, 1.0), (3.0, 3.0), (40.0, 4.0)])
-def test_training_goes_on_for_longer_where_processes_wait_for_a_core(
-    monkeypatch: pytest.MonkeyPatch, load: float, times: float
-) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    monkeypatch.setattr("os.getloadavg", lambda: (2 * load, 0.0, 0.0))
-    started: list[float] = []
-
-    def timer(seconds: float, _: object) -> SimpleNamespace:
-        started.append(seconds)
-        return SimpleNamespace(start=lambda: None)
-
-    monkeypatch.setattr("threading.Timer", timer)
-    Bounds(Counter()).follow_on(lambda: None, elapsed=2.0)
-    assert started == [2 * times]

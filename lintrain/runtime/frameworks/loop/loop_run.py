@@ -24,7 +24,7 @@ from lintrain.runtime.frameworks.loop.loop_evidence import (
     responses_of,
     step_evidence,
 )
-from lintrain.runtime.frameworks.loop.loop_state import LoopState, framework, group_of
+from lintrain.runtime.frameworks.loop.loop_state import LoopState, Worked, framework, group_of
 from lintrain.runtime.frameworks.loop.memory import CountedStep
 from lintrain.runtime.frameworks.loop.metrics import MetricUses
 from lintrain.runtime.frameworks.loop.model import (
@@ -62,7 +62,7 @@ class LoopRun(LoaderRun):
     def __init__(self, session: ProbeSession, call: Location | None, state: LoopState, metrics: MetricUses) -> None:
         super().__init__(session, call)
         self.is_settled = False
-        self._settled_at = 0.0
+        self._settled_at, self._since_settled = 0.0, Worked()
         self._state = state
         self.memory = CountedStep(self, state)
         self._model: Any = None
@@ -291,12 +291,12 @@ class LoopRun(LoaderRun):
         self.skip_missing(TRAINING_STAGES, "the loop did not reach it")
         self._send()
         self.starts(StageName.EVALUATION)
-        self._settled_at = time.perf_counter()
+        self._settled_at, self._since_settled = time.perf_counter(), Worked.from_now()
 
     @property
     def settled_for(self) -> float:
-        """Seconds since the training was seen; 0 before."""
-        return time.perf_counter() - self._settled_at if self.is_settled else 0.0
+        """Seconds since the training was seen, in which the process could work; 0 before."""
+        return self._since_settled.seconds() if self.is_settled else 0.0
 
     @property
     def is_evaluating(self) -> bool:

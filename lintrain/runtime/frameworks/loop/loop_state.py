@@ -9,7 +9,6 @@ Forward passes of a loop: which of them were for training, and in which modes th
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -21,7 +20,7 @@ from typing import Any
 from lintrain.evidence.run import OddCallKind, OptimizerGroup
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
-from lintrain.runtime.child.library import has, library, loaded
+from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.frameworks.loop.effects import Counts, Effects
@@ -141,12 +140,27 @@ SECONDS_ON = 4.0
 """How long training goes on at most, not measured, until the script evaluates: in the first half with all batches."""
 LEAST_SECONDS_ON, SHARE_ON = 1.0, 0.3
 """It goes on for this share of the time until then, or so long at least: a probe takes little more than one step."""
+LEAST_WAIT = 0.1
+"""Seconds between two looks at the time."""
 
 
-def _queue() -> float:
-    """How many times as long as alone a process takes on this machine now: the load of each core, up to `SHARE`."""
-    load = os.getloadavg()[0] if has(os, "getloadavg") else 0.0
-    return min(float(SHARE), max(1.0, load / (os.cpu_count() or 1)))
+class Worked:
+    """Seconds since a moment in which the process could work: those in which others had the cores do not count."""
+
+    def __init__(self, at: float = 0.0, computed: float = 0.0) -> None:
+        self._at, self._computed = at, computed
+
+    @classmethod
+    def from_now(cls) -> Worked:
+        """Counted from this moment on."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def seconds(self) -> float:
+        """So many until now: those of the clock, or where they are more than was computed, at least a part of them."""
+        # On a machine with four processes for each core, 30 s of the clock are 8 s of work, in which a run may
+        # not reach its evaluation. A process that waits computes nothing, so that the clock still counts in part.
+        passed, computed = time.perf_counter() - self._at, time.process_time() - self._computed
+        return min(passed, max(computed, passed / SHARE))
 
 
 class Bounds:
@@ -154,13 +168,13 @@ class Bounds:
 
     def __init__(self, counts: Counter[str]) -> None:
         self._counts = counts
-        self._began = self._began_computing = self._followed_on = 0.0
+        self._since_start = self._since_follow_on = Worked()
         self._seconds_on = SECONDS_ON
         self._steps_before = 0
 
     def start(self) -> None:
         """A run is followed from now on."""
-        self._began, self._began_computing = time.perf_counter(), time.process_time()
+        self._since_start = Worked.from_now()
 
     def on_batch(self) -> None:
         """The loop asks its loader for a batch."""
@@ -168,31 +182,43 @@ class Bounds:
 
     def is_late(self) -> bool:
         """Whether the run was followed for as long as it may be."""
-        # On a machine with four processes for each core, 30 s of the clock are 8 s of work, in which a run may
-        # not reach its evaluation.
-        passed, computed = time.perf_counter() - self._began, time.process_time() - self._began_computing
-        return min(passed, max(computed, passed / SHARE)) > SECONDS
+        return self._since_start.seconds() > SECONDS
 
     def follow_on(self, on_end: Callable[[], None], elapsed: float) -> None:
         """Training goes on from now, without being measured; `on_end` is called if the script does something else.
 
         So many seconds have `elapsed` since the script began.
         """
-        self._followed_on = time.perf_counter()
-        self._seconds_on = _queue() * min(SECONDS_ON, max(LEAST_SECONDS_ON, SHARE_ON * elapsed))
+        self._since_follow_on = Worked.from_now()
+        self._seconds_on = min(SECONDS_ON, max(LEAST_SECONDS_ON, SHARE_ON * elapsed))
+        self._call_late(on_end, 2 * self._seconds_on)
+
+    def _call_late(self, on_end: Callable[[], None], seconds: float) -> None:
+        """Call a function once the process could work for so long, from a thread of its own."""
+
+        def look() -> None:
+            left = seconds - self._since_follow_on.seconds()
+            if left > 0:
+                self._call_in(left, look)
+            else:
+                on_end()
+
+        self._call_in(seconds, look)
+
+    def _call_in(self, seconds: float, function: Callable[[], None]) -> None:
         # A timer, because a script that computes without calling torch passes no hook at which the
         # time could be looked at.
-        timer = threading.Timer(2 * self._seconds_on, on_end)
+        timer = threading.Timer(max(seconds, LEAST_WAIT), function)
         timer.daemon = True
         timer.start()
 
     def is_followed(self) -> bool:
         """Whether training went on for as long as it may."""
-        return time.perf_counter() - self._followed_on > self._seconds_on
+        return self._since_follow_on.seconds() > self._seconds_on
 
     def is_hurried(self) -> bool:
         """Whether a round of the training loader is down to one batch, so that what follows all rounds is reached."""
-        return time.perf_counter() - self._followed_on > self._seconds_on / 2
+        return self._since_follow_on.seconds() > self._seconds_on / 2
 
     def why_no_evaluation(self) -> str:
         """Why there was no evaluation when a loop is left."""
