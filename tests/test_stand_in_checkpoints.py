@@ -35,6 +35,18 @@ def test_a_tokenizer_of_letters_needs_no_file_of_the_hub() -> None:
     assert tokenizer.unk_token_id not in tokenizer("MKV")["input_ids"]
 
 
+def test_the_turns_of_the_assistant_are_marked_in_a_chat() -> None:
+    pytest.importorskip("transformers")
+    tokenizer = small_tokenizer("qwen3", "Qwen/Qwen3-0.6B", None, {}, chats=True)
+    turns = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Yes."}]
+    made = tokenizer.apply_chat_template(turns, return_dict=True, return_assistant_tokens_mask=True)
+    scored = [token for token, is_own in zip(made["input_ids"], made["assistant_masks"], strict=True) if is_own]
+    assert tokenizer.decode(scored) == "Yes.<|im_end|>"
+    whole = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>\n"
+    assert tokenizer.decode(made["input_ids"]) == whole
+    assert tokenizer.apply_chat_template(turns[:1], tokenize=False, add_generation_prompt=True) == whole[:-15]
+
+
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "glm4v"])
 def test_rotary_positions_of_images_fit_small_heads(family: str) -> None:
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
@@ -214,6 +226,19 @@ def test_a_model_of_two_has_the_image_processor_of_its_encoder(tmp_path: Path) -
     assert pixels.shape == (1, 3, 224, 224)
 
 
+def test_an_encoder_of_images_and_one_of_texts_read_what_their_families_do(tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    image = pytest.importorskip("PIL.Image").new("RGB", (96, 64))
+    checkpoints = made(tmp_path)
+    checkpoints.fill("./clip-roberta")
+    folder = checkpoints.folder("./clip-roberta")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    texts = tokenizer(["What is it?"], max_length=128, padding="max_length", return_tensors="pt")
+    pixels = transformers.AutoImageProcessor.from_pretrained(folder)(image, return_tensors="pt")
+    model = transformers.AutoModel.from_pretrained(folder)
+    assert torch.isfinite(model(**texts, **pixels, return_loss=True).loss)
+
+
 def test_whisper_pads_with_the_end_of_a_text(tmp_path: Path) -> None:
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     checkpoints = made(tmp_path)
@@ -249,6 +274,12 @@ def test_a_small_configuration_builds_its_model(family: str) -> None:
     with torch.device("meta"):
         model = transformers.AutoModel.from_config(config)
     assert sum(each.numel() for each in model.parameters()) < 12_000_000
+
+
+def test_what_reads_each_sample_of_a_sound_is_narrow() -> None:
+    transformers = pytest.importorskip("transformers")
+    config = small_config(transformers.CONFIG_MAPPING["wav2vec2"])
+    assert {*config.conv_dim} == {config.codevector_dim} == {config.proj_codevector_dim} == {32}
 
 
 def test_experts_that_a_class_leaves_open_are_few() -> None:

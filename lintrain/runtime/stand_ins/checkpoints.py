@@ -130,7 +130,9 @@ class Checkpoints:
             return None
         os.makedirs(folder, exist_ok=True)
         marks = marks_of(family, config)
-        tokenizer = self._tokenizer(family, name, facts, marks) if _reads_text(config) else None
+        # A model put together from two others has the tokenizer of the one that reads text.
+        reads = config.text_config.model_type if family.endswith("dual-encoder") else family
+        tokenizer = self._tokenizer(reads, name, facts, marks) if _reads_text(config) else None
         if tokenizer is not None and tokenizer.pad_token is None and getattr(config, "is_encoder_decoder", False):
             tokenizer.pad_token = tokenizer.eos_token  # as Whisper has it, whose labels are padded with it
         _fit(config, tokenizer, facts, marks)

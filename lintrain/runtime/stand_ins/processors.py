@@ -72,8 +72,9 @@ def marks_of(family: str, config: Any) -> dict[str, str]:
 def write_processors(family: str, folder: str, config: Any, tokenizer: Any) -> None:
     """What turns images and sound into numbers, with the values of its class."""
     pieces = {"tokenizer": tokenizer, "qformer_tokenizer": tokenizer}
-    # A model put together from two others has the image processor of its encoder.
-    seen_by = getattr(getattr(config, "encoder", None), "model_type", family)
+    # A model put together from two others has the image processor of the one that sees.
+    seeing = config.vision_config if family.endswith("dual-encoder") else getattr(config, "encoder", None)
+    seen_by = getattr(seeing, "model_type", family)
     for module, mapping, piece in (
         ("image_processing_auto", "IMAGE_PROCESSOR_MAPPING_NAMES", "image_processor"),
         ("feature_extraction_auto", "FEATURE_EXTRACTOR_MAPPING_NAMES", "feature_extractor"),

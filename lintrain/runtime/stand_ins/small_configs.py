@@ -20,7 +20,8 @@ SMALL: Mapping[str, int] = {
     r"(num_|n_)((attention_)?heads?)|attention_heads|(en|de)coder_attention_heads|decoder_n_head|num_attn_heads": HEADS,
     r"hidden_size|d_model|n_embd|dim|embed_dim|d_embed|embedding_size|projection_dim|hidden_dim|word_embed_proj_dim"
     r"|projection_hidden_size|cross_attention_hidden_size|out_hidden_size|text_hidden_size|decoder_hidden_size"
-    r"|mask_feature_size|feature_size|emb_dim|projector_dim|hidden_size_per_layer_input": 32,
+    r"|mask_feature_size|feature_size|emb_dim|projector_dim|hidden_size_per_layer_input|pooler_output_size"
+    r"|(proj_)?codevector_dim": 32,
     r"intermediate_size|d_ff|n_inner|ffn_dim|(en|de)coder_ffn_dim|dim_feedforward|d_inner|decoder_intermediate_size"
     r"|ffn_hidden_size|moe_intermediate_size|shared_expert_intermediate_size": 64,
     r"head_dim|d_kv|global_head_dim|v_head_dim|qk_nope_head_dim|attention_head_dim|d_head": 16,
@@ -171,7 +172,9 @@ def _small(name: str, value: Any, given: Mapping[str, Any]) -> Any:
     if name in FEW and is_row(value):
         return type(value)(1 for _ in value)
     if name in WIDTHS and is_row(value):
-        return type(value)(max(32, each // 8 // 32 * 32) if isinstance(each, int) else each for each in value)
+        # Those of `conv_dim` read each sample of a sound: 64 wide they take most of the time of a batch.
+        share = 16 if name == "conv_dim" else 8
+        return type(value)(max(32, each // share // 32 * 32) if isinstance(each, int) else each for each in value)
     if name == "intermediate_size" and is_row(value) and value:
         return _small(name, value[0], given)  # one for each layer
     if not isinstance(value, int) or isinstance(value, bool):

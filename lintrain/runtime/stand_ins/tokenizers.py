@@ -15,14 +15,21 @@ from lintrain.runtime.child.library import library
 VOCABULARY = 1_200
 """Entries that a tokenizer is trained to have, special tokens and bytes included."""
 LONG = 131_072
-CHAT = (
-    "{%- for message in messages %}{{- '<|im_start|>' + message['role'] + '\\n' }}"
+SAID = (
     "{%- if message['content'] is string %}{{- message['content'] }}{%- elif message['content'] %}"
     "{%- for part in message['content'] %}{%- if part['type'] == 'text' %}{{- part['text'] }}"
-    "{%- else %}{{- 'IMAGE' }}{%- endif %}{%- endfor %}{%- endif %}{{- '<|im_end|>\\n' }}{%- endfor %}"
+    "{%- else %}{{- 'IMAGE' }}{%- endif %}{%- endfor %}{%- endif %}{{- '<|im_end|>' }}"
+)
+CHAT = (
+    "{%- for message in messages %}{{- '<|im_start|>' + message['role'] + '\\n' }}"
+    "{%- if message['role'] == 'assistant' %}{%- generation %}"
+    f"{SAID}{{%- endgeneration %}}{{%- else %}}{SAID}{{%- endif %}}{{{{- '\\n' }}}}{{%- endfor %}}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
 )
-"""A template in the form that most chat models share; `IMAGE` stands for the family's token of an image."""
+"""A template in the form that most chat models share; `IMAGE` stands for the family's token of an image.
+
+What the assistant says is marked: TRL marks it in the templates of published models, which it knows by their text.
+"""
 TURNS = ("<|im_start|>", "<|im_end|>")
 
 
