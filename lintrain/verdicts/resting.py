@@ -63,7 +63,6 @@ _OF_ROWS: Final = (
     "cut-answers",
     "duplicated-eval-rows",
     "empty-last-batch",
-    "exhausted-iterator",
     "failing-rows",
     "fully-masked-labels",
     "head-for-other-labels",

@@ -219,7 +219,8 @@ class Effects:
     def on_clipping(self, parameters: list[Any], limit: float | None) -> None:
         """Gradients are about to be clipped; to infinity they are only measured."""
         # `clip_grad_norm_(parameters, inf)` is how scripts log the norm.
-        if limit is not None and math.isinf(limit):
+        # An iterator of parameters that is used up gives none: nothing is clipped, whenever that is.
+        if (limit is not None and math.isinf(limit)) or not parameters:
             return
         # An iterator that is used up holds no parameters, whenever it is clipped: `exhausted-iterator` reports it.
         if not parameters:
