@@ -13,6 +13,7 @@ from torch import nn
 
 from lintrain.evidence.run import OptimizerUse, ScheduleUse
 from lintrain.runtime.frameworks.loop.batches import before_training
+from lintrain.runtime.frameworks.loop.effects import Effects
 from lintrain.runtime.frameworks.loop.ledger import Ledger
 from lintrain.runtime.frameworks.loop.schedules import Schedules
 
@@ -227,9 +228,19 @@ def test_a_pass_over_made_rows_before_the_training_ends_once_it_takes_long(monke
     monkeypatch.setattr("lintrain.runtime.frameworks.loop.batches.time.process_time", lambda: next(clock))
     shortened: list[str] = []
     watch: Any = SimpleNamespace(run=None, session=SimpleNamespace(shorten=shortened.append))
-    assert [batch for batch in before_training(watch, iter(range(100)))] == [*range(24)]  # noqa: C416 - a loop asks
-    assert shortened == ["a loader that is read before the training ended after 24 batches"]
-    asked = before_training(watch, iter(range(100)))
+    assert [each for each in before_training(watch, iter(range(100)), 101)] == [*range(17)]  # noqa: C416 - a loop asks
+    assert shortened == ["a loader that is read before the training ended after 17 batches"]
+    asked = before_training(watch, iter(range(100)), 101)
     assert [next(asked) for _ in range(100)] == [*range(100)]
+    # Not one that would be over within a minute: what it keeps may be asked for row by row.
+    assert len([each for each in before_training(watch, iter(range(90)), 90)]) == 90  # noqa: C416 - as above
     watch.run = object()
-    assert len([batch for batch in before_training(watch, iter(range(100)))]) == 100  # noqa: C416 - as above
+    assert len([each for each in before_training(watch, iter(range(101)), 101)]) == 101  # noqa: C416 - as above
+
+
+def test_an_empty_list_of_parameters_is_not_clipped_too_early() -> None:
+    effects = Effects()
+    effects.on_clipping([], 1.0)
+    assert (effects.counts["clips"], effects.counts["clipped_before_backward"]) == (0, 0)
+    effects.on_clipping([nn.Parameter(torch.ones(1))], 1.0)
+    assert (effects.counts["clips"], effects.counts["clipped_before_backward"]) == (1, 1)

@@ -23,7 +23,7 @@ from lintrain.knowledge.stand_in_facts import (
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
-from lintrain.runtime.stand_ins import datasets, older_names
+from lintrain.runtime.stand_ins import datasets, diffusion, older_names
 from lintrain.runtime.stand_ins.batches import _cut_slow_batches  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of, structs_of
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
@@ -304,6 +304,23 @@ def test_a_small_vae_is_narrower_than_what_reads_its_latents() -> None:
     coder, network = (small_arguments(each, "runwayml/stable-diffusion-v1-5", {}) for each in (Coder, Network))
     assert (coder["block_out_channels"], coder["norm_num_groups"]) == ((8,) * 4, 4)
     assert network == {"block_out_channels": (32, 32)}
+
+
+def test_a_scheduler_has_the_values_of_published_ones() -> None:
+    class Mixin:
+        @classmethod
+        def from_pretrained(cls, name: str) -> Any: ...
+
+    class Scheduler(Mixin):
+        def __init__(self, skip_prk_steps: bool = False, steps_offset: int = 0) -> None:
+            self.given = (skip_prk_steps, steps_offset)
+
+    class Other(Mixin):
+        given = ()
+
+    diffusion._answer_schedulers(SimpleNamespace(SchedulerMixin=Mixin))
+    found: list[Any] = [each.from_pretrained("CompVis/stable-diffusion-v1-4") for each in (Scheduler, Other)]
+    assert [each.given for each in found] == [(True, 0), ()]
 
 
 @pytest.mark.parametrize("name", ["HfFolder", "Repository"])

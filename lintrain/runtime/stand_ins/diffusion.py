@@ -114,6 +114,8 @@ SMALL = {
 }
 STEPS = 2
 """Steps to an image of a pipeline."""
+PUBLISHED = {"skip_prk_steps": True}
+"""What published schedulers have, in contrast to their classes: without it PNDM takes no fewer than four steps."""
 NARROW = 8
 """Channels of a VAE."""
 SIDE = 8
@@ -199,7 +201,7 @@ def _blocks(default: Mapping[str, Any], width: int) -> dict[str, Any]:
 def _answer_schedulers(module: Any) -> None:
     def build(cls: Any, name: str, given: Mapping[str, Any]) -> Any:
         parameters = inspect.signature(cls.__init__).parameters
-        return cls(**{each: value for each, value in given.items() if each in parameters})
+        return cls(**{each: value for each, value in {**PUBLISHED, **given}.items() if each in parameters})
 
     _replace(module.SchedulerMixin, build)
 

@@ -66,18 +66,21 @@ class WatchedBatches:
 
 LEAST_BEFORE = 8
 """Batches that a loop before the training gets at least: one that keeps them trains on the first of them."""
-SECONDS_BEFORE = 10.0
+SECONDS_BEFORE, LONGEST_BEFORE = 10.0, 60.0
+"""A pass that took longer ends early, unless all of it takes no longer than the second number: of CPU time."""
 
 
-def before_training(watch: Watch, batches: Iterator[Any]) -> Iterator[Any]:
-    """Batches that a script reads before its first backward pass; of rows that were made, a part is enough.
+def before_training(watch: Watch, batches: Iterator[Any], count: float) -> Iterator[Any]:
+    """The `count` batches that a script reads before its first backward pass; of rows that were made, a part is enough.
 
     A script that encodes every image of a data set first would not come to its training on a CPU.
     """
     began = time.process_time()
     for number, batch in enumerate(batches, 1):
         yield batch
-        is_long = number >= LEAST_BEFORE and time.process_time() - began > SECONDS_BEFORE
+        spent = time.process_time() - began
+        # A script may keep a result for each row and need all of them: a pass that is short enough ends by itself.
+        is_long = number >= LEAST_BEFORE and spent > SECONDS_BEFORE and spent / number * count > LONGEST_BEFORE
         # Here the next batch is asked for: `next` would not expect the end.
         if is_long and watch.run is None and is_asked_by_a_loop():
             watch.session.shorten(f"a loader that is read before the training ended after {number} batches")

@@ -61,7 +61,7 @@ class Loaders:
             return None
         sampler = _sampler_of(loader)
         return LoaderUse(
-            batches=_length(loader),
+            batches=length_of(loader),
             batch_size=attribute(loader, "batch_size", None),
             drops_last=bool(attribute(loader, "drop_last", False)),
             sampler=type(sampler).__name__,
@@ -85,10 +85,11 @@ def _rows_in(loader: Any) -> int | None:
     sampler, dataset = attribute(loader, "sampler", None), attribute(loader, "dataset", None)
     rows = number_of_rows(dataset) if dataset is not None and has_rows(dataset) else None
     is_plain = type(sampler).__name__ in ("RandomSampler", "SequentialSampler")
-    return rows if is_plain and rows == _length(sampler) else None
+    return rows if is_plain and rows == length_of(sampler) else None
 
 
-def _length(loader: Any) -> int | None:
+def length_of(loader: Any) -> int | None:
+    """The batches of a loader, or the rows of a sampler; None for those of a stream."""
     try:
         return len(loader)
     except TypeError:  # a loader of a stream has no length

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.activations import hook_layers, hook_methods, marked
 from lintrain.runtime.frameworks.loop.batches import WatchedBatches, before_training
 from lintrain.runtime.frameworks.loop.later_loops import LoopAfterLoop
+from lintrain.runtime.frameworks.loop.loaders import length_of
 from lintrain.runtime.frameworks.loop.metrics import hook_metrics
 from lintrain.runtime.frameworks.loop.odd_calls import hook_odd_calls, is_own_gradient
 from lintrain.runtime.frameworks.loop.scalers import hook_autocast, hook_scaler
@@ -84,7 +86,7 @@ def _hook_loaders(watch: Watch, module: Any) -> None:
     def iter_(self: Any) -> Iterator[Any]:
         batches: Iterator[Any] = iterate(self)
         if watch.is_on and watch.run is None and any(each.kind is MADE for each in watch.session.stand_ins):
-            batches = before_training(watch, batches)
+            batches = before_training(watch, batches, length_of(self) or math.inf)
         if not watch.is_on or not watch.on_loader_start(self):
             return _with_given(watch, batches) if watch.is_guided and watch.session.given_batch.path else batches
         # The iterator is wrapped, not the loader: `len(loader)`, its sampler and its attributes stay the script's.
