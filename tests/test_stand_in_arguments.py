@@ -181,13 +181,14 @@ def test_a_head_that_is_saved_whole_gets_no_adapter(ledger: Ledger, monkeypatch:
     monkeypatch.setattr(Ledger, "has_made_models", True)
     peft = SimpleNamespace(get_peft_model=lambda model, config: config)
     _adapt_own_layers(ledger, peft)
-    model = SimpleNamespace(named_modules=lambda: [("layer.query", 0), ("classifier", 0)])
+    model = SimpleNamespace(named_modules=lambda: [("layer.query", 0), ("classifier", 0), ("own", 0)])
     settings = [
-        SimpleNamespace(target_modules={target}, modules_to_save=["classifier"], exclude_modules=None)
-        for target in ("layernorm_qkv", "query")
+        SimpleNamespace(target_modules={target}, modules_to_save=saved, exclude_modules=None)
+        for target, saved in (("layernorm_qkv", ["own"]), ("layernorm_qkv", None), ("query", None))
     ]
     made = [peft.get_peft_model(model, each) for each in settings]
     assert [(each.target_modules, each.exclude_modules) for each in made] == [
+        ("all-linear", ["own", "classifier"]),
         ("all-linear", ["classifier"]),
         ({"query"}, None),
     ]

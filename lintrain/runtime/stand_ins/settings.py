@@ -283,6 +283,10 @@ def _name_of(args: tuple[Any, ...], given: dict[str, Any]) -> str:
     return f"{name}/{folder}" if folder else name
 
 
+HEADS = ("classifier", "score", "qa_outputs")
+"""Heads that PEFT saves whole without being asked, if its settings name the task."""
+
+
 def _adapt_own_layers(ledger: Ledger, module: Any) -> None:
     """Layers that only the code of a checkpoint's own model names: an adapter of a stand-in gets all linear ones."""
     adapt = module.get_peft_model
@@ -298,8 +302,9 @@ def _adapt_own_layers(ledger: Ledger, module: Any) -> None:
                 StandInKind.MODEL, f"target_modules={sorted(map(str, names))}", "all linear layers of the stand-in"
             )
             peft_config.target_modules = "all-linear"
-            # A head that is saved whole gets no adapter: PEFT refuses to do both.
-            peft_config.exclude_modules = list(getattr(peft_config, "modules_to_save", None) or ()) or None
+            # A head that is saved whole gets no adapter: PEFT refuses to do both. That of a classifier is by itself.
+            whole = [*(getattr(peft_config, "modules_to_save", None) or ()), *HEADS]
+            peft_config.exclude_modules = [each for each in dict.fromkeys(whole) if _has_any(named, [each])] or None
         return adapt(model, peft_config, *args, **kwargs)
 
     module.get_peft_model = get_peft_model
