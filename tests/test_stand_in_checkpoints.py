@@ -59,6 +59,7 @@ def test_rotary_positions_of_images_fit_small_heads(family: str) -> None:
     "name",
     [
         "llava-hf/llava-v1.6-vicuna-7b-hf",
+        "llava-hf/vip-llava-7b-hf",
         "google/gemma-3-4b-it",
         "HuggingFaceM4/Idefics3-8B-x",
         "HuggingFaceM4/idefics2-8b",

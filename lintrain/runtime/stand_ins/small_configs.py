@@ -41,7 +41,11 @@ FEW = ("depths", "encoder_depths", "num_layers_per_stage", "layer_depths")
 WIDTHS = ("hidden_sizes", "conv_dim", "tdnn_dim", "neck_hidden_sizes", "decoder_channels")
 OFF = {"use_timm_backbone": False, "use_pretrained_backbone": False}
 LAYERS = 2
-NUMBERED: Mapping[str, int] = {"cross_attention_layers": LAYERS - 1, "intermediate_layers_indices": 0}
+NUMBERED: Mapping[str, int] = {
+    "cross_attention_layers": LAYERS - 1,
+    "intermediate_layers_indices": 0,
+    "vision_feature_layer": LAYERS - 1,
+}
 """Lists with numbers of layers, and the number of one that a small model has."""
 OF_FAMILY: Mapping[str, Sizes] = {
     "codegen": {"n_head": 4, "n_embd": 64, "rotary_dim": 16},
