@@ -187,3 +187,12 @@ tokenized["train"] = part.train_test_split(0.1, stratify_by_column="label", seed
     label = next(column for column in probed.run["splits"][0]["columns"] if column["name"] == "label")
     assert sum(rows for _, rows in label["counts"]) == 2700
     assert [value for value, _ in label["counts"]] == [0, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm")
+def test_the_classes_of_chosen_rows_are_asked_for_before_they_are_mapped(large: Path) -> None:
+    asked = "assert raw['train'].select([*range(0, 4800, 2)]).unique('label')\n"
+    probed = probe(large, HEAD + MANY + asked + REST + "trainer.train()\n")
+    assert (probed.code, probed.stages["step"]) == (0, "passed")
+    assert "processed 259 of 4800 rows" in shortcut_texts(probed)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
-from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.frames import PACKAGE, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.label_rows import Sampling, is_label, sample_by_label
 from lintrain.runtime.child.library import attribute, has, library
@@ -124,11 +124,11 @@ class QuickMap:
 
 
 def _caller() -> str:
-    """The file of the code that called a patched method."""
-    here = inspect.currentframe()
-    patched = here.f_back if here else None
-    caller = patched.f_back if patched else None
-    return caller.f_code.co_filename if caller else ""
+    """The file of the code that called a patched method, which other parts of a probe may have patched too."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return frame.f_code.co_filename if frame else ""
 
 
 def is_repeated(dataset: Any) -> bool:
