@@ -23,7 +23,7 @@ from lintrain.knowledge.stand_in_facts import (
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
-from lintrain.runtime.stand_ins import datasets, diffusion, older_names
+from lintrain.runtime.stand_ins import datasets, devices, diffusion, older_names
 from lintrain.runtime.stand_ins.batches import _cut_slow_batches  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of, structs_of
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
@@ -302,8 +302,17 @@ def test_a_small_vae_is_narrower_than_what_reads_its_latents() -> None:
         def __init__(self, block_out_channels: tuple[int, ...] = (320, 640), norm_num_groups: int = 32) -> None: ...
 
     coder, network = (small_arguments(each, "runwayml/stable-diffusion-v1-5", {}) for each in (Coder, Network))
-    assert (coder["block_out_channels"], coder["norm_num_groups"]) == ((8,) * 4, 4)
+    assert (coder["block_out_channels"], coder["norm_num_groups"]) == ((4,) * 4, 2)
     assert network == {"block_out_channels": (32, 32)}
+
+
+def test_layers_that_multiply_in_8_bits_stay_as_they_are() -> None:
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False)
+    torchao = SimpleNamespace(convert_to_float8_training=None)
+    devices._keep_linear_layers(Ledger(session), torchao)
+    model = object()
+    assert torchao.convert_to_float8_training(model, config=None) is model
+    assert [each.name for each in session.stand_ins] == ["convert_to_float8_training"]
 
 
 def test_a_scheduler_has_the_values_of_published_ones() -> None:

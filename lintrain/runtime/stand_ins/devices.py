@@ -30,6 +30,17 @@ MOVES = ("to", "cuda", "new_empty", "new_full", "new_ones", "new_tensor", "new_z
 def install(ledger: Ledger, hooks: AfterImport) -> None:
     """Take what asks for a GPU to the CPU, as soon as torch is there."""
     hooks.add("torch", lambda torch: Devices(ledger, torch).install())
+    hooks.add("torchao.float8.float8_linear_utils", functools.partial(_keep_linear_layers, ledger))
+
+
+def _keep_linear_layers(ledger: Ledger, module: Any) -> None:
+    """Layers that multiply in 8 bits need a GPU of 2022 or later; emulated, a step takes minutes."""
+
+    def convert_to_float8_training(model: Any, *_: Any, **__: Any) -> Any:
+        ledger.replace(StandInKind.DEVICE, "convert_to_float8_training", "left out: it needs a GPU")
+        return model
+
+    module.convert_to_float8_training = convert_to_float8_training
 
 
 def _itself(tensor: Any, *_: Any) -> Any:

@@ -116,7 +116,7 @@ STEPS = 2
 """Steps to an image of a pipeline."""
 PUBLISHED = {"skip_prk_steps": True}
 """What published schedulers have, in contrast to their classes: without it PNDM takes no fewer than four steps."""
-NARROW = 8
+NARROW = 4
 """Channels of a VAE."""
 SIDE = 8
 """Latents of an image's side."""
