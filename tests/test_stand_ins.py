@@ -187,6 +187,8 @@ def test_what_is_asked_of_a_feature_tells_its_classes(monkeypatch: pytest.Monkey
 
 def test_options_name_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read("", monkeypatch, "--text_column", "article", "--lr", "1")[0] == ["article"]
+    words = ("--dataset_field", "query", "answer_text", "--epochs", "2", "--label_column=kind", "rest")
+    assert read("", monkeypatch, *words)[0] == ["query", "answer_text", "kind"]
 
 
 def test_options_name_columns_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,10 +224,39 @@ def frame(tmp_path: object, text: str, line: int) -> SimpleNamespace:
         ("if torch.cuda.is_available():\n    known = 1\nprint(known)\n", False),
         ("if torch.cuda.is_available():\n    x = 1\nif torch.cuda.is_available():\n    print(x)\n", False),
         ("if not torch.cuda.is_available():\n    x = 1\nelse:\n    y = 1\nprint(x)\n", False),
+        ("if args.device == 'cuda' and not torch.cuda.is_available():\n    raise ValueError\n", True),
+        ("if torch.cuda.is_available() and not args.cpu:\n    raise ValueError\n", False),
+        ("if torch.cuda.is_available():\n    gpus = 1\nelif xpu():\n    gpus = 2\nprint(gpus)\n", True),
     ],
 )
 def test_a_gpu_is_claimed_only_where_the_script_would_end(tmp_path: object, text: str, *, ends: bool) -> None:
     assert ends_without_gpu(frame(tmp_path, text, 1)) is ends  # type: ignore[arg-type]
+
+
+PEAK = """class Peak:
+    def __enter__(self):
+        if torch.cuda.is_available():
+            self.begin = 1
+        elif xpu():
+            self.begin = 2
+
+    def __exit__(self):
+        print(self.begin)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        (PEAK, True),
+        (PEAK.replace("elif xpu()", "else"), False),
+        (PEAK.replace("        print", "        if torch.cuda.is_available():\n            print"), False),
+        (PEAK.replace("self.begin)", "self.end)"), False),
+        (PEAK + "\n    def __init__(self):\n        self.begin = 0\n", False),
+    ],
+)
+def test_a_gpu_is_claimed_where_an_attribute_is_missing_without_one(tmp_path: object, text: str, *, ends: bool) -> None:
+    assert ends_without_gpu(frame(tmp_path, text, 3)) is ends  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -353,6 +384,16 @@ def test_rows_of_several_tables_have_the_same_ids() -> None:
     ]
     assert made[0]["_id"] == made[1]["query-id"] == ["id-0", "id-1", "id-2"]
     assert made[0]["text"] != made[1]["text"]
+
+
+def test_numbers_of_passages_and_of_classes_are_those_of_other_columns() -> None:
+    pytest.importorskip("datasets")
+    kinds = {"corpus-ids": "ids", "classes": "class-ids", "seen": "mask"}
+    rows = Rows(kinds, {}, "", 0)
+    made = rows.columns(2)
+    assert made["corpus-ids"][1][:2] == ["id-1", "id-2"]
+    assert max(int(number) for mask in made["seen"] for _, number in mask.getcolors()) in made["classes"][0].values()
+    assert [*rows.features()["classes"]] == [*made["classes"][0]]
 
 
 def test_answers_are_longer_than_questions() -> None:

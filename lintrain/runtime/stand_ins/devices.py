@@ -208,9 +208,45 @@ def _is_needed_later(frame: FrameType | None) -> bool:
         if not isinstance(node, ast.If) or not node.test.lineno <= line <= (node.test.end_lineno or line):
             continue
         # Without a GPU the name would be unbound below: `if cuda.is_available(): n_gpus = …` and then `n_gpus`.
-        given = _stored(node.body) - _stored(node.orelse) - {*frame.f_locals}
-        return not isinstance(node.test, ast.UnaryOp) and _reads_one(body[at + 1 :], given)
+        if isinstance(node.test, ast.UnaryOp):
+            return False
+        given = _stored(node.body) - _stored(_surely(node.orelse)) - {*frame.f_locals}
+        return _reads_one(body[at + 1 :], given) or _is_kept_in_object(tree, node, frame.f_locals.get("self"))
     return False
+
+
+def _is_kept_in_object(tree: ast.Module, node: ast.If, made: Any) -> bool:
+    """Whether only the branch for True gives `self` an attribute that other lines of its class read."""
+    owners = [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.ClassDef) and each.lineno <= node.lineno <= (each.end_lineno or node.lineno)
+    ]
+    if not owners:
+        return False
+    given = _of_self(node.body, ast.Store) - _of_self(_surely(node.orelse), ast.Store)
+    # Lines under the same question are those that a script without a GPU leaves out.
+    asked = {id(inner) for each in ast.walk(owners[-1]) if _asks(each) for inner in ast.walk(each)}
+    others = [each for each in ast.walk(owners[-1]) if id(each) not in asked]
+    given -= {each.attr for each in others if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)}
+    read = {each.attr for each in others if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load)}
+    return any(name in read and not hasattr(made, name) for name in given)
+
+
+def _asks(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "is_available" in ast.unparse(node.test)
+
+
+def _of_self(body: list[ast.stmt], kind: type[ast.expr_context]) -> set[str]:
+    walked = (each for node in body for each in ast.walk(node))
+    return {each.attr for each in walked if isinstance(each, ast.Attribute) and isinstance(each.ctx, kind)}
+
+
+def _surely(otherwise: list[ast.stmt]) -> list[ast.stmt]:
+    """The branch that runs where no condition holds: that of the last `else` after every `elif`, if there is one."""
+    while len(otherwise) == 1 and isinstance(otherwise[0], ast.If):
+        otherwise = otherwise[0].orelse
+    return otherwise
 
 
 def _reads_one(body: list[ast.stmt], names: set[str]) -> bool:
@@ -292,9 +328,15 @@ def _branches(frame: FrameType | None) -> tuple[list[ast.stmt], list[ast.stmt]]:
             return [ast.Raise()], []
         if isinstance(node, ast.If) and node.test.lineno <= line <= (node.test.end_lineno or line):
             # With `not` in front the body is what runs for False: `if not is_available(): raise` ends the script there.
-            is_negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
-            return (node.body, node.orelse) if is_negated else (node.orelse, node.body)
+            return (node.body, node.orelse) if _is_negated(node.test) else (node.orelse, node.body)
     return [], []
+
+
+def _is_negated(test: ast.expr) -> bool:
+    """Whether a test holds if what it asks is False: `not is_available()`, `name == "cuda" and not is_available()`."""
+    parts = test.values if isinstance(test, ast.BoolOp) else [test]
+    asking = [each for each in parts if any(isinstance(inner, ast.Call) for inner in ast.walk(each))] or parts[:1]
+    return all(isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.Not) for each in asking)
 
 
 def _ends(body: list[ast.stmt]) -> bool:
