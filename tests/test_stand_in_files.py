@@ -124,6 +124,42 @@ def test_a_download_that_fails_leaves_its_file_to_the_reader(tmp_path: Path, mon
     read_of.cache_clear()
 
 
+def test_the_data_of_an_example_of_lightning_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "script", "")
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: str(tmp_path), stand_in_data=None)
+
+    def fails(*_: Any) -> None:
+        raise OSError("offline")
+
+    given = {"get": downloads._asking(Ledger(session), fails)}
+    for folder, is_made in (("demos", True), ("loggers", False)):
+        path = f"/lib/site-packages/lightning/pytorch/{folder}/transformer.py"
+        exec(compile("def download(url): return get(url).text", path, "exec"), given)
+        if is_made:
+            assert given["download"]("https://host/wikitext-2/train.txt").split()
+        else:
+            with pytest.raises(OSError, match="offline"):
+                given["download"]("https://host/version.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("random.sample(corpus['_id'], k=10_000)", {"corpus": 10_000, "test": 2_000}),
+        ("random.sample(corpus['_id'], k=100)", {"corpus": 2_000, "test": 2_000}),
+        ("random.choices(corpus['_id'], k=10_000)", {"corpus": 2_000, "test": 2_000}),
+    ],
+)
+def test_a_split_has_the_rows_that_are_sampled_of_it(
+    text: str, rows: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ledger, "script", text)
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: "")
+    assert {
+        split: HubData(Ledger(session), "somebody/passages", None, {"split": split}).splits()[split] for split in rows
+    } == rows
+
+
 def test_an_archive_that_is_not_here_is_empty_for_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zipfile.ZipFile, "__init__", downloads._opening_zip(zipfile.ZipFile.__init__))
     monkeypatch.setattr(downloads, "is_called_by_user", lambda *_: True)

@@ -263,9 +263,15 @@ def _texts(value: ast.expr) -> Iterator[str]:
 
 
 def _named_in_arguments(words: Sequence[str]) -> Iterator[str]:
-    """Values of options such as `--text_column article`."""
-    for option, value in zip(words, [*words[1:], ""], strict=True):
-        name, equals, given = option.partition("=")
+    """Values of options such as `--text_column article` and `--dataset_field query response`."""
+    names_columns = False
+    for word in words:
+        name, equals, given = word.partition("=")
+        if not word.startswith("--"):
+            yield from word.split(",") if names_columns else ()
+            continue
         # `--remove_unused_columns` is a switch.
-        if name.startswith("--") and "remove" not in name and _names_columns(name.replace("-", "_")):
-            yield from (given if equals else value).split(",")
+        names_columns = "remove" not in name and _names_columns(name.replace("-", "_"))
+        if equals:
+            yield from given.split(",") if names_columns else ()
+            names_columns = False

@@ -23,7 +23,7 @@ LONGEST = 20_000
 LENGTHS = {"train": 20_000}
 SHORTER = 2_000
 MOST_ASKED = 200_000
-ASKED = re.compile(r"range\(\s*([\d_]+)\s*\)")
+ASKED = re.compile(r"(?:range\(|\bsample\([^()]*\bk\s*=)\s*([\d_]+)\s*\)")
 NEEDS_LABEL = re.compile(r"ForSequenceClassification\b[\s\S]*\bTrainer\(")
 NAMES_LABEL = re.compile(r"""(?i)["'][\w ]*(labels?|targets?|class|category|score|rating|sentiment)(_ids?)?["']""")
 """A column that a classifier learns, by whichever name the script's text calls it."""
@@ -39,6 +39,7 @@ FEW_ROWS = 10
 """Rows of a file that the user gave, below which training and evaluation get the same ones."""
 SPLITS = ("train", "validation", "test")
 READERS = ("json", "csv", "text", "parquet", "arrow", "pandas", "imagefolder", "audiofolder")
+SPLIT = re.compile(r"(?i)train|test|val|dev|eval")
 PART = re.compile(r"([\w.-]+)(?:\[(-?\d*)(%?):(-?\d*)(%?)\])?")
 
 
@@ -219,6 +220,8 @@ class HubData:
         # Only training splits grow: a script that selects 50,000 rows trains on them, and evaluates on few.
         if selected > LONGEST:
             rows = {name: selected if name.startswith("train") else count for name, count in rows.items()}
+        elif selected > SHORTER and self._facts is None:  # splits with names of their own: `corpus`, `queries`
+            rows = {name: count if SPLIT.match(name) else max(count, selected) for name, count in rows.items()}
         most = OF_MEDIA if any(kind in MEDIA for kind in self.kinds().values()) else max(LONGEST, selected)
         return {name: min(count, most) for name, count in rows.items()}
 

@@ -79,7 +79,7 @@ KINDS = (
         r"flux\.?2.*klein",
         "Flux2KleinPipeline",
         (Encoder("qwen3", "Qwen3ForCausalLM", layers=36),),
-        {"joint_attention_dim": 3 * WIDTH},
+        {"joint_attention_dim": 3 * WIDTH, "attention_head_dim": 16, "axes_dims_rope": (4, 4, 4, 4)},
     ),
     Kind(
         r"flux",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import os
 import tarfile
 import urllib.request
 import zipfile
@@ -20,6 +21,8 @@ from lintrain.runtime.stand_ins.files import written
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.packages import file_of
 
+DEMOS = (os.path.join("pytorch", "demos"), os.path.join("pytorch_lightning", "demos"))
+"""Modules of Lightning that download the data of its examples."""
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 SIDE = 96
 
@@ -92,7 +95,7 @@ def _asking(ledger: Ledger, ask: Callable[..., Any]) -> Any:
         try:
             return ask(url, *args, **kwargs)
         except OSError:  # every error of urllib and of requests is one
-            if not is_called_by_user("urllib", "requests"):
+            if not is_called_by_user("urllib", "requests", *DEMOS):
                 raise
             return Answer(ledger, str(getattr(url, "full_url", url)))
 

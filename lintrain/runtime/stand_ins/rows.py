@@ -18,6 +18,8 @@ DIFFERENT = 64
 RATE = 16_000
 SIDE = 96
 LABELS = 2
+CLASSES = 6
+"""Classes of the pixels of a mask, that of the background included."""
 IDS = re.compile(r"(?i)(.*[_-])?id")
 """Columns whose values tell rows apart; the same number has the same value in every table."""
 ANSWERS = re.compile(r"(?i)(^|_)(response|answer|output|completion)s?$")
@@ -103,7 +105,7 @@ class Rows:
     def _mask(self, number: int) -> Any:
         numpy = library("numpy")
         drawn = numpy.zeros((SIDE, SIDE), dtype="uint8")
-        drawn[SIDE // 4 : SIDE // 2, number % SIDE :] = 1 + number % 5
+        drawn[SIDE // 4 : SIDE // 2, number % SIDE :] = 1 + number % (CLASSES - 1)
         return library("PIL.Image").fromarray(drawn)
 
     def _instances(self, number: int) -> Any:
@@ -140,6 +142,9 @@ class Rows:
     def _image_answer(self, number: int) -> list[dict[str, Any]]:
         return [{"role": "assistant", "content": [{"type": "text", "text": self._text(number)}]}]
 
+    def _ids(self, number: int) -> list[str]:
+        return [f"id-{each % DIFFERENT}" for each in range(number, number + 10)]
+
     def _passages(self, number: int) -> dict[str, Any]:
         texts = [self._text(number) for _ in range(6)]
         chosen = [int(index == number % 6) for index in range(6)]
@@ -165,6 +170,8 @@ class Rows:
         "image-answer": _image_answer,
         "passages": _passages,
         "translation": _translation,
+        "ids": _ids,
+        "class-ids": lambda *_: {f"class {each}": each for each in range(CLASSES)},
         "integer": lambda _, number: number,
         "integers": lambda _, number: [number % 7, number % 5, 3],
         "float": lambda _, number: number % 6 / 5,
@@ -179,7 +186,7 @@ def _feature(datasets: Any, kind: str, names: Sequence[str]) -> Any:
     turn = {"role": value("string"), "content": value("string")}
     part = {"role": value("string"), "content": several({"type": value("string"), "text": value("string")})}
     scalars = {"integer": "int64", "float": "float32", "boolean": "bool"}
-    lists = {"texts": "string", "integers": "int64", "booleans": "bool"}
+    lists = {"texts": "string", "ids": "string", "integers": "int64", "booleans": "bool"}
     match kind:
         case "class":
             return datasets.ClassLabel(names=[*names])
@@ -205,6 +212,8 @@ def _feature(datasets: Any, kind: str, names: Sequence[str]) -> Any:
         case "passages":
             texts = several(value("string"))
             return {"is_selected": several(value("int32")), "passage_text": texts, "url": texts}
+        case "class-ids":
+            return {f"class {each}": value("int64") for each in range(CLASSES)}
         case "translation":
             return datasets.Translation(languages=[*names])
         case "boxes":
