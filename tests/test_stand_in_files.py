@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import tarfile
 import zipfile
@@ -140,6 +141,43 @@ def test_the_data_of_an_example_of_lightning_is_made(tmp_path: Path, monkeypatch
         else:
             with pytest.raises(OSError, match="offline"):
                 given["download"]("https://host/version.txt")
+
+
+def test_shards_that_are_elsewhere_hold_images_and_captions(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False)
+    webdataset = SimpleNamespace(gopen=lambda *_: "opened")
+    downloads._answer_shards(Ledger(session), webdataset)
+    for number in range(2):
+        shard = webdataset.gopen(f"pipe:curl -s https://host/a/0000{number}.tar?download=true")
+    assert [each.name for each in session.stand_ins] == ["*.tar"]
+    with tarfile.open(fileobj=shard, mode="r|*") as archive:
+        parts = {each.name: archive.extractfile(each).read() for each in archive}  # type: ignore[union-attr]
+    assert [*parts][:4] == ["000000.cls", "000000.jpg", "000000.json", "000000.txt"]
+    assert image.open(io.BytesIO(parts["000001.jpg"])).size == (96, 96)
+    (tmp_path / "here.tar").touch()
+    assert webdataset.gopen(str(tmp_path / "here.tar")) == "opened"
+    assert webdataset.gopen("pipe:cat > a.tar", "wb") == "opened"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (
+            "MarginMSELoss(model)\nrows = load_dataset('x')\nrows['positive'], rows['query']",
+            "query positive negative label",
+        ),
+        ("losses.CachedMultipleNegativesRankingLoss(model)", "anchor positive"),
+        ("CoSENTLoss(model)\nrows = load_dataset('x')\nrows['sentence_A']", "sentence_A"),
+        ("CoSENTLoss(model), TripletLoss(model)", "text label"),
+    ],
+)
+def test_a_loss_names_its_columns(text: str, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "script", f"from sentence_transformers import losses\n{text}")
+    read_of.cache_clear()
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: "")
+    assert [*HubData(Ledger(session), "somebody/pairs", None, {}).kinds()] == columns.split()
+    read_of.cache_clear()
 
 
 @pytest.mark.parametrize(

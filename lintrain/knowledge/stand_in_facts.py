@@ -78,6 +78,15 @@ def columns_of_trainer(script: str) -> dict[str, str]:
     return dict(re.findall(r"(\S+):(\S+)", next(named, "")))
 
 
+def columns_of_loss(script: str) -> dict[str, str]:
+    """The columns that the only loss of sentence-transformers in a script's text takes, in order; none for several."""
+    if "sentence_transformers" not in script:
+        return {}
+    losses: Mapping[str, str] = table()["losses"]
+    named = [columns for names, columns in losses.items() if re.search(rf"\b(?:Sparse|Cached)?(?:{names})\b", script)]
+    return dict(re.findall(r"(\S+):(\S+)", named[0])) if len(named) == 1 else {}
+
+
 def kind_of_column(name: str) -> str:
     """What a column of that name most likely holds."""
     kinds: list[tuple[str, str]] = table()["kinds"]

@@ -11,7 +11,12 @@ from typing import Any
 
 from lintrain.evidence.run import StandInKind
 from lintrain.knowledge.dataset_facts import dataset_facts
-from lintrain.knowledge.stand_in_facts import columns_by_name, columns_of_trainer, kind_of_column
+from lintrain.knowledge.stand_in_facts import (
+    columns_by_name,
+    columns_of_loss,
+    columns_of_trainer,
+    kind_of_column,
+)
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_dictionary, is_row, library
 from lintrain.runtime.stand_ins.columns import TURN, columns_of_data_set, read_of, structs_of
@@ -258,6 +263,9 @@ class HubData:
         of_trainer = columns_of_trainer(self._ledger.script)
         if of_trainer and not {"text", "messages", *of_trainer} & found.keys():
             found |= of_trainer
+        # What the script reads elsewhere may be a part of it; a loss takes texts in their order, and a label.
+        if (of_loss := columns_of_loss(self._ledger.script)) and found.keys() <= of_loss.keys():
+            return of_loss
         if found and NEEDS_LABEL.search(self._ledger.script) and not NAMES_LABEL.search(self._ledger.script):
             found["label"] = "label"  # which a Trainer takes to the model without being asked
         return found or {"text": "text", "label": "label"}

@@ -6,6 +6,7 @@ import functools
 import io
 import json
 import os
+import re
 import tarfile
 import urllib.request
 import zipfile
@@ -14,11 +15,12 @@ from types import TracebackType
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
+from lintrain.knowledge.stand_in_facts import table
 from lintrain.runtime.child.frames import is_called_by_user
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
 from lintrain.runtime.stand_ins.files import written
-from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.packages import file_of
 
 DEMOS = (os.path.join("pytorch", "demos"), os.path.join("pytorch_lightning", "demos"))
@@ -38,6 +40,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     archives.open = _opening_tar(archives.open)
     hooks.add("requests.api", functools.partial(_answer_requests, ledger))
     hooks.add("requests.sessions", functools.partial(_answer_sessions, ledger))
+    hooks.add("webdataset.gopen", functools.partial(_answer_shards, ledger))
 
 
 def _retrieving(ledger: Ledger, retrieve: Callable[..., Any]) -> Any:
@@ -117,6 +120,43 @@ def _answer_sessions(ledger: Ledger, module: Any) -> None:
     module.Session.get = answered
 
 
+SAMPLES = 64
+"""Of a shard: images with a caption, a class, and what a filter asks for."""
+FACTS = {"original_width": 1024, "original_height": 1024, "width": 1024, "height": 1024, "pwatermark": 0.0}
+
+
+def _answer_shards(ledger: Ledger, module: Any) -> None:
+    """Shards of webdataset that are on a server, or behind a program that fetches them, or not here."""
+    opened = module.gopen
+
+    @functools.wraps(opened)
+    def gopen(url: Any, mode: str = "rb", *args: Any, **kwargs: Any) -> Any:
+        if not mode.startswith("r") or str(url) == "-" or is_there(str(url).removeprefix("file:")):
+            return opened(url, mode, *args, **kwargs)
+        # Numbered shards are one data set.
+        name = re.sub(r"\d+", "*", file_of(str(url)))
+        ledger.replace(StandInKind.DATA, name, f"shards with {SAMPLES} random images and captions each")
+        return io.BytesIO(_shard())
+
+    module.gopen = gopen
+
+
+@functools.cache
+def _shard() -> bytes:
+    made, picture, sentences = io.BytesIO(), _picture("JPEG"), table()["sentences"]
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for number in range(SAMPLES):
+            text = sentences[number % len(sentences)]
+            facts = json.dumps({**FACTS, "caption": text, "key": f"{number:06}"})
+            parts = {"cls": str(number % 2), "jpg": picture, "json": facts, "txt": text}
+            for ending, content in parts.items():
+                data = content if isinstance(content, bytes) else content.encode()
+                member = tarfile.TarInfo(f"{number:06}.{ending}")
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+    return made.getvalue()
+
+
 class Answer:
     """The answer to a question that was not asked: a picture, rows, or sentences."""
 
@@ -170,10 +210,10 @@ class Answer:
         self.close()
 
 
-def _picture() -> bytes:
+def _picture(form: str = "PNG") -> bytes:
     numpy, opened = library("numpy"), io.BytesIO()
     noise = numpy.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), dtype="uint8")
-    library("PIL.Image").fromarray(noise).save(opened, "PNG")
+    library("PIL.Image").fromarray(noise).save(opened, form)
     return opened.getvalue()
 
 

@@ -171,7 +171,7 @@ class Rows:
         "passages": _passages,
         "translation": _translation,
         "ids": _ids,
-        "class-ids": lambda *_: {f"class {each}": each for each in range(CLASSES)},
+        "class-ids": lambda _, __: {f"class {each}": each for each in range(CLASSES)},
         "integer": lambda _, number: number,
         "integers": lambda _, number: [number % 7, number % 5, 3],
         "float": lambda _, number: number % 6 / 5,
