@@ -24,8 +24,16 @@ class Gradients:
     finite."""
 
     def __init__(self, run: MeasuredRun) -> None:
+        # Loading makes tables of sines trainable in transformers 5, though their modules read them without gradients.
+        tables = {
+            id(each.weight)
+            for each in run.model.modules()
+            if "Sinusoidal" in type(each).__name__ and has(each, "weight")
+        }
         self.parameters: dict[str, Any] = {
-            name: parameter for name, parameter in run.model.named_parameters() if parameter.requires_grad
+            name: parameter
+            for name, parameter in run.model.named_parameters()
+            if parameter.requires_grad and id(parameter) not in tables
         }
         self.norms: dict[str, list[float | None]] = {name: [] for name in self.parameters}
         self.non_finite: NonFiniteGradient | None = None
