@@ -261,6 +261,19 @@ net = Averaged()
 optimizer = torch.optim.SGD(net.out.parameters(), lr=0.1)
 for x, y in loader:
 """
+TOWER = """from transformers import BertConfig, BertModel
+config = BertConfig(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, vocab_size=30)
+class Tower(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bert, self.heads = BertModel(config), nn.ModuleList([nn.Linear(16, 3), nn.Linear(16, 3)])
+    def forward(self, x):
+        hidden = self.bert(x.abs().long(), output_hidden_states=True).hidden_states[1][:, 0]
+        return HEADS
+net = Tower()
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+for x, y in loader:
+"""
 PAIRED = """for x, y in loader:
     optimizer.zero_grad()
     alike = net(x) @ net(x + 0.1 * torch.randn_like(x)).T
@@ -389,3 +402,10 @@ def test_a_loop_shows_it_and_its_twin_does_not(tmp_path: Path, rule: str, bad: s
 
 def test_a_weight_without_gradient_that_each_pass_averages_is_not_detached(tmp_path: Path) -> None:
     assert {rule for rule, _ in shown(tmp_path, HEAD + AVERAGED + STEPS)} == {"unused-parameters"}
+
+
+def test_only_what_a_class_of_the_script_leaves_out_is_unused(tmp_path: Path) -> None:
+    both = TOWER.replace("HEADS", "self.heads[0](hidden) + self.heads[1](hidden)")
+    assert shown(tmp_path, HEAD + both + STEPS) == set()
+    one = TOWER.replace("HEADS", "self.heads[1](hidden)")
+    assert {rule for rule, _ in shown(tmp_path, HEAD + one + STEPS)} == {"unused-parameters"}

@@ -57,6 +57,10 @@ args = GRPOConfig("out", per_device_train_batch_size=4, num_generations=4, max_c
 GRPOTrainer("gpt2", different_letters, args, train_dataset=prompts["train"], eval_dataset=prompts["test"]).train()
 """
 )
+ADAPTED = """
+from peft import LoraConfig
+adapter = LoraConfig(task_type="CAUSAL_LM", target_modules=["c_attn"])
+"""
 SENTENCES = """
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
@@ -99,6 +103,29 @@ args = CrossEncoderTrainingArguments("out", eval_strategy="epoch")
 loss = BinaryCrossEntropyLoss(model)
 CrossEncoderTrainer(model, args, train_dataset=rows["train"], eval_dataset=rows["test"], loss=loss).train()
 """
+JUDGED = (
+    SENTENCES
+    + """
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments, losses
+from sentence_transformers.evaluation import EmbeddingSimilarityEvaluator
+
+said = [f"a man walks {n}" for n in range(40)]
+scores = [n / 40 for n in range(40)]
+scored = Dataset.from_dict({"one": said, "other": said[::-1], "score": scores})
+rows = scored.train_test_split(test_size=0.3, seed=1)
+args = SentenceTransformerTrainingArguments(
+    "out", eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True, metric_for_best_model=METRIC
+)
+SentenceTransformerTrainer(
+    body,
+    args,
+    train_dataset=rows["train"],
+    eval_dataset=rows["test"],
+    loss=losses.CoSENTLoss(body),
+    evaluator=EmbeddingSimilarityEvaluator(said, said[::-1], scores, name="own"),
+).train()
+"""
+)
 FEW_SHOTS = (
     SENTENCES
     + """
@@ -151,10 +178,23 @@ def test_rewarded_generations_of_trl_have_no_batch_to_overfit(tmp_path: Path) ->
     assert probed.stages["overfit"] == "not reached"
 
 
+def test_equal_rewards_tell_nothing_of_the_weights_of_an_adapter(tmp_path: Path) -> None:
+    script = REWARDED.replace("float(len(set(text)))", "1.0").replace("GRPOTrainer(", ADAPTED + "GRPOTrainer(")
+    probed = probe(tmp_path, script.replace('["test"]).train()', '["test"], peft_config=adapter).train()'))
+    assert probed.stages["backward"] == "passed", probed.out
+    assert {rule for rule, _, outcome in probed.verdicts if outcome == "confirmed"} == {"equal-rewards"}
+
+
 def test_several_datasets_with_a_loss_for_each(tmp_path: Path) -> None:
     probed = passes(tmp_path, PAIRS, "--overfit", "2")
     assert probed.stages["overfit"] == "passed"
     assert probed.run["schedule"]["steps"] == 24
+
+
+def test_an_evaluator_gives_the_metric_that_chooses_the_best_model(tmp_path: Path) -> None:
+    passes(tmp_path, JUDGED.replace("METRIC", '"own_spearman_cosine"'))
+    missing = probe(tmp_path, JUDGED.replace("METRIC", '"other_spearman_cosine"'))
+    assert ("missing-best-metric", "confirmed") in {(rule, outcome) for rule, _, outcome in missing.verdicts}
 
 
 def test_a_cross_encoder(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         OverfitEvidence,
         RanksEvidence,
         ResponseEvidence,
+        RewardEvidence,
         ScheduleEvidence,
         SharedRows,
         SplitEvidence,
@@ -73,6 +74,7 @@ class EvidenceFields(TypedDict, total=False):
     backward: BackwardEvidence
     step: StepEvidence
     evaluation: EvaluationEvidence | None
+    rewards: RewardEvidence | None
     overfit: OverfitEvidence
     memory: MemoryEvidence
     accelerator: DeviceEvidence

@@ -179,6 +179,18 @@ class MetricUse:
 
 
 @dataclass(frozen=True, slots=True)
+class RewardEvidence:
+    """What the completions of a policy got: the mean and the standard deviation of the rewards of each batch.
+
+    `completions` were generated in all, over as many batches as there are means.
+    """
+
+    completions: int
+    means: tuple[float, ...]
+    spreads: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationEvidence:
     """Two evaluation batches: through a Trainer's own metric function, or in an evaluation that was followed.
 
@@ -196,8 +208,8 @@ class EvaluationEvidence:
     `change_by_opposite` is that from predictions that agree with the labels to their opposite, for one output per row:
     a threshold sees it, an `argmax` does not.
     `of_constant` are the metrics of the best constant answer to the same rows, `of_random` the mean of those of random
-    answers. `number_of_rows` is the size of the whole evaluation set; `free_memory` what the machine has left, in
-    bytes.
+    answers. `given` are the names that the whole evaluation gave, those of a trainer of another library among them.
+    `number_of_rows` is the size of the whole evaluation set; `free_memory` what the machine has left, in bytes.
     """
 
     wanted: bool
@@ -222,6 +234,7 @@ class EvaluationEvidence:
     metrics: dict[str, float | None] = field(default_factory=dict[str, float | None])
     of_constant: dict[str, float] = field(default_factory=dict[str, float])
     of_random: dict[str, float] = field(default_factory=dict[str, float])
+    given: tuple[str, ...] = ()
     non_finite: tuple[str, ...] = ()
     is_followed: bool = False
     batches: int = 0

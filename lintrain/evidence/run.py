@@ -56,6 +56,7 @@ from lintrain.evidence.responses import FutureEvidence as FutureEvidence
 from lintrain.evidence.responses import MaskEvidence as MaskEvidence
 from lintrain.evidence.responses import MetricUse as MetricUse
 from lintrain.evidence.responses import ResponseEvidence as ResponseEvidence
+from lintrain.evidence.responses import RewardEvidence as RewardEvidence
 from lintrain.evidence.responses import SpreadEvidence as SpreadEvidence
 from lintrain.evidence.responses import TokenEvidence as TokenEvidence
 from lintrain.evidence.stages import Failure as Failure
@@ -143,6 +144,7 @@ class Evidence:
     backward: BackwardEvidence | None = None
     step: StepEvidence | None = None
     evaluation: EvaluationEvidence | None = None
+    rewards: RewardEvidence | None = None
     overfit: OverfitEvidence | None = None
     memory: MemoryEvidence | None = None
     accelerator: DeviceEvidence | None = None

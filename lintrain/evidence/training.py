@@ -10,9 +10,7 @@ from lintrain.evidence.loop import LossEvidence, LossTerm
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
-CLASSIFICATION_TASKS = frozenset(
-    {"SequenceClassification", "TokenClassification", "ImageClassification", "AudioClassification"}
-)
+CLASSIFICATION_TASKS = frozenset(f"{kind}Classification" for kind in ("Sequence", "Token", "Image", "Audio"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +175,15 @@ class ForwardEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LayerGradient:
-    """Gradients of one layer group over the probed batches: L2 norms of gradient and weight, parameters without any."""
+    """Gradients of one layer group over the probed batches: L2 norms of gradient and weight, parameters without any.
+    A class of a library has those of `left_out` and does not use them."""
 
     layer: str
     norms: tuple[float, ...]
     weight_norm: float
     parameters: int
     without_gradient: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

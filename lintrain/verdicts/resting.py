@@ -14,7 +14,9 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 _OF_WEIGHTS: Final = (
     "cannot-overfit-batch",
     "constant-output",
+    "constant-weights",
     "damaged-weights",
+    "equal-rewards",
     "exploding-gradients",
     "fp16-overflow-prone-model",
     "headless-model",

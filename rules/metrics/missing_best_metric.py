@@ -158,7 +158,8 @@ class MissingBestMetric(Rule[Claim]):
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
         if not isinstance(name, str):
             return Verdict.refuted("`metric_for_best_model` is not set")
-        given = {each.removeprefix("eval_") for each in evaluation.metrics}
+        # Trainers of other libraries add metrics of their own to those of the function.
+        given = {each.removeprefix("eval_") for each in (*evaluation.metrics, *evaluation.given)} - ALWAYS
         text = f"the evaluation of {evaluation.rows} rows returned {', '.join(sorted(given)) or 'only the loss'}"
         if name.removeprefix("eval_") in given | ALWAYS:
             return Verdict.refuted(f"{text}; `{name}` is available", metrics=[*sorted(given)])

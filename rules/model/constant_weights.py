@@ -95,6 +95,8 @@ class ConstantWeights(Rule):
         backward = evidence.backward
         if backward is None:
             return Verdict.inconclusive(evidence.not_reached("backward"))
+        if not any(backward.norms):
+            return Verdict.inconclusive("the loss gave all weights the gradient 0")
         if not backward.alike:
             return Verdict.refuted("the units of each layer have weights or gradients of their own", layers=0)
         name, units = backward.alike[0]

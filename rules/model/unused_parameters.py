@@ -58,8 +58,8 @@ Every part is used:
 
 ## When it is fine
 
-The poolers of BERT-like models are part of their checkpoints and unused by many heads, as are the contact head of ESM,
-the global attention of Longformer and the mask embedding of XLNet and Wav2Vec2. Experts that no token of a batch was
+A class of a library has parts that it does not use itself: the pooler of BERT beside many heads, the last layers of a
+vision tower in LLaVA, the segment embedding of XLNet without segments. Experts that no token of a batch was
 routed to and layers that were dropped at random are used in later batches. None of these is reported.
 
 ## Fix
@@ -100,15 +100,16 @@ class UnusedParameters(EvidenceRule):
         if backward is None:
             return Verdict.inconclusive(evidence.not_reached("backward"))
         unused = [name for layer in backward.layers for name in layer.without_gradient]
-        relevant = [name for name in unused if not any(word in name for word in HARMLESS)]
+        left_out = {name for layer in backward.layers for name in layer.left_out}
+        relevant = [name for name in unused if name not in left_out and not any(word in name for word in HARMLESS)]
         total = sum(layer.parameters for layer in backward.layers)
         batches = len(backward.norms)
+        if unused and evidence.failed_with(UNFINISHED):
+            text = f"{len(unused)} of {total} tensors had no gradient, the first is `{unused[0]}`"
+            return Verdict.confirmed(f"{text}; `{UNFINISHED}`", parameters=list(unused[:20]), batches=batches)
         if not relevant:
             harmless = f", except {len(unused)} that may be unused" if unused else ""
             return Verdict.refuted(f"all {total} tensors have a gradient{harmless}", batches=batches)
-        if evidence.failed_with(UNFINISHED):
-            text = f"{len(relevant)} of {total} tensors had no gradient, the first is `{relevant[0]}`"
-            return Verdict.confirmed(f"{text}; `{UNFINISHED}`", parameters=list(relevant[:20]), batches=batches)
         if batches < FEWEST_BATCHES:
             return Verdict.inconclusive(f"{len(relevant)} of {total} tensors had no gradient on the only batch")
         text = f"{len(relevant)} of {total} tensors have no gradient on {batches} batches, the first is `{relevant[0]}`"

@@ -71,3 +71,6 @@ class LowLearningRate(EvidenceRule):
             moved = f"{steps:,} steps by less than {farthest.ratio * steps:.2g}"
             return Verdict.confirmed(f"{text}, and {moved}", ratio=farthest.ratio)
         return Verdict.refuted(text, ratio=farthest.ratio)
+
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == "equal-rewards"

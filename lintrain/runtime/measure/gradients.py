@@ -16,6 +16,7 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.library import attribute, has
 from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.measure.held_values import kept_in, made_by_statement
+from lintrain.runtime.measure.invariants import is_own
 from lintrain.runtime.measure.seen import Forward, LossCall, nodes_below, tensors_in
 
 
@@ -38,6 +39,7 @@ class Gradients:
         self.norms: dict[str, list[float | None]] = {name: [] for name in self.parameters}
         self.non_finite: NonFiniteGradient | None = None
         self.alike: tuple[tuple[str, int], ...] | None = None
+        self.model = run.model
 
     def read(self, scale: float, *, keep: bool = False) -> None:
         """Add the gradients of one batch, divided by the scale of mixed precision, and clear them or keep them."""
@@ -60,8 +62,11 @@ def _units_alike(parameters: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     """Weights that begin alike for all units of a layer, and get the same gradient for all of them.
 
     Where that gradient is zero, they count only if no other weights of the network learn anything: layers are begun
-    with zeros on purpose where others do.
+    with zeros on purpose where others do. A loss that gives all weights, biases among them, the gradient zero (rewards
+    that are all equal) tells nothing.
     """
+    if not any(each.grad is not None and bool(each.grad.any()) for each in parameters.values()):
+        return ()
     matrices = {name: each for name, each in parameters.items() if each.ndim > 1 and each.grad is not None}
     same = {name: each for name, each in matrices.items() if each.shape[0] > 1 and _are_rows_equal(each)}
     learning = {name: each for name, each in same.items() if _are_rows_equal(each.grad)}
@@ -93,8 +98,10 @@ def backward_evidence(run: MeasuredRun, gradients: Gradients) -> BackwardEvidenc
     for name in gradients.norms:
         groups.setdefault(layer_of(name), []).append(name)
     norms = tuple(_joined(gradients.norms.values(), batch) for batch in range(_batches(gradients)))
+    unused = {name for name, each in gradients.norms.items() if all(norm is None for norm in each)}
+    left_out = {name for name in unused if _is_left_out(name, gradients, unused)}
     return BackwardEvidence(
-        layers=tuple(_layer(gradients, layer, names) for layer, names in groups.items()),
+        layers=tuple(_layer(gradients, layer, names, left_out) for layer, names in groups.items()),
         norms=norms,
         finite=all(math.isfinite(norm) for norm in norms),
         clipped_at=run.clipped_at,
@@ -111,7 +118,32 @@ def _joined(rows: Any, batch: int) -> float:
     return math.sqrt(sum((norms[batch] or 0.0) ** 2 for norms in rows))
 
 
-def _layer(gradients: Gradients, layer: str, names: list[str]) -> LayerGradient:
+def _is_left_out(name: str, gradients: Gradients, unused: set[str]) -> bool:
+    """Whether a class of a library has a parameter and does not use it: the script did not choose that.
+
+    `bert.pooler.dense.weight` of a class that the script defines: of `bert` other weights are used, so it is `pooler`
+    that is left out, and by `bert`, whose class is a library's. A layer of `nn.Sequential` is left out by what holds
+    that.
+    """
+    parts = name.split(".")
+    paths = [".".join(parts[:end]) for end in range(len(parts) + 1)]
+    below = next(end for end, path in enumerate(paths) if _all_below(path, gradients) <= unused)
+    holders = [gradients.model.get_submodule(path) for path in paths[:below]]
+    holder = next((each for each in reversed(holders) if not _only_holds(each)), None)
+    return holder is not None and not is_own(holder)
+
+
+def _all_below(path: str, gradients: Gradients) -> set[str]:
+    """The weights of a module, or the weight itself."""
+    return {each for each in gradients.parameters if not path or each == path or each.startswith(f"{path}.")}
+
+
+def _only_holds(module: Any) -> bool:
+    """Whether a module has no code of its own: `nn.Sequential`, `nn.ModuleList`."""
+    return type(module).__module__ == "torch.nn.modules.container"
+
+
+def _layer(gradients: Gradients, layer: str, names: list[str], left_out: set[str]) -> LayerGradient:
     rows = [gradients.norms[name] for name in names]
     weights = [float(gradients.parameters[name].detach().float().norm()) for name in names]
     return LayerGradient(
@@ -120,6 +152,7 @@ def _layer(gradients: Gradients, layer: str, names: list[str]) -> LayerGradient:
         weight_norm=math.sqrt(sum(weight**2 for weight in weights)),
         parameters=len(names),
         without_gradient=tuple(name for name in names if all(norm is None for norm in gradients.norms[name])),
+        left_out=tuple(name for name in names if name in left_out),
     )
 
 

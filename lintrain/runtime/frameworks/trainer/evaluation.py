@@ -47,6 +47,7 @@ class Seen:
         self.labels: Any = None
         self.called = False
         self.metrics: Any = None
+        self.given: tuple[str, ...] = ()
         self.change: float | None = None
         self.opposite: float | None = None
         self.baselines = NOTHING
@@ -104,7 +105,7 @@ def _evaluate(run: TrainerRun, split: Given, *, is_first: bool) -> None:
             if trainer.compute_metrics is not None:
                 stack.enter_context(replaced(trainer, compute_metrics=_watched(run, trainer.compute_metrics, seen)))
             _collate(run, split, rows)
-            _call(run, split, rows)
+            seen.given = _call(run, split, rows)
     finally:
         # One set stands for all, unless a later one shows a mistake that the first did not.
         if is_first or _is_bad(seen):
@@ -119,11 +120,12 @@ def _collate(run: TrainerRun, split: Given, rows: Any) -> None:
         record_batches(run, split.argument, batches, split.key)
 
 
-def _call(run: TrainerRun, split: Given, rows: Any) -> None:
+def _call(run: TrainerRun, split: Given, rows: Any) -> tuple[str, ...]:
     with _first_outputs(run.trainer.model) as outputs:
-        _evaluate_rows(run.trainer, split, rows)
+        metrics = _evaluate_rows(run.trainer, split, rows)
     for number, output in enumerate(outputs):
         show_predictions(run, split.argument, output, split.key, batch=number)
+    return tuple(map(str, metrics)) if is_mapping(metrics) else ()
 
 
 @contextmanager
@@ -142,15 +144,15 @@ def _first_outputs(model: Any) -> Generator[list[Any]]:
         hook.remove()
 
 
-def _evaluate_rows(trainer: Any, split: Given, rows: Any) -> None:
+def _evaluate_rows(trainer: Any, split: Given, rows: Any) -> Any:
+    """What the trainer gives: the metric function's numbers, and those that its own class adds (an `evaluator`)."""
     if split.argument == "test_dataset":
-        trainer.predict(rows)
-    elif split.is_of(trainer.eval_dataset):
+        return attribute(trainer.predict(rows), "metrics", None)
+    if split.is_of(trainer.eval_dataset):
         # a trainer prepares what it is given by a call (TRL's DPOTrainer, 1.16), but not again what it already has
         with replaced(trainer, eval_dataset={split.key: rows} if split.key is not None else rows):
-            trainer.evaluate()
-    else:
-        trainer.evaluate(eval_dataset=rows)
+            return trainer.evaluate()
+    return trainer.evaluate(eval_dataset=rows)
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
@@ -259,6 +261,7 @@ def _evidence(run: TrainerRun, split: Given, seen: Seen, rows: int) -> Evaluatio
         metrics={str(name): _number(value) for name, value in metrics.items()},
         of_constant=seen.baselines.of_constant,
         of_random=seen.baselines.of_random,
+        given=seen.given,
         non_finite=_non_finite(metrics),
     )
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Any
 
-from lintrain.evidence.run import ForwardEvidence, NonFiniteRows, OddCall, StageName
+from lintrain.evidence.run import ForwardEvidence, NonFiniteRows, OddCall, RewardEvidence, StageName
 from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.frameworks.trainer.setup import overridden
@@ -224,7 +224,26 @@ def measure_gradients(run: TrainerRun) -> None:
         _whole_step(run, batch, done)
         gradients.read(_scale(run), keep=True)
     seen = _odd_calls(run)
-    run.measured(forward=forward_evidence(run), backward=backward_evidence(run, gradients), odd_calls=seen)
+    run.measured(
+        forward=forward_evidence(run),
+        backward=backward_evidence(run, gradients),
+        rewards=reward_evidence(run.trainer),
+        odd_calls=seen,
+    )
+
+
+def reward_evidence(trainer: Any) -> RewardEvidence | None:
+    """The rewards that TRL's GRPO and RLOO keep for their log until it is written; None without such rewards."""
+    kept = attribute(trainer, "_metrics", None)
+    logged = kept.get("train") if is_mapping(kept) else None
+    if not is_mapping(logged) or not has(trainer, "reward_funcs"):
+        return None
+    # Read with `get`: these are dictionaries that make an entry for each name that they are asked for.
+    means, spreads = tuple(logged.get("reward") or ()), tuple(logged.get("reward_std") or ())
+    batch = attribute(trainer.args, "generation_batch_size", None)
+    if not means or not isinstance(batch, int):
+        return None
+    return RewardEvidence(batch * len(means), means, spreads)
 
 
 def _whole_step(run: TrainerRun, batch: Any, done: int) -> None:
