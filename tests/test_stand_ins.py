@@ -490,6 +490,19 @@ def test_a_verdict_that_a_stand_in_could_have_caused_is_inconclusive() -> None:
     assert rested(confirmed, "loss-far-from-chance", evidence()) is confirmed
 
 
+def test_nothing_is_said_of_an_argument_that_was_left_out() -> None:
+    refuted, message = Verdict.refuted("the rate is 0.1"), "the schedule `constant` ignores `warmup_ratio`"
+    left_out = StandIn(
+        StandInKind.PACKAGE, "TrainingArguments(warmup_ratio=)", "left out: the installed version lacks it"
+    )
+    assert rested(refuted, "ignored-warmup", evidence(left_out), message).outcome is Outcome.INCONCLUSIVE
+    renamed = replace(left_out, by="warmup_steps=: the installed version lacks it")
+    assert rested(refuted, "ignored-warmup", evidence(renamed), message) is refuted
+    assert rested(refuted, "ignored-warmup", evidence(left_out), "`lr` is 0") is refuted
+    confirmed = Verdict.confirmed("it raises TypeError")
+    assert rested(confirmed, "removed-argument", evidence(left_out), "`warmup_ratio` was removed") is confirmed
+
+
 def test_rules_that_rest_on_stand_ins_exist() -> None:
     known = {rule.name for rule in load_rules()}
     assert {name for names in RESTS_ON.values() for name in names} <= known

@@ -117,7 +117,7 @@ def _verdict(finding: Finding, rule: Rule | None, runs: Sequence[Evidence]) -> V
     if not about:
         return Verdict.inconclusive("no training call was reached")
     found = zip(_verdicts(finding, rule, about), about, strict=True)
-    verdicts = [rested(_with_repairs(one, run), finding.rule, run) for one, run in found]
+    verdicts = [rested(_with_repairs(one, run), finding.rule, run, finding.message) for one, run in found]
     best = max(verdicts, key=lambda verdict: STRENGTH[verdict.outcome])
     return verdicts[-1] if best.outcome is Outcome.INCONCLUSIVE and about[-1].repairs else best
 
@@ -187,7 +187,7 @@ def _seen(rules: Iterable[Rule], runs: Sequence[Evidence]) -> Iterator[Judged]:
             try:
                 for finding, verdict in rule.inspect(evidence):
                     # What only a stand-in shows is no finding.
-                    if rested(verdict, rule.name, evidence) is verdict:
+                    if rested(verdict, rule.name, evidence, finding.message) is verdict:
                         yield finding, _with_repairs(verdict, evidence)
             except Exception as error:  # noqa: BLE001 - as above
                 failed = rule.finding(evidence.location, f"`{rule.name}` could not be judged")

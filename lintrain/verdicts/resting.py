@@ -132,16 +132,31 @@ OF_A_CLASS: Final = lazy_pattern(r"'(?!NoneType|Tensor|Dataset|Iterable)[A-Z]\w*
 """An error about a class, where that does not depend on the rows: a stand-in may have another kind of data set."""
 
 
+LEFT_OUT: Final = lazy_pattern(r"[\w.]+\((\w+)=\)")
+"""An argument that was left out, as stand-ins name it."""
+
 RESTING: Final = "it rests on a stand-in"
 """How the reason of a verdict begins that a stand-in could have caused."""
 
 
-def rested(verdict: Verdict, rule: str, run: Evidence) -> Verdict:
-    """The verdict of a run, or an inconclusive one where a stand-in could have caused it."""
-    causes = [each for each in run.stand_ins if rule in RESTS_ON[each.kind]]
+def rested(verdict: Verdict, rule: str, run: Evidence, message: str = "") -> Verdict:
+    """The verdict of a run, or an inconclusive one where a stand-in could have caused it.
+
+    What was measured without an argument that the installed version lacks refutes nothing that is said of it.
+    """
+    is_refuted = verdict.outcome is Outcome.REFUTED
+    causes = [
+        each for each in run.stand_ins if rule in RESTS_ON[each.kind] or (is_refuted and _is_left_out(each, message))
+    ]
     if not causes or verdict.outcome is Outcome.INCONCLUSIVE:
         return verdict
     return Verdict.inconclusive(f"{RESTING} ({_named(causes[0])}): {verdict.reason}", **verdict.measured)
+
+
+def _is_left_out(stand_in: StandIn, message: str) -> bool:
+    """Whether it is an argument that the installed version lacks, and that a message names: `Config(warmup_ratio=)`."""
+    named = LEFT_OUT.fullmatch(stand_in.name) if stand_in.by.startswith("left out") else None
+    return named is not None and f"`{named[1]}`" in message
 
 
 def _named(stand_in: StandIn) -> str:
