@@ -36,9 +36,18 @@ def read(start: str, line: str) -> Pipeline:
 
 
 @pytest.mark.parametrize("start", ["[1, 2]", "(1, 2)"])
-@pytest.mark.parametrize("line", ["x = x + x", "x += x", "x = [*x, *x]", "x = (*x, *x)", "x = (x or x) + x"])
+@pytest.mark.parametrize("line", ["x = x + x", "x = [*x, *x]", "x = (*x, *x)", "x = (x or x) + x"])
 def test_a_list_that_is_doubled_spends_the_budget(start: str, line: str) -> None:
     assert read(start, line).is_exhausted
+
+
+@pytest.mark.parametrize("line", ["x += x", "x.extend(x)"])
+def test_a_list_that_grows_by_itself_is_known_up_to_a_length(line: str) -> None:
+    pipeline = read("[1, 2]", line)
+    grown = pipeline.arguments[0].value("run_name")
+    assert not pipeline.is_exhausted
+    assert isinstance(grown, Sequence)
+    assert (len(grown.items) < 10 * DOUBLINGS, grown.is_complete) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeGuard
 
 from lintrain.interpreter import expressions, functions, invocation, objects, project_modules, retention
-from lintrain.interpreter.core import dispatch
+from lintrain.interpreter.core import dispatch, operations
+from lintrain.interpreter.core.arithmetic import MOST_ITEMS
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import derived_transfer, statement
 from lintrain.interpreter.core.scope import Scope
@@ -71,12 +73,21 @@ def _augmented_assign(reader: Reader, node: ast.AugAssign, scope: Scope) -> Flow
     if isinstance(node.op, ast.Add):
         retention.note_sum(reader, node.target, node.value, added, scope)
     note_change(reader, before, reader.source.location(node), reader.code(reader.source.location(node.target)))
+    if isinstance(node.op, ast.Add) and _is_list(before) and _is_list(added):
+        # The list itself grows, under all of its names; `result = result + [...]` is another one.
+        items = operations.known_items(added, MOST_ITEMS)
+        operations.extend(reader, before, [UNKNOWN] if items is None else items, is_known=items is not None)
+        return Flow.ON
     result = expressions.computed(reader, node, before, added, (node.target, node.value))
     # `step += 1` in a loop is another number in each iteration, and one that is known would decide tests
     # about it.
     is_counter = bool(reader.loops) and isinstance(result, Constant) and isinstance(result.value, int | float)
     assign(reader, node.target, UNKNOWN if is_counter else result, scope)
     return Flow.ON
+
+
+def _is_list(value: Value) -> TypeGuard[SequenceValue]:
+    return isinstance(value, SequenceValue) and value.kind == "list"
 
 
 def _as_load(target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:

@@ -194,6 +194,17 @@ def truth(value: Value) -> bool | None:
             return arithmetic.counts_as_true(value)
 
 
+def extend(reader: Reader, receiver: Value, items: Iterable[Value], *, is_known: bool = True) -> None:
+    """Add items to a list: `append`, `extend` and `+=`."""
+    if not isinstance(receiver, Sequence):
+        return
+    receiver.items.extend(items)
+    # In a loop the list grows with each iteration, and the body is read once: more items than these may be in it.
+    certain = is_known and not reader.loops and not reader.conditions
+    receiver.is_closed = receiver.knows_items and is_known
+    receiver.is_complete = receiver.is_complete and certain
+
+
 def text_of_parts(reader: Reader, parts: Iterable[Value], location: Location) -> Text:
     """The text that code puts together out of these parts."""
     made = Text.of(parts, location)

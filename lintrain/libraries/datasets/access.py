@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import replace
 
 from lintrain.interpreter.core import operations
@@ -325,8 +326,13 @@ def _masked(call: Call) -> Value:
     values = call.receiver
     if not isinstance(values, ColumnValues):
         return UNKNOWN
-    made = ColumnValues(values.column, UNKNOWN, origin=call.location)
-    _edit(made, any(masks_some(argument.value) for argument in call.positional))
+    return some_masked(values, [argument.value for argument in call.positional], call.location)
+
+
+def some_masked(values: ColumnValues, others: Iterable[Value], location: Location) -> ColumnValues:
+    """New values with others in some places: `torch.where(labels == pad, -100, labels)`."""
+    made = ColumnValues(values.column, UNKNOWN, values.stretch, axes=values.axes, origin=location)
+    _edit(made, any(map(masks_some, others)))
     made.dataset = values.dataset if made.column.masked_from else UNKNOWN
     return made
 

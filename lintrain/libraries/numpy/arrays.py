@@ -27,6 +27,7 @@ from lintrain.interpreter.tracing import (
     subscripted,
     traced,
 )
+from lintrain.libraries.datasets.access import some_masked
 from lintrain.libraries.torch.gradients import new_leaf
 from lintrain.libraries.torch.literals import (
     SCORED,
@@ -199,6 +200,9 @@ def _where(call: Call) -> Value:
     if tensors:
         # `np.where(labels != -100, labels, pad)` is how -100 is replaced, so none may remain among the values.
         return replace(tensors[0], is_cleaned=True, text=call.text, origin=call.location)
+    columns = [option for option in options if isinstance(option, ColumnValues)]
+    if len(columns) == 1 and len(options) == 2:
+        return some_masked(columns[0], options, call.location)
     if isinstance(condition, Tensor) and options and all(isinstance(option, Constant) for option in options):
         return in_role(Role.CLASSES, condition, call)
     return as_tensor(call, UNKNOWN)

@@ -37,24 +37,15 @@ MOST_ITEMS = 64
 def _append(call: Call) -> Value:
     # Before the list changes, to record whether the loop assigned it again.
     note_append(call.reader, call.node, call.value("object", 0), call.reader.frame.scope)
-    return _extend(call, [call.value("object", 0)])
+    operations.extend(call.reader, call.receiver, [call.value("object", 0)])
+    return Constant(None)
 
 
 @method(Sequence, "extend")
 def _extend_with(call: Call) -> Value:
     items = operations.known_items(call.value("iterable", 0), MOST_ITEMS)
-    return _extend(call, [UNKNOWN] if items is None else items, is_known=items is not None)
-
-
-def _extend(call: Call, items: list[Value], *, is_known: bool = True) -> Value:
-    receiver = call.receiver
-    if isinstance(receiver, Sequence):
-        receiver.items.extend(items)
-        # In a loop the list grows with each iteration, and the body is read once: more items than these may
-        # be in it.
-        certain = is_known and not call.reader.loops and not call.reader.conditions
-        receiver.is_closed = receiver.knows_items and is_known
-        receiver.is_complete = receiver.is_complete and certain
+    added = [UNKNOWN] if items is None else items
+    operations.extend(call.reader, call.receiver, added, is_known=items is not None)
     return Constant(None)
 
 
