@@ -162,8 +162,10 @@ def _read_all(reader: Reader, functions: Iterable[tuple[Function, Class | None]]
 def _read_alone(reader: Reader, function: Function, owner: Class | None) -> Value:
     """What a function that the file does not call returns: parameters are unknown, defaults may be overruled."""
     location = function.origin or reader.source.location(reader.source.tree.body[0])
-    call = Call(reader, None, location)
     node = function.node
+    # Its callers may give `*args` and `**kwargs` anything.
+    is_open = node.args.vararg is not None or node.args.kwarg is not None
+    call = Call(reader, None, location, is_open=is_open)
     names = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
     receiver = _receiver(reader, owner, function, location) if owner is not None and names else None
     if function.node in reader.visited and function.name == "__init__":
