@@ -1,4 +1,4 @@
-"""Networks that are made once and go on training in each fold of a cross-validation."""
+"""Networks that are made once and go on training in each fold of a cross-validation, or with other settings."""
 
 from __future__ import annotations
 
@@ -44,6 +44,62 @@ def fold_models(pipeline: Pipeline) -> Iterator[FoldModel]:
         for loop in scope.body:
             if isinstance(loop, ast.For) and _is_over_folds(source, loop):
                 yield from _kept(source, scope, loop, fits, steppers)
+
+
+RENEWS = lazy_pattern(
+    r"model_init|load_\w*(state|weights|adapter)|deepcopy|reset|restore|requires_grad|from_pretrained|apply\("
+)
+"""What gives a model its first weights again, or trains other layers of it in each round."""
+
+IN_STAGES = lazy_pattern(r"\b(\w+_)?(epoch|round|stage|phase|iter\w*|cycle|step|part|shard|chunk)(_?(id|idx|i))?\b")
+"""Names of loops that train one model in several parts."""
+
+
+def swept_models(source: Source) -> Iterator[FoldModel]:
+    """The models that a loop over listed settings gives to a Trainer each time, with the same rows."""
+    if "Trainer(" not in source.text:
+        return
+    scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
+    for scope in scopes:
+        for loop in scope.body:
+            if isinstance(loop, ast.For) and _is_over_settings(source, scope, loop):
+                yield from _given_to_trainers(source, scope, loop)
+
+
+def _is_over_settings(source: Source, scope: ast.Module | ast.FunctionDef, loop: ast.For) -> bool:
+    """Whether a loop goes through a list of several literals, and renews nothing."""
+    bound = [each.value for each in scope.body if isinstance(each, ast.Assign) and _binds(each, unparse(loop.iter))]
+    over = bound[-1] if bound else loop.iter
+    several = isinstance(over, ast.List | ast.Tuple) and len(over.elts) > 1
+    code = unparse(loop) if several else ""
+    return several and not IN_STAGES.search(unparse(loop.target).lower()) and not RENEWS.search(code)
+
+
+def _binds(node: ast.Assign, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
+
+
+def _given_to_trainers(source: Source, scope: ast.Module | ast.FunctionDef, loop: ast.For) -> Iterator[FoldModel]:
+    """The models of the Trainers that a loop makes and trains, where all of them were made before it."""
+    made = dict(_made_before(scope, loop))
+    stored = {each.id for each in walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    for node in walk(loop):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=trainer)], value=ast.Call() as call):
+                given = {each.arg: each.value for each in call.keywords}
+                model, rows = given.get("model", call.args[0] if call.args else None), given.get("train_dataset")
+                if not isinstance(model, ast.Name) or rows is None or not last_name(call.func).endswith("Trainer"):
+                    continue
+                if model.id in stored or model.id not in made:
+                    continue
+                differs = any(isinstance(each, ast.Name) and each.id in stored for each in walk(rows))
+                trained = f"{trainer}.train"
+                train = next((x for x in walk(loop) if isinstance(x, ast.Call) and unparse(x.func) == trained), None)
+                if train is not None and not differs:
+                    origin = source.location(made[model.id])
+                    yield FoldModel(source.location(train), model.id, origin, source.location(loop.iter))
+            case _:
+                pass
 
 
 def _is_over_folds(source: Source, loop: ast.For) -> bool:

@@ -4,6 +4,8 @@ The test rows of the second fold were training rows of the first. The score of e
 and their mean says nothing about new rows. Estimators of scikit-learn start again at each `fit`; networks do not. No
 error is raised.
 
+A Trainer that is made for each of several settings, with one model for all of them, is reported as a warning.
+
 ## Bad
 
     from sklearn.model_selection import KFold
@@ -64,7 +66,7 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule
 
 class ModelAcrossFolds(Rule):
     level = Level.ERROR
-    keywords = "KFold|ShuffleSplit|LeaveOne|LeaveP & split"
+    keywords = "KFold|ShuffleSplit|LeaveOne|LeaveP|Trainer( & split|train("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for found in fold_models.fold_models(pipeline):
@@ -74,4 +76,12 @@ class ModelAcrossFolds(Rule):
                 f"{shown} is made before the folds, so it has trained on their test rows",
                 related=[Related(found.made, "made here", "origin"), Related(found.loop, "the folds", "loop")],
                 help="make the network and its optimizer inside of the loop",
+            )
+        for found in fold_models.swept_models(pipeline.source):
+            yield self.finding(
+                found.location,
+                f"each run goes on with the weights that `{found.name}` has after the one before",
+                related=[Related(found.made, "made here", "origin"), Related(found.loop, "the runs", "loop")],
+                help="make the model inside of the loop, or pass `model_init`",
+                level=Level.WARNING,
             )
