@@ -130,8 +130,8 @@ def _counted_to(node: ast.If) -> tuple[str, ast.expr] | None:
     match first:
         case ast.Compare(left=ast.Name() | ast.Attribute() as count, ops=[ast.Eq() | ast.GtE()], comparators=[most]):
             written = unparse(count)
-            again = (each for each in node.body if isinstance(each, ast.Assign) and len(each.targets) == 1)
-            starts = any(unparse(each.targets[0]) == written and _is_zero(each.value) for each in again)
+            assigned = (each for each in node.body if isinstance(each, ast.Assign) and len(each.targets) == 1)
+            starts = any(unparse(each.targets[0]) == written and _is_zero(each.value) for each in assigned)
             is_plain = isinstance(most, ast.Name | ast.Attribute | ast.Constant)
             return (written, most) if starts and is_plain else None
         case _:

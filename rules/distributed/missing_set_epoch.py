@@ -99,7 +99,7 @@ from lintrain.rule import (
 )
 
 EPOCH_LOOP = r"for (\w+) in range\("
-TELLS_EPOCH = lazy_pattern(r"set_epoch\b(?!\(\s*\d+\s*\))")
+EPOCH_CALL = lazy_pattern(r"set_epoch\b(?!\(\s*\d+\s*\))")
 """A call of `set_epoch` with another argument than one number, or its name in other code."""
 
 COUNTING = lazy_pattern(r"\b(range|count|trange)\(")
@@ -117,7 +117,7 @@ class MissingSetEpoch(Rule[Claim]):
     keywords = "DistributedSampler"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if script_text.mentions(pipeline, TELLS_EPOCH) or script_text.runs_by_launcher(pipeline):
+        if script_text.mentions(pipeline, EPOCH_CALL) or script_text.runs_by_launcher(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
         for use in _uses(pipeline):
