@@ -1,4 +1,4 @@
-"""Conditions that have the same result whatever they are about: their code holds something that is always true."""
+"""Conditions that have the same result whatever they are about, and parameters that change nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -121,3 +121,35 @@ def _assigned(source: Source) -> Sequence[ast.Assign]:
 
 def _values(node: ast.Assign) -> list[ast.expr]:
     return node.value.values if isinstance(node.value, ast.BoolOp) else [node.value]
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadParameter:
+    """A parameter that nothing reads, and the call that gets a literal under its name: its location, name and value."""
+
+    location: Location
+    name: str
+    value: str
+    call: Location
+
+
+def unread_parameters(source: Source) -> Iterator[UnreadParameter]:
+    """The parameters of functions whose value a call leaves out: `def train(rate): fit(rate=0.1)`."""
+    for function in source.nodes_of(ast.FunctionDef):
+        given = {each.arg: each for each in (*function.args.args, *function.args.kwonlyargs)}
+        if "self" in given or "cls" in given or function.decorator_list or function.args.kwarg is not None:
+            continue  # a method, or a function that others call, may have to have its parameters
+        calls = [each for each in walk(function) if isinstance(each, ast.Call)]
+        literals = [
+            (each, keyword)
+            for each in calls
+            for keyword in each.keywords
+            if keyword.arg in given and isinstance(keyword.value, ast.Constant) and keyword.value.value is not None
+        ]
+        read = {each.id for each in walk(function) if isinstance(each, ast.Name)} if literals else set[str]()
+        if "locals" in read or "eval" in read:
+            continue
+        for call, keyword in literals:
+            if keyword.arg is not None and keyword.arg not in read:
+                location, value = source.location(given[keyword.arg]), unparse(keyword.value)
+                yield UnreadParameter(location, keyword.arg, value, source.location(call))

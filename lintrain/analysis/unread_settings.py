@@ -178,6 +178,11 @@ def _parameters(source: Source) -> Iterator[Replaced]:
                 yield from _differing(source, taken, taken.arg, None, kind, calls)
 
 
+def is_setting(name: str) -> bool:
+    """Whether a name is that of a setting whose numbers `replaced_numbers` follows."""
+    return _kind_of(name) is not None
+
+
 def _kind_of(name: str) -> Kind | None:
     return next((each for each in KINDS if each.names.search(name)), None)
 

@@ -2,8 +2,9 @@
 
 `type=bool` of argparse calls `bool` on the text that is given, and each text but the empty one is true: `--noise
 False` gives True. A switch that stores what it has by default, such as `action="store_true", default=True`, changes
-nothing. Neither does `--momentum` if no code reads `options.momentum`. The run trains with another setting than its
-command says, and no error shows it.
+nothing. Neither does `--momentum` if no code reads `options.momentum`, nor a parameter that a function does not read
+while a call gets a literal under its name. The run trains with another setting than its command says, and no error
+shows it.
 
 ## Bad
 
@@ -102,15 +103,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import unread_settings
+from lintrain.analysis import constant_conditions, unread_settings
 from lintrain.pipeline.record import NEVER_CHANGED, TRUE_FOR_ANY_TEXT, Misuse
 from lintrain.pipeline.values.python import literal
-from lintrain.rule import Finding, Level, Pipeline, Rule
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 
 class StuckOption(Rule):
     level = Level.WARNING
-    keywords = "add_argument"
+    keywords = "add_argument|def "
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for misuse in pipeline.misuses:
@@ -130,6 +131,10 @@ class StuckOption(Rule):
                 )
         if unread_settings.trains(pipeline):
             yield from map(self._report_unread, unread_settings.unread_options(pipeline))
+        unread = constant_conditions.unread_parameters(pipeline.source)
+        # Numbers for a setting are those of `ineffective-setting`.
+        others = (each for each in unread if not unread_settings.is_setting(each.name))
+        yield from one_per_location(map(self._report_parameter, others))
 
     def _report_unread(self, option: unread_settings.Unread) -> Finding:
         return self.finding(
@@ -137,6 +142,14 @@ class StuckOption(Rule):
             f"`{option.name}` changes nothing: no code reads it",
             help="pass it on to what it is for, or remove the option",
             subject=option.name,
+        )
+
+    def _report_parameter(self, found: constant_conditions.UnreadParameter) -> Finding:
+        return self.finding(
+            found.location,
+            f"`{found.name}` changes nothing: nothing reads it, and {found.value} is passed on in its place",
+            related=[Related(found.call, "gets the literal here", "call")],
+            help=f"pass on the parameter: `{found.name}={found.name}`",
         )
 
 
