@@ -10,6 +10,7 @@ from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 WEIGHTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 """The attributes of a network that hold its weights."""
@@ -193,3 +194,51 @@ def _dropped(source: Source, nodes: Sequence[ast.AST], gradients: _Gradients) ->
         source.location(gradients.call),
         "",
     )
+
+
+MODAL = lazy_pattern(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|SpectralNormalization)$")
+"""Layers of Keras that behave differently in training and inference."""
+
+FUNCTIONAL = frozenset({"Sequential", "Model"})
+
+
+def passes_without_flag(source: Source) -> Iterator[ast.Call]:
+    """The passes inside of a tape, through the network whose gradients it computes, that are not told to train.
+
+    The network is built by the file itself, with a layer that depends on `training`.
+    """
+    if not source.contains("GradientTape") or source.contains("set_learning_phase"):
+        return
+    trained = {found.network for node in source.nodes_of(ast.Assign) if (found := _gradients(node)) is not None}
+    modal = {name for name in trained if name and _is_modal(source, name)}
+    for block in source.nodes_of(ast.With) if modal else ():
+        if any("GradientTape" in unparse(item.context_expr) for item in block.items):
+            for call in (node for node in walk(block) if isinstance(node, ast.Call)):
+                if unparse(call.func) in modal and len(call.args) == 1 and not call.keywords:
+                    yield call
+
+
+def _is_modal(source: Source, name: str) -> bool:
+    """Whether the only thing that a name is given is a functional network of the file with such a layer."""
+    given = [
+        node.value for node in source.nodes_of(ast.Assign) if any(unparse(target) == name for target in node.targets)
+    ]
+    if len(given) != 1 or not isinstance(given[0], ast.Call):
+        return False
+    functions = [
+        node
+        for node in source.nodes_of(ast.FunctionDef)
+        if last_name(given[0].func) in {node.name, f"self.{node.name}"}
+    ]
+    if len(functions) == 1:
+        made = [last_name(node.func) or "" for node in walk(functions[0]) if isinstance(node, ast.Call)]
+        return not FUNCTIONAL.isdisjoint(made) and any(map(MODAL.match, made))
+    if last_name(given[0].func) != "Sequential":
+        return False
+    added = [
+        node
+        for node in source.nodes_of(ast.Call)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "add" and unparse(node.func.value) == name
+    ]
+    inside = [node for call in (given[0], *added) for node in walk(call) if isinstance(node, ast.Call)]
+    return any(MODAL.match(last_name(node.func) or "") for node in inside)

@@ -1,8 +1,8 @@
 """A custom Keras `train_step` calls the model without `training=True`.
 
-Dropout and batch normalization depend on the `training` argument of each call. In a custom `train_step` it is False
-unless `training=True` is passed: dropout is disabled, and the moving averages of batch normalization are never updated.
-The model overfits, or predicts with the initial statistics.
+Dropout and batch normalization depend on the `training` argument of each call. In a custom `train_step`, and in a loop
+with a `tf.GradientTape`, it is False unless `training=True` is passed: dropout is disabled, and the moving averages of
+batch normalization are never updated. The model overfits, or predicts with the initial statistics.
 
 ## Bad
 
@@ -106,7 +106,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, script_text
+from lintrain.analysis import expressions, gradient_tapes, script_text
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, fixes, lazy_pattern
 
 KERAS_MODEL = lazy_pattern(r"(^|\.)(keras|models?)\.(Model|Sequential)$|^(Model|Sequential)$")
@@ -116,9 +116,16 @@ MODAL = lazy_pattern(r"^(\w*Dropout\w*|BatchNormalization|GaussianNoise|Random[A
 
 class MissingTrainingFlag(Rule):
     level = Level.WARNING
-    keywords = "train_step"
+    keywords = "train_step|GradientTape"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for passed in gradient_tapes.passes_without_flag(pipeline.source):
+            yield self.finding(
+                pipeline.source.location(passed),
+                "this pass of a training step runs without `training=True`",
+                help="pass `training=True`",
+                subject="self",
+            )
         if "train_step" not in pipeline.source.text or not _imports_keras(pipeline):
             return
         for cls in expressions.classes_in_file(pipeline.source):
