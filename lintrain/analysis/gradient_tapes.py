@@ -203,7 +203,7 @@ FUNCTIONAL = frozenset({"Sequential", "Model"})
 
 
 def passes_without_flag(source: Source) -> Iterator[ast.Call]:
-    """The passes inside of a tape, through the network whose gradients it computes, that are not told to train.
+    """The passes inside of a tape, through the network whose gradients it computes, without a flag for training.
 
     The network is built by the file itself, with a layer that depends on `training`.
     """
