@@ -5,6 +5,7 @@ What is not understood, by the names that training code uses: calling a model, s
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import lru_cache
 
@@ -22,6 +23,7 @@ from lintrain.pipeline.values.data import Encoding, Tokenizer
 from lintrain.pipeline.values.model import Model, Module, Optimizer, Parameters, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Instance, Unknown, Value, literal, text_of
 from lintrain.pipeline.values.tensors import unmoved
+from lintrain.source.nodes import unparse
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 
@@ -45,9 +47,21 @@ def _run(call: Call) -> Value:
         passes = own | graph_of(argument.value for argument in call.positional)
         return Tensor(model=module, text=call.text, origin=call.location, passes=passes)
     if own and isinstance(result, Tensor):
-        # In place, since what is known of how it was computed goes by its identity.
-        result.passes = result.graph | own
+        # In place, since what is known of how it was computed goes by its identity. A layer that is not understood
+        # loses the history of what it gets, and only code that takes tensors off the graph ends it.
+        node = found[1].node
+        is_cut = (found[1].source or call.reader.source).once(_takes_off, node)
+        given = frozenset[int]() if is_cut else graph_of(argument.value for argument in call.positional)
+        result.passes = result.graph | own | given
     return result
+
+
+LEAVES = lazy_pattern(r"detach|no_grad|inference_mode|\.data\b|\.item\(|numpy|argmax|round|requires_grad")
+
+
+def _takes_off(forward: ast.AST) -> bool:
+    """Whether code takes a tensor off autograd's graph, or may."""
+    return LEAVES.search(unparse(forward)) is not None
 
 
 @instance_method(MODULE, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "apply")
