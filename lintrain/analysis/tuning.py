@@ -286,13 +286,13 @@ def _is_linear(node: ast.AST) -> bool:
 
 
 def _head_read(node: ast.expr, made: frozenset[str]) -> tuple[str, str] | None:
-    """The network and the first part of `net.head.fc.in_features`."""
+    """The network and the first part of `net.head.fc.in_features`; not `net.get_classifier()`, which names no part."""
     if not isinstance(node, ast.Attribute) or node.attr != "in_features":
         return None
     code = unparse(node)
     network = max((each for each in made if code.startswith(f"{each}.")), key=len, default="")
-    part = re.split(r"[.\[(]", code[len(network) + 1 :])[0]
-    return (network, part) if network and part and part != "in_features" else None
+    part, _, rest = re.sub(r"[.\[(]", r" \g<0>", code[len(network) + 1 :], count=1).partition(" ")
+    return (network, part) if network and part and part != "in_features" and not rest.startswith("(") else None
 
 
 CUDNN = ("allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "fp32_precision", "conv", "rnn")
