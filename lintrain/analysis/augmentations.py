@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -366,7 +367,9 @@ def _split_off(source: Source, made: dict[str, Location]) -> Iterator[AugmentedD
                 # The part that is not shuffled beside one that is shuffled is for evaluation, whatever its name.
                 is_for_evaluation = bool(names & shuffled) and bool((names & plain) - shuffled)
                 is_for_evaluation = is_for_evaluation or any(words_of(part) & EVALUATION_WORDS for part in names)
-                if is_split and is_for_evaluation:
+                # The numbers of the rows, or the part itself, get another data set: `part.dataset = plain`.
+                is_rebuilt = any(source.contains(rf"\b{re.escape(part)}\.(dataset\s*=|indices\b)") for part in names)
+                if is_split and is_for_evaluation and not is_rebuilt:
                     yield AugmentedData(source.location(call), whole[name], made[whole[name]])
             case _:
                 pass
