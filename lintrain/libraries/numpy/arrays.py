@@ -232,7 +232,8 @@ def _keep(call: Call) -> Value:
     together = joined(call) if call.path in {"torch.cat", "torch.concat"} else None
     # Parts of one model's outputs stay what they are; parts of several are something new.
     if isinstance(kept, Tensor) and together is not None:
-        return replace(kept, shape=together.shape)
+        # Whole numbers and others together are not whole: rows of zeros and a one, next to smoothed ones.
+        return replace(kept, shape=together.shape, kind=together.kind)
     return as_tensor(call, kept) if together is None else together
 
 
