@@ -354,7 +354,7 @@ def _untruncated(source: Source, call: ast.Call) -> Location | None:
 def _may_truncate(given: Mapping[str | None, ast.expr]) -> bool:
     """Whether the keywords of a call may ask for truncation: they do not if they say that there is none."""
     asked = [given[name] for name in ("truncation", "truncation_strategy") if name in given]
-    # Who pads to the longest row and says that none is cut wants all tokens; `max_length` does nothing then.
+    # Padding to the longest row without truncation keeps all tokens on purpose; `max_length` does nothing then.
     is_meant = bool(asked) and not _is_constant(given["padding"], "max_length")
     return None in given or is_meant or any(not _is_constant(node, False, "do_not_truncate") for node in asked)
 
