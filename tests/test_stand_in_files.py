@@ -185,6 +185,7 @@ def test_a_loss_names_its_columns(text: str, columns: str, monkeypatch: pytest.M
     [
         ("random.sample(corpus['_id'], k=10_000)", {"corpus": 10_000, "test": 2_000}),
         ("random.sample(corpus['_id'], k=100)", {"corpus": 2_000, "test": 2_000}),
+        ("rows.select(range(100_000))\nrandom.sample(ids, k=5_000)", {"corpus": 5_000, "test": 2_000}),
         ("random.choices(corpus['_id'], k=10_000)", {"corpus": 2_000, "test": 2_000}),
     ],
 )

@@ -49,6 +49,8 @@ FAMILIES = frozenset(
         "opt",
         "vit",
         "segformer",
+        "swin",
+        "mask2former",
         "llava_next",
         "mistral3",
         "paligemma",
@@ -71,6 +73,7 @@ FAMILIES = frozenset(
         ("llava-hf/llava-v1.6-vicuna-7b-hf", "llava_next"),
         ("mistralai/Ministral-3-3B-Instruct-2512", "mistral3"),
         ("google/paligemma-3b-pt-224", "paligemma"),
+        ("facebook/mask2former-swin-tiny-coco", "mask2former"),
         ("somebody/nothing-known", None),
     ],
 )

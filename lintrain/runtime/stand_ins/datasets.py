@@ -28,7 +28,8 @@ LONGEST = 20_000
 LENGTHS = {"train": 20_000}
 SHORTER = 2_000
 MOST_ASKED = 200_000
-ASKED = re.compile(r"(?:range\(|\bsample\([^()]*\bk\s*=)\s*([\d_]+)\s*\)")
+ASKED = re.compile(r"range\(\s*([\d_]+)\s*\)")
+SAMPLED = re.compile(r"\bsample\([^()]*\bk\s*=\s*([\d_]+)\s*\)")
 NEEDS_LABEL = re.compile(r"ForSequenceClassification\b[\s\S]*\bTrainer\(")
 NAMES_LABEL = re.compile(r"""(?i)["'][\w ]*(labels?|targets?|class|category|score|rating|sentiment)(_ids?)?["']""")
 """A column that a classifier learns, by whichever name the script's text calls it."""
@@ -221,13 +222,13 @@ class HubData:
             asked = [part.partition("[")[0] for part in asked]
             of_files = ["train"] if self._path in READERS else [*SPLITS, *self._read.splits]
             rows = {name: _length(name) for name in dict.fromkeys([*asked, *(named or of_files)])}
-        selected = max(self._selected(), default=0)
+        selected, sampled = max(self._numbers(ASKED), default=0), max(self._numbers(SAMPLED), default=0)
         # Only training splits grow: a script that selects 50,000 rows trains on them, and evaluates on few.
         if selected > LONGEST:
             rows = {name: selected if name.startswith("train") else count for name, count in rows.items()}
-        elif selected > SHORTER and self._facts is None:  # splits with names of their own: `corpus`, `queries`
-            rows = {name: count if SPLIT.match(name) else max(count, selected) for name, count in rows.items()}
-        most = OF_MEDIA if any(kind in MEDIA for kind in self.kinds().values()) else max(LONGEST, selected)
+        if sampled > SHORTER and self._facts is None:  # splits with names of their own: `corpus`, `queries`
+            rows = {name: count if SPLIT.match(name) else max(count, sampled) for name, count in rows.items()}
+        most = OF_MEDIA if any(kind in MEDIA for kind in self.kinds().values()) else max(LONGEST, selected, sampled)
         return {name: min(count, most) for name, count in rows.items()}
 
     def kinds(self) -> dict[str, str]:
@@ -283,9 +284,9 @@ class HubData:
             made |= {name: CLASSES for name, kind in kinds.items() if kind == "class"}
         return {name: names for name, names in made.items() if names}
 
-    def _selected(self) -> list[int]:
-        """The numbers of rows that the script's text selects."""
-        return [min(int(each), MOST_ASKED) for each in ASKED.findall(self._ledger.script)]
+    def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
+        """The numbers of rows that the script's text selects in one way."""
+        return [min(int(each), MOST_ASKED) for each in pattern.findall(self._ledger.script)]
 
     def _languages(self) -> list[str]:
         import sys

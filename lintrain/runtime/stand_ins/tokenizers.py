@@ -15,7 +15,7 @@ from lintrain.runtime.child.library import library
 VOCABULARY = 1_200
 """Entries that a tokenizer is trained to have, special tokens and bytes included."""
 LONG = 131_072
-SAID = (
+CONTENT = (
     "{%- if message['content'] is string %}{{- message['content'] }}{%- elif message['content'] %}"
     "{%- for part in message['content'] %}{%- if part['type'] == 'text' %}{{- part['text'] }}"
     "{%- else %}{{- 'IMAGE' }}{%- endif %}{%- endfor %}{%- endif %}{{- '<|im_end|>' }}"
@@ -23,7 +23,7 @@ SAID = (
 CHAT = (
     "{%- for message in messages %}{{- '<|im_start|>' + message['role'] + '\\n' }}"
     "{%- if message['role'] == 'assistant' %}{%- generation %}"
-    f"{SAID}{{%- endgeneration %}}{{%- else %}}{SAID}{{%- endif %}}{{{{- '\\n' }}}}{{%- endfor %}}"
+    f"{CONTENT}{{%- endgeneration %}}{{%- else %}}{CONTENT}{{%- endif %}}{{{{- '\\n' }}}}{{%- endfor %}}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
 )
 """A template in the form that most chat models share; `IMAGE` stands for the family's token of an image.
