@@ -137,7 +137,7 @@ def test_the_data_of_an_example_of_lightning_is_made(tmp_path: Path, monkeypatch
         path = f"/lib/site-packages/lightning/pytorch/{folder}/transformer.py"
         exec(compile("def download(url): return get(url).text", path, "exec"), given)
         if is_made:
-            assert given["download"]("https://host/wikitext-2/train.txt").split()
+            assert len(given["download"]("https://host/wikitext-2/train.txt").split()) > 35 * 5_000
         else:
             with pytest.raises(OSError, match="offline"):
                 given["download"]("https://host/version.txt")
