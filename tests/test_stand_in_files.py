@@ -90,10 +90,11 @@ def test_a_file_of_tagged_words_has_one_in_each_line(
     assert rows[1][-1] == ("B-DIS" if columns == 2 else "B-PER")
 
 
-def test_a_file_of_texts_has_no_tags(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["train.txt", "paper.tex", "notes.md"])
+def test_a_file_of_texts_has_no_tags(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ledger, "script", "lines = open('train.txt').read().split()")
     session = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: str(tmp_path), stand_in_data=None)
-    path = written(Ledger(session), "train.txt")  # type: ignore[arg-type]
+    path = written(Ledger(session), name)  # type: ignore[arg-type]
     assert path is not None
     assert " " in Path(path).read_text(encoding="utf-8").splitlines()[0]
 

@@ -164,7 +164,7 @@ def written(ledger: Ledger, name: str) -> str | None:
     ending = "json" if is_plain else name.rpartition(".")[2].lower()
     if ending in OF_TAGS and READS_TAGS.search(ledger.script) and SPLITS_LINES.search(ledger.script):
         return _written_tags(ledger, name)
-    if ending not in ("json", "jsonl", "csv", "tsv", "txt"):
+    if ending not in ("json", "jsonl", "csv", "tsv", *OF_TEXT):
         return None
     if NAMES_CLASSES.search(name) and ending == "json":
         return _class_names(ledger, name)
@@ -178,6 +178,7 @@ def written(ledger: Ledger, name: str) -> str | None:
     return path
 
 
+OF_TEXT = ("txt", "tex", "md", "rst")
 OF_TAGS = ("txt", "conll", "bio", "iob", "iob2", "bmes", "tsv")
 READS_TAGS = re.compile(r"(?i)conll|\bBIO\b|[\"'][BI]-|startswith\([\"']-DOCSTART")
 SPLITS_LINES = re.compile(r"(line|row)\w*(\.r?strip\([^)]*\))?\.r?split\(")
@@ -237,7 +238,7 @@ def _as_text(ending: str, columns: dict[str, list[Any]], rows: list[dict[str, An
         return json.dumps(rows)
     if ending == "jsonl":
         return "".join(f"{json.dumps(row)}\n" for row in rows)
-    if ending == "txt":
+    if ending in OF_TEXT:
         texts = next((values for values in columns.values() if isinstance(values[0], str)), ())
         return "".join(f"{each}\n" for each in texts)
     named = BETWEEN.search(script)
