@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lintrain.runtime.parent.entry import Entry
-from lintrain.runtime.parent.launcher import Bounds
+from lintrain.runtime.parent.launcher import Bounds, _line_in
 from lintrain.runtime.parent.prober import Wanted, probe_script
 from tests.support.probing import probe
 
@@ -190,3 +190,22 @@ def test_the_last_line_of_a_traceback_is_waited_for(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SLOW)
     wanted = Wanted(Entry(tmp_path / "train.py"), sys.executable, Bounds(60.0), is_on_cpu=True)
     assert probe_script(wanted, lambda _: None).ending.output.endswith("ValueError: last words")
+
+
+def test_a_limit_names_the_line_of_the_script_that_called_the_innermost_one(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import net\n\nloss = estimate()\nfor x in rows:\n    step(x)\n")
+    (tmp_path / "net.py").write_text("def estimate():\n    return attend()\n")
+    frames = [
+        ("/lib/site-packages/torch/nn.py", 7, "forward"),
+        (str(tmp_path / "net.py"), 2, "estimate"),
+        (str(tmp_path / "train.py"), 3, "<module>"),
+    ]
+    script = tmp_path / "train.py"
+
+    def line_of(innermost: int) -> str:
+        text = "".join(f'  File "{path}", line {line} in {name}\n' for path, line, name in frames[innermost:])
+        return _line_in(text, tmp_path, script)
+
+    assert line_of(0) == ", at net.py:2: `return attend()`, called at train.py:3: `loss = estimate()`"
+    assert line_of(2) == ", at train.py:3: `loss = estimate()`"
+    assert not _line_in('  File "/lib/site-packages/torch/nn.py", line 7 in forward\n', tmp_path, script)

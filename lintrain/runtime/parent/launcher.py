@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -241,7 +241,17 @@ class Launch:
 
 
 def _line_in(text: str, folder: Path, script: Path) -> str:
-    """The innermost line of the script's own files in what Python wrote; "" if there is none."""
+    """The innermost line of the script's own files in what Python wrote, and the line of the script that called it."""
+    found = list(_own_lines(text, folder, script))
+    if not found:
+        return ""
+    # A line of a module is one of many calls: the script's own says in which of them it was, and so what to shorten.
+    outer = next((shown for path, shown in found[1:] if path == script and found[0][0] != script), "")
+    return f", at {found[0][1]}{f', called at {outer}' if outer else ''}"
+
+
+def _own_lines(text: str, folder: Path, script: Path) -> Iterator[tuple[Path, str]]:
+    """The files and lines of the script's own code in what Python wrote, the innermost first."""
     from lintrain.runtime.child.frames import PACKAGES
 
     for found in FRAME.finditer(text):
@@ -250,8 +260,7 @@ def _line_in(text: str, folder: Path, script: Path) -> str:
         code = linecache.getline(str(path), line).strip() if is_own and path.suffix == ".py" else ""
         if code:
             shown = path.relative_to(folder) if path.is_relative_to(folder) else path
-            return f", at {shown.as_posix()}:{line}: `{code}`"
-    return ""
+            yield path, f"{shown.as_posix()}:{line}: `{code}`"
 
 
 def _signal_name(number: int) -> str:
