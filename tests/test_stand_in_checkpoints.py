@@ -240,6 +240,12 @@ def test_an_encoder_of_images_and_one_of_texts_read_what_their_families_do(tmp_p
     assert torch.isfinite(model(**texts, **pixels, return_loss=True).loss)
 
 
+def test_pixels_of_no_class_have_a_number(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    folder = made(tmp_path).folder("facebook/mask2former-swin-tiny-coco-instance")
+    assert transformers.AutoImageProcessor.from_pretrained(folder).ignore_index == 255
+
+
 def test_whisper_pads_with_the_end_of_a_text(tmp_path: Path) -> None:
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     checkpoints = made(tmp_path)

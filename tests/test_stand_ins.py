@@ -340,6 +340,21 @@ def test_a_small_vae_is_narrower_than_what_reads_its_latents() -> None:
     assert network == {"block_out_channels": (32, 32)}
 
 
+def test_the_parts_of_a_pipeline_stay_on_the_cpu() -> None:
+    class Pipeline:
+        @classmethod
+        def from_pretrained(cls, name: str) -> Any: ...
+
+        def enable_model_cpu_offload(self) -> None:
+            raise RuntimeError("requires accelerator")
+
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False)
+    diffusion._answer_pipelines(Ledger(session), SimpleNamespace(DiffusionPipeline=Pipeline))
+    Pipeline().enable_model_cpu_offload()
+    assert [each.name for each in session.stand_ins] == ["enable_model_cpu_offload"]
+    assert not hasattr(Pipeline, "enable_sequential_cpu_offload")
+
+
 def test_layers_that_multiply_in_8_bits_stay_as_they_are() -> None:
     session: Any = SimpleNamespace(stand_ins=[], measuring=False)
     torchao = SimpleNamespace(convert_to_float8_training=None)

@@ -208,6 +208,18 @@ def _answer_schedulers(module: Any) -> None:
 
 def _answer_pipelines(ledger: Ledger, module: Any) -> None:
     _replace(module.DiffusionPipeline, functools.partial(_pipeline, ledger))
+    for name in ("enable_model_cpu_offload", "enable_sequential_cpu_offload"):
+        if hasattr(module.DiffusionPipeline, name):
+            setattr(module.DiffusionPipeline, name, _staying(ledger, name))
+
+
+def _staying(ledger: Ledger, name: str) -> Any:
+    """What moves the parts of a pipeline to a GPU one after the other: they are on the CPU and stay there."""
+
+    def stays(*_: Any, **__: Any) -> None:
+        ledger.replace(StandInKind.DEVICE, name, "left out: every part is on the CPU")
+
+    return stays
 
 
 def _pipeline(ledger: Ledger, cls: Any, name: str, given: Mapping[str, Any]) -> Any:

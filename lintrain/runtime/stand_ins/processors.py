@@ -31,6 +31,8 @@ MARKS = {
 """By the beginning of a family's name: its tokens that stand for images and sound."""
 PUBLISHED = {"wav2vec2-bert": "SeamlessM4TFeatureExtractor"}
 """Feature extractors that checkpoints of a family are published with, in contrast to the mapping of transformers."""
+IGNORED = 255
+"""The number of pixels of a mask that belong to no class."""
 IMAGE_MARK = re.compile(r"({%- else %}{{- ')[^']*'")
 SIZES = (
     "num_query_tokens",
@@ -84,6 +86,8 @@ def write_processors(family: str, folder: str, config: Any, tokenizer: Any) -> N
             with suppress(Exception):  # a class that lacks a library, or a value of its own
                 pieces[piece] = _sized(kind(), _of_vision(config, "image_size"), _of_vision(config, "patch_size"))
                 _count_places(pieces[piece], config)
+                if getattr(pieces[piece], "ignore_index", 0) is None:
+                    pieces[piece].ignore_index = IGNORED  # as published ones have it, in contrast to their classes
                 pieces[piece].save_pretrained(folder)
                 break
     for kind in _classes("processing_auto", "PROCESSOR_MAPPING_NAMES", family):
