@@ -46,17 +46,16 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
         return []
     if not source.contains(r"\btransforms?\b|Compose\("):
         return [*_of_generators(source), *_of_maps(source), *_of_own_generators(source)]
-    names: list[ast.Name | ast.Attribute] = [*source.nodes_of(ast.Name), *source.nodes_of(ast.Attribute)]
-    stored = Counter(unparse(each) for each in names if isinstance(each.ctx, ast.Store))
+    named = (*source.nodes_of(ast.Name), *source.nodes_of(ast.Attribute))
+    stored = Counter(unparse(each) for each in named if isinstance(each.ctx, ast.Store))
     # A name that is bound twice may be another transform in another branch; in another function it is another name.
     transforms = list(_random_transforms(source))
     made = {name: location for name, location in transforms if stored[name] == 1}
     found = _given_to_evaluation(list(_uses(source, made)) if made else [], made)
     for function in source.nodes_of(ast.FunctionDef) if any(stored[name] > 1 for name, _ in transforms) else ():
         around = source.location(function)
-        inside = Counter(
-            each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-        )
+        within = (each for each in ast.walk(function) if isinstance(each, ast.Name))
+        inside = Counter(each.id for each in within if isinstance(each.ctx, ast.Store))
         local = {name: at for name, at in transforms if stored[name] > 1 == inside[name] and around.holds(at)}
         uses = [use for use in _uses(source, local) if around.holds(use[2])] if local else []
         found += _given_to_evaluation(uses, local)
@@ -357,16 +356,15 @@ def _split_off(source: Source, made: dict[str, Location]) -> Iterator[AugmentedD
                 whole[name] = _transform_of(call, made)
             case _:
                 pass
-    shuffled, plain = source.cached(_loaded) if whole else (frozenset[str](), frozenset[str]())
+    shuffled, plain = source.cached(_loaded)
     for node in source.nodes_of(ast.Assign):
         match node:
             case ast.Assign(targets=[target], value=ast.Call(func=func, args=[ast.Name(id=name), *_]) as call):
-                parts = target.elts if isinstance(target, ast.Tuple) else [target]
                 is_split = unparse(func).rpartition(".")[2] in SPLITS and name in whole
-                names = {unparse(part) for part in parts}
+                names = {unparse(part) for part in (target.elts if isinstance(target, ast.Tuple) else [target])}
                 # The part that is not shuffled beside one that is shuffled is for evaluation, whatever its name.
-                is_for_evaluation = bool(names & shuffled) and bool((names & plain) - shuffled)
-                is_for_evaluation = is_for_evaluation or any(words_of(part) & EVALUATION_WORDS for part in names)
+                is_beside = bool(names & shuffled) and bool((names & plain) - shuffled)
+                is_for_evaluation = is_beside or any(words_of(part) & EVALUATION_WORDS for part in names)
                 # The numbers of the rows, or the part itself, get another data set: `part.dataset = plain`.
                 is_rebuilt = any(source.contains(rf"\b{re.escape(part)}\.(dataset\s*=|indices\b)") for part in names)
                 if is_split and is_for_evaluation and not is_rebuilt:

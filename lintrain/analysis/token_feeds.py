@@ -340,7 +340,7 @@ def _padded_only(source: Source) -> list[PaddedOnly]:
         for call, given in calls
         if {"padding", "max_length"} <= given.keys() and not _may_truncate(given)
         # A third positional argument and those after it may be the truncation.
-        if len(call.args) <= 2 and _pads(given["padding"]) and not _is_none(given["max_length"])
+        if len(call.args) <= 2 and _pads(given["padding"]) and not _is_constant(given["max_length"], None)
         if _is_tokenizer(call.func) and not (call.args and _is_literal_text(source, call.args[0]))
         if not origins.is_measured(source, unparse(given["max_length"]))
     ]
@@ -365,10 +365,6 @@ def _is_constant(node: ast.expr, *values: object) -> bool:
 
 def _pads(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in (True, "longest", "max_length")
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_tokenizer(node: ast.expr) -> bool:

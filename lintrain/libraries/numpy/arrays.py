@@ -69,8 +69,7 @@ def array_of(value: Value) -> Value:
     """A value as an array: itself, or what the items of a list have in common."""
     if isinstance(value, Sequence) and value.kind == "list" and value.items:
         items = [item for item in value.items if isinstance(item, Tensor)]
-        # A list of logits of one model is a batch of them. Logits and labels in one list are not an array
-        # of anything.
+        # Logits of one model are a batch of them; logits and labels in one list are not an array of anything.
         same = {(item.role, id(item.model)) for item in items}
         if len(items) != len(value.items) or len(same) != 1:
             return UNKNOWN
@@ -86,7 +85,7 @@ def in_role(role: Role, value: Value, call: Call) -> Tensor:
     """An array of the same model's outputs that holds something else now."""
     if not isinstance(value, Tensor):
         return Tensor(role, UNKNOWN, call.text, origin=call.location)
-    # The model comes along: classes that were chosen out of its logits are still predictions of that model.
+    # The model comes along: classes out of its logits are still its predictions.
     return Tensor(role, value.model, call.text, is_cleaned=value.is_cleaned, origin=call.location)
 
 
@@ -196,13 +195,11 @@ def _where(call: Call) -> Value:
     condition, *options = (argument.value for argument in call.positional[:3]) if call.positional else (UNKNOWN,)
     for argument in call.positional[1:3]:
         note_tuple(call, argument.value, argument.text, argument.location, "where")
-    tensors = [option for option in options if isinstance(option, Tensor)]
-    if tensors:
-        # `np.where(labels != -100, labels, pad)` is how -100 is replaced, so none may remain among the values.
+    if tensors := [option for option in options if isinstance(option, Tensor)]:
+        # `np.where(labels != -100, labels, pad)` replaces -100, so none may remain.
         return replace(tensors[0], is_cleaned=True, text=call.text, origin=call.location)
-    columns = [option for option in options if isinstance(option, ColumnValues)]
-    if len(columns) == 1 and len(options) == 2:
-        return some_masked(columns[0], options, call.location)
+    if columns := [option for option in options if isinstance(option, ColumnValues)]:
+        return some_masked(columns[0], options, call.location) if len(columns) == 1 else UNKNOWN
     if isinstance(condition, Tensor) and options and all(isinstance(option, Constant) for option in options):
         return in_role(Role.CLASSES, condition, call)
     return as_tensor(call, UNKNOWN)
