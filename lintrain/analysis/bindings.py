@@ -1,4 +1,4 @@
-"""What a name of a function was last given before a statement, found by the text alone."""
+"""What a name of a function was last given before a statement, by the text alone; values that a comma makes tuples."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import ast
 from dataclasses import replace
 
 from lintrain.analysis import origins
+from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +85,42 @@ def _switches_off(manager: ast.expr) -> bool:
 
 def _stored(node: ast.AST) -> set[str]:
     return {each.id for each in walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+
+PLURAL = lazy_pattern(r"(?i)s$|shape|size|dim|args|input|output|example|tuple|index|axis|data|param|column|item|pad")
+"""Names of what may be a tuple of one item on purpose."""
+
+NUMBERS = frozenset({"float", "int", "str", "bool"})
+MADE = lazy_pattern(
+    r"^(?:(?:torch\.)?nn|(?:tf\.)?keras\.layers|layers|(?:torch\.)?optim|transforms|T)\.[A-Z]\w*\(|^field\("
+)
+"""Calls that make a layer, an optimizer or a transform, or describe a field of a dataclass."""
+
+
+@dataclass(frozen=True, slots=True)
+class TupleByComma:
+    """A value that a comma at the end of its line makes a tuple: where, the code of its target, and its own code."""
+
+    location: Location
+    target: str
+    code: str
+
+
+def tuples_by_comma(source: Source) -> list[TupleByComma]:
+    """The assignments `rate = 1e-3,` that no one means: of a fraction, a switch, a layer, or where a type says so."""
+    found: list[TupleByComma] = []
+    for node in source.nodes_of(ast.Assign, ast.AnnAssign):
+        if not isinstance(node.value, ast.Tuple) or len(node.value.elts) != 1:
+            continue
+        target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+        location, item = source.location(node.value), node.value.elts[0]
+        is_single = isinstance(node, ast.AnnAssign) and unparse(node.annotation) in NUMBERS
+        is_alone = isinstance(item, ast.Constant) and isinstance(item.value, bool | float)
+        is_meant = PLURAL.search(unparse(target)) is not None or isinstance(target, ast.Tuple | ast.List)
+        if source.code(location).endswith(",") and (is_single or (not is_meant and (is_alone or _is_made(item)))):
+            found.append(TupleByComma(location, unparse(target), source.code(source.location(item))))
+    return found
+
+
+def _is_made(item: ast.expr) -> bool:
+    return isinstance(item, ast.Call) and MADE.search(unparse(item)) is not None
