@@ -55,7 +55,6 @@ PyTorch documentation, `torch.nn.Module.eval`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lintrain.analysis import adversaries, evaluations, expressions, training_loops
@@ -297,39 +296,19 @@ def _switched_for_training_alone(pipeline: Pipeline, forward: Event) -> Related 
     """Where another function puts a model of this name into train mode, if no code that was read sets eval mode."""
     if not forward.uncalled or not forward.without_grad or not evaluations.is_named(pipeline, forward):
         return None
-    name = training_loops.callee_text(pipeline, forward)
-    sets_mode = any(source.contains(SETS_EVAL_MODE) for source in pipeline.sources.values())
-    if sets_mode and not _set_where_needed(pipeline, forward, name):
+    if any(source.contains(SETS_EVAL_MODE) for source in pipeline.sources.values()):
         return None
+    name = training_loops.callee_text(pipeline, forward)
     own = (each for each in pipeline.acts(Act.ESCAPE) if each.reading == forward.reading and each.order < forward.order)
     if any(not MOVES.search(pipeline.code(each.location)) and _may_set(pipeline, each, forward) for each in own):
         return None
     for event in pipeline.acts(Act.TRAIN_MODE):
         is_other = event.uncalled and event.function != forward.function
         if is_other and name and pipeline.code(event.location).startswith(f"{name}.train("):
-            where = "by other functions alone" if sets_mode else "nowhere"
             return Related(
-                event.location, f"put into train mode for the training, and {where} into eval mode", "train mode"
+                event.location, "put into train mode for the training, and nowhere into eval mode", "train mode"
             )
     return None
-
-
-def _set_where_needed(pipeline: Pipeline, forward: Event, name: str) -> bool:
-    """Whether each function of the file that is not called here, and runs the model, sets its mode; all but one.
-
-    Their callers then leave the mode to them, and the one has forgotten it.
-    """
-    source = pipeline.source_of(forward.location)
-    switches = [event for event in pipeline.acts(Act.EVAL_MODE) if event.uncalled and event.function]
-    own = [each for each in switches if pipeline.code(each.location).startswith(f"{name}.eval(")]
-    if not own or len(SETS_EVAL_MODE.findall(source.text)) != len({each.location for each in own}):
-        return False
-    called = rf"(?<!def )\b{re.escape(forward.function.rpartition('.')[2])}\("
-    if any(each.contains(called) for each in pipeline.sources.values()):
-        return False
-    passes = [event for event in pipeline.acts(Act.FORWARD) if event.uncalled and event.function != forward.function]
-    ran = {event.function for event in passes if training_loops.callee_text(pipeline, event) == name}
-    return {event.function for event in own} <= ran and forward.function not in {event.function for event in own}
 
 
 def _may_set(pipeline: Pipeline, event: Event, forward: Event) -> bool:
