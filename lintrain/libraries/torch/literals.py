@@ -188,7 +188,9 @@ def note_choice(call: Call, scores: Value, axis: Argument | None) -> None:
             call.reader.record.misuses.append(Misuse(call.location, scores, OF_CLASSES, call.text))
         return
     if scores.role is Role.TOKENS and "return_dict" not in scores.text and literal(axis.value) in {-1, 1}:
-        call.reader.record.misuses.append(Misuse(call.location, scores, OF_TOKENS, call.text))
+        # `if predictions.ndim == 3:` asks whether they are scores after all.
+        if not call.reader.conditions:
+            call.reader.record.misuses.append(Misuse(call.location, scores, OF_TOKENS, call.text))
         return
     # `if model.output_shape[-1] > 1:` decides for a function that several networks are given to.
     is_certain = isinstance(scores.model, Network) and not call.reader.conditions
