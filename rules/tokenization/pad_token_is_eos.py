@@ -98,7 +98,9 @@ OLD_SFT = frozenset({"tokenizer", "dataset_text_field", "max_seq_length", "packi
 PATCHES = r"(?m)^\s*(?:from|import) unsloth"
 """A library that lets newer versions of TRL take the old arguments."""
 
-OTHER_ENDS = lazy_pattern(r"im_end|eot_id|end_of_turn|<\|end|chat_template|setup_chat|###? ?End|CompletionOnly")
+OTHER_ENDS = lazy_pattern(
+    r"im_end|eot_id|end_of_turn|<\|end|apply_chat_template|chat_template\s*=|setup_chat|###? ?End|CompletionOnly"
+)
 """Ends of a turn or an example by other names."""
 
 OTHER_TURNS = lazy_pattern(r"gemma|phi-?[34]", re.IGNORECASE)
