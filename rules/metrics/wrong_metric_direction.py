@@ -94,6 +94,7 @@ from lintrain.pipeline.values.python import (
     Function,
     LibraryObject,
     Sequence,
+    Unknown,
     Value,
     literal,
     text_of,
@@ -272,7 +273,9 @@ def _own_metrics(run: KerasRun) -> frozenset[str]:
     """The names of the metrics that are functions of the script, without those that Keras takes for an accuracy."""
     given = run.value("metrics")
     items = given.items if isinstance(given, Sequence) else [given]
-    names = (each.name for each in items if isinstance(each, Function))
+    names = [each.name for each in items if isinstance(each, Function)]
+    # A function of another module, which is not read, is known by its path; what a call gives has a plain name.
+    names += [each.name.rpartition(".")[2] for each in items if isinstance(each, Unknown) and "." in each.name]
     return frozenset(name for name in names if "acc" not in name and not name.startswith("fmeasure"))
 
 

@@ -72,11 +72,15 @@ def _compile_other(call: Call) -> Value:
     return Constant(None)
 
 
-@method(Unknown, "fit")
+@method(Unknown, "fit", "fit_generator")
 def _fit_other(call: Call) -> Value:
     """`fit` of a network that such a `compile` has prepared; what else has such a method is not followed."""
     runs = call.reader.record.keras_runs if call.receiver is not UNKNOWN else []
     run = next((run for run in reversed(runs) if run.model is call.receiver), None)
-    if run is not None:
+    name = call.path.rpartition(".")[2]
+    if run is not None and name == "fit":
         run.fits.append((call.location, call.named("x", "y", "batch_size", "epochs")))
-    return dispatch.invoke(call, dispatch.child(call.reader, call.receiver, "fit"))
+    elif run is not None:
+        given = call.named("generator")
+        run.fits.append((call.location, {("x" if key == "generator" else key): each for key, each in given.items()}))
+    return dispatch.invoke(call, dispatch.child(call.reader, call.receiver, name))
