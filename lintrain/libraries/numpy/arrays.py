@@ -184,8 +184,7 @@ def _choose_by_method(call: Call) -> Value:
 @method(Sequence, "argmax")
 def _choose_of_tuple(call: Call) -> Value:
     """`predictions.argmax(-1)`, where the predictions are a tuple."""
-    text = call.text.partition(".argmax")[0]
-    note_tuple(call, call.receiver, text, call.location, "argmax")
+    note_tuple(call, call.receiver, call.text.partition(".argmax")[0], call.location, "argmax")
     return UNKNOWN
 
 
@@ -199,7 +198,7 @@ def _where(call: Call) -> Value:
         # `np.where(labels != -100, labels, pad)` replaces -100, so none may remain.
         return replace(tensors[0], is_cleaned=True, text=call.text, origin=call.location)
     if columns := [option for option in options if isinstance(option, ColumnValues)]:
-        return some_masked(columns[0], options, call.location) if len(columns) == 1 else UNKNOWN
+        return some_masked(columns[0], options, call.location)
     if isinstance(condition, Tensor) and options and all(isinstance(option, Constant) for option in options):
         return in_role(Role.CLASSES, condition, call)
     return as_tensor(call, UNKNOWN)
