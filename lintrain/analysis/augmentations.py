@@ -46,8 +46,9 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
         return []
     if not source.contains(r"\btransforms?\b|Compose\("):
         return [*_of_generators(source), *_of_maps(source), *_of_own_generators(source)]
-    named = (*source.nodes_of(ast.Name), *source.nodes_of(ast.Attribute))
-    stored = Counter(unparse(each) for each in named if isinstance(each.ctx, ast.Store))
+    stored = Counter(
+        unparse(each) for each in source.nodes_of(ast.Name, ast.Attribute) if isinstance(each.ctx, ast.Store)
+    )
     # A name that is bound twice may be another transform in another branch; in another function it is another name.
     transforms = list(_random_transforms(source))
     made = {name: location for name, location in transforms if stored[name] == 1}

@@ -236,7 +236,8 @@ def never_updated(source: Source) -> Iterator[NeverUpdated]:
     """The comparisons `if loss < best_loss:` below which a model is kept, if no code gives `best_loss` that value."""
     if not source.contains(BEST):
         return
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
+    for scope in scopes:
         nodes = own_nodes(scope)
         for test in (each for each in nodes if isinstance(each, ast.If) and BEST.search(unparse(each.test))):
             for value, best, _ in _comparisons(test.test):

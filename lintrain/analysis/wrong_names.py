@@ -143,7 +143,7 @@ def _called_inside(pipeline: Pipeline, source: Source, made: ast.Call, wrapper: 
         return None
     harmless = {id(each.value) for each in source.nodes_of(ast.Attribute) if PASSES_NOTHING.fullmatch(each.attr)}
     harmless |= {id(each) for each in walk(made)}
-    uses = (each for each in source.nodes_of(ast.Attribute if "." in wrapper else ast.Name) if unparse(each) == wrapper)
+    uses = (each for each in source.nodes_of(ast.Attribute, ast.Name) if unparse(each) == wrapper)
     if any(isinstance(each.ctx, ast.Load) and id(each) not in harmless for each in uses):
         return None
     calls = [each for each in source.nodes_of(ast.Call) if isinstance(each.func, ast.Attribute)]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from lintrain.model.location import Location
 from lintrain.source.literals import may_match
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 Node = TypeVar("Node", bound=ast.AST)
+OtherNode = TypeVar("OtherNode", bound=ast.AST)
 Answer = TypeVar("Answer")
 
 MIXED = "mixed"
@@ -146,14 +147,23 @@ class Source:
             kinds[node.__class__].append(index)
         return kinds
 
-    def nodes_of(self, *kinds: type[Node]) -> Sequence[Node]:
+    @overload
+    def nodes_of(self, kind: type[Node], /) -> Sequence[Node]: ...
+
+    @overload
+    def nodes_of(self, kind: type[Node], other: type[OtherNode], /) -> Sequence[Node | OtherNode]: ...
+
+    @overload
+    def nodes_of(self, *kinds: type[Node]) -> Sequence[Node]: ...
+
+    def nodes_of(self, *kinds: type[ast.AST]) -> Sequence[ast.AST]:
         """The nodes of these kinds, each of them a class that the parser makes nodes of, outer ones first."""
         if kinds not in self._by_kind:
             indices = self._indices
             found = chain.from_iterable(indices.get(kind, ()) for kind in kinds)
             in_order = found if len(kinds) == 1 else sorted(found)
             self._by_kind[kinds] = [self.nodes[index] for index in in_order]
-        return cast("Sequence[Node]", self._by_kind[kinds])
+        return self._by_kind[kinds]
 
     def contains(self, pattern: str | re.Pattern[str]) -> bool:
         """Whether a regular expression finds something in the text."""
