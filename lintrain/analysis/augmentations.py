@@ -46,11 +46,10 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
         return []
     if not source.contains(r"\btransforms?\b|Compose\("):
         return [*_of_generators(source), *_of_maps(source), *_of_own_generators(source)]
-    stored = Counter(
-        unparse(each) for each in source.nodes_of(ast.Name, ast.Attribute) if isinstance(each.ctx, ast.Store)
-    )
-    # A name that is bound twice may be another transform in another branch; in another function it is another name.
+    named = source.nodes_of(ast.Name, ast.Attribute)
+    stored = Counter(unparse(each) for each in named if isinstance(each.ctx, ast.Store))
     transforms = list(_random_transforms(source))
+    # A name that is bound twice may be another transform in another branch; in another function it is another name.
     made = {name: location for name, location in transforms if stored[name] == 1}
     found = _given_to_evaluation(list(_uses(source, made)) if made else [], made)
     for function in source.nodes_of(ast.FunctionDef) if any(stored[name] > 1 for name, _ in transforms) else ():
