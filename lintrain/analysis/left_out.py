@@ -231,6 +231,9 @@ def drawn_passes(source: Source) -> Iterator[DrawnPass]:
         off = {id(part) for each in without for part in walk(each)}
         for draw in draws:
             given = [part for value in (*draw.args, *(each.value for each in draw.keywords)) for part in walk(value)]
+            if any(isinstance(part, ast.Attribute) and part.attr in {"data", "detach"} for part in given):
+                # As the DCGAN of PyTorch's own examples: its graph goes with the next line.
+                continue
             names = [part for part in given if isinstance(part, ast.Name)]
             calls = [part for part in given if isinstance(part, ast.Call) and last_name(part.func) not in DRAWS]
             made = (call for name in names for call in _only_drawn(nodes, draws, name))
