@@ -26,11 +26,8 @@ class Gradients:
 
     def __init__(self, run: MeasuredRun) -> None:
         # Loading makes tables of sines trainable in transformers 5, though their modules read them without gradients.
-        tables = {
-            id(each.weight)
-            for each in run.model.modules()
-            if "Sinusoidal" in type(each).__name__ and has(each, "weight")
-        }
+        modules = run.model.modules() if has(run.model, "modules") else ()  # the weights of a Keras model have none
+        tables = {id(each.weight) for each in modules if "Sinusoidal" in type(each).__name__ and has(each, "weight")}
         self.parameters: dict[str, Any] = {
             name: parameter
             for name, parameter in run.model.named_parameters()
