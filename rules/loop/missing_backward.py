@@ -208,7 +208,7 @@ def _computes(pipeline: Pipeline, _: Pipeline) -> bool:
     """Whether some name in the script refers to computing gradients."""
     names = pipeline.source.cached(statements.names_in_effect)
     is_named = any(COMPUTES.search(name) and not READS_ONLY.search(name) for name in names)
-    return is_named or pipeline.source.contains(ASKS)
+    return is_named or any(each.contains(ASKS) for each in pipeline.sources.values())
 
 
 COMPUTES_LOSS = lazy_pattern(r"(?:^|[._])(?:loss\w*|criterion\w*|crit)$")
