@@ -173,6 +173,11 @@ def test_constructors_are_followed_over_several_classes(tmp_path: Path) -> None:
         ("import torch\nclass Net(torch.nn.Module):\n    def __init__(self, a): ...", ("a",)),
         ("import torch\nclass Net(torch.nn.Module): ...", ("<torch.nn.Module",)),
         ("from dataclasses import dataclass\n@dataclass\nclass Net:\n    a: int\n    b: str = 'x'\n", ("a", "b='x'")),
+        (
+            "from dataclasses import dataclass, field\n@dataclass\nclass Net:\n    a: int\n"
+            "    b: str = field(init=False, repr=False)\n    c: int = field(init=True, default=1)\n",
+            ("a", "c=1"),
+        ),
     ],
 )
 def test_what_making_an_object_accepts(tmp_path: Path, code: str, items: tuple[str, ...] | None) -> None:

@@ -118,14 +118,22 @@ def other_decorators_are_harmless(node: nodes.ClassDef) -> bool:
 
 
 def fields_of(node: nodes.ClassDef) -> dict[str, str | None]:
-    """The annotated fields of a class with their defaults: literals, `?`, or None for none."""
+    """The annotated fields of a class that its constructor takes, with their defaults: literals, `?`, or None."""
     found: dict[str, str | None] = {}
     for statement in node.body:
         if isinstance(statement, nodes.AnnAssign) and isinstance(statement.target, nodes.AssignName):
             annotation = statement.annotation.as_string()
-            if "ClassVar" not in annotation and "KW_ONLY" not in annotation:
+            is_taken = not any(word in annotation for word in ("ClassVar", "KW_ONLY"))
+            if is_taken and not _is_set_later(statement.value):
                 found[statement.target.name] = _default_of(statement.value)
     return found
+
+
+def _is_set_later(value: nodes.NodeNG | None) -> bool:
+    """Whether a field is no argument: `field(init=False)`, which `__post_init__` sets."""
+    if not isinstance(value, nodes.Call) or _name_of(value) != "field":
+        return False
+    return any(keyword.arg == "init" and literal_text(keyword.value) == "False" for keyword in value.keywords)
 
 
 def _default_of(value: nodes.NodeNG | None) -> str | None:

@@ -114,7 +114,11 @@ class StuckOption(Rule):
     keywords = "add_argument|def "
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for misuse in pipeline.misuses:
+        unread_options = unread_settings.unread_options(pipeline) if unread_settings.trains(pipeline) else []
+        yield from map(self._report_unread, unread_options)
+        # What an option means does not matter where no code reads it.
+        unread_at = {option.location for option in unread_options}
+        for misuse in (each for each in pipeline.misuses if each.location not in unread_at):
             if misuse.use == TRUE_FOR_ANY_TEXT:
                 yield self.finding(
                     misuse.location,
@@ -129,8 +133,6 @@ class StuckOption(Rule):
                     help="use `action=argparse.BooleanOptionalAction`, or the other default",
                     subject=misuse.text,
                 )
-        if unread_settings.trains(pipeline):
-            yield from map(self._report_unread, unread_settings.unread_options(pipeline))
         unread = constant_conditions.unread_parameters(pipeline.source)
         # Numbers for a setting are those of `ineffective-setting`.
         others = (each for each in unread if not unread_settings.is_setting(each.name))

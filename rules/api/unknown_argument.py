@@ -191,9 +191,10 @@ class UnknownArgument(Rule[Claim]):
         target, name = pipeline.targets.get(package), call.path.rpartition(".")[2]
         shown = ", ".join(f"`{each}`" for each in left_out.names[:3])
         assumed = " (newest assumed)" if target and target.is_assumed else ""
+        release = f"{package} {target.text}" if target and target.text else package
         return self.finding(
             call.location,
-            f"`{name}` of {package} {target.text if target else ''} needs {shown}{assumed}",
+            f"`{name}` of {release} needs {shown}{assumed}",
             help=LEFT_OUT.get(f"{package} {left_out.names[0]}", f"pass {shown}"),
             subject=name,
             level=library_arguments.level_for(target),

@@ -223,7 +223,14 @@ def _last_freeze(pipeline: Pipeline, training: tuning.Training) -> Event | None:
             last = event
         elif not _keeps_frozen(event):
             last = None
-    return last
+    is_lifted = last is not None and any(_may_lift(event, last, training) for event in pipeline.acts(Act.FREEZE))
+    return None if is_lifted else last
+
+
+def _may_lift(event: Event, freeze: Event, training: tuning.Training) -> bool:
+    """Whether weights of something unknown, which may be a part of the model, are unfrozen after it was frozen."""
+    is_between = freeze.order < event.order < training.order
+    return is_between and isinstance(event.subject, python.Unknown) and not _keeps_frozen(event)
 
 
 def _freezes_all(event: Event, model: python.Value) -> bool:

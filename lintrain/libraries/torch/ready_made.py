@@ -116,7 +116,13 @@ def _reset(call: Call) -> Value:
     return UNKNOWN
 
 
-@method(Module, "get_classifier", "set_grad_checkpointing", "no_weight_decay", "set_swish", "set_distilled_training")
+@method(Module, "get_classifier")
+def _head(call: Call) -> Value:
+    """The head of a network of timm: a part of it that is not known more closely."""
+    return Module("", [call.receiver], origin=call.location)
+
+
+@method(Module, "set_grad_checkpointing", "no_weight_decay", "set_swish", "set_distilled_training")
 def _ask(call: Call) -> Value:
     """Methods of networks of timm and efficientnet_pytorch that run nothing."""
     return UNKNOWN
