@@ -16,7 +16,6 @@ from lintrain.runtime.frameworks.loop.batches import before_training
 from lintrain.runtime.frameworks.loop.effects import Effects
 from lintrain.runtime.frameworks.loop.ledger import Ledger
 from lintrain.runtime.frameworks.loop.schedules import Schedules
-from lintrain.runtime.measure.gradients import Gradients, backward_evidence
 
 
 class Loop:
@@ -245,18 +244,3 @@ def test_an_empty_list_of_parameters_is_not_clipped_too_early() -> None:
     assert (effects.counts["clips"], effects.counts["clipped_before_backward"]) == (0, 0)
     effects.on_clipping([nn.Parameter(torch.ones(1))], 1.0)
     assert (effects.counts["clips"], effects.counts["clipped_before_backward"]) == (1, 1)
-
-
-def test_tables_of_sines_are_no_weights_that_lack_a_gradient() -> None:
-    class SinusoidalEmbedding(nn.Embedding):
-        @torch.no_grad()
-        def forward(self, ids: torch.Tensor) -> torch.Tensor:
-            return super().forward(ids)
-
-    model = nn.ModuleDict({"places": SinusoidalEmbedding(4, 2), "unused": nn.Embedding(4, 2), "head": nn.Linear(2, 1)})
-    run: Any = SimpleNamespace(model=model, losses=[], clipped_at=None)
-    gradients = Gradients(run)
-    model["head"](model["places"](torch.arange(4))).sum().backward()
-    gradients.read(1.0)
-    layers = backward_evidence(run, gradients).layers
-    assert [name for layer in layers for name in layer.without_gradient] == ["unused.weight"]

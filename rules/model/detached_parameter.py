@@ -147,7 +147,7 @@ class DetachedParameter(Rule):
             return Verdict.confirmed(f"one more pass, without a step, changes {len(names)} weights", weights=len(names))
         if backward is None:
             return Verdict.inconclusive(evidence.not_reached("backward"))
-        lost = [name for layer in backward.layers for name in layer.without_gradient]
+        lost = [name for each in backward.layers for name in each.without_gradient if name not in each.left_out]
         count = sum(layer.parameters for layer in backward.layers)
         text = f"{len(lost)} of {count} trained tensors had no gradient"
         return Verdict.confirmed(text, lost=len(lost)) if lost else Verdict.refuted(text, lost=0)

@@ -25,13 +25,8 @@ class Gradients:
     finite."""
 
     def __init__(self, run: MeasuredRun) -> None:
-        # Loading makes tables of sines trainable in transformers 5, though their modules read them without gradients.
-        modules = run.model.modules() if has(run.model, "modules") else ()  # the weights of a Keras model have none
-        tables = {id(each.weight) for each in modules if "Sinusoidal" in type(each).__name__ and has(each, "weight")}
         self.parameters: dict[str, Any] = {
-            name: parameter
-            for name, parameter in run.model.named_parameters()
-            if parameter.requires_grad and id(parameter) not in tables
+            name: parameter for name, parameter in run.model.named_parameters() if parameter.requires_grad
         }
         self.norms: dict[str, list[float | None]] = {name: [] for name in self.parameters}
         self.non_finite: NonFiniteGradient | None = None
@@ -96,7 +91,9 @@ def backward_evidence(run: MeasuredRun, gradients: Gradients) -> BackwardEvidenc
         groups.setdefault(layer_of(name), []).append(name)
     norms = tuple(_joined(gradients.norms.values(), batch) for batch in range(_batches(gradients)))
     unused = {name for name, each in gradients.norms.items() if all(norm is None for norm in each)}
-    left_out = {name for name in unused if _is_left_out(name, gradients, unused)}
+    # The weights of a Keras model are in no modules.
+    is_module = has(gradients.model, "get_submodule")
+    left_out = {name for name in unused if is_module and _is_left_out(name, gradients, unused)}
     return BackwardEvidence(
         layers=tuple(_layer(gradients, layer, names, left_out) for layer, names in groups.items()),
         norms=norms,
