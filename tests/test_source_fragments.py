@@ -273,6 +273,7 @@ class TestWholeScripts:
             "uncompiled-model",
             "unsaved-model",
             "unstepped-scheduler",
+            "unused-callback",
             "unused-eval-settings",
             "weights-only-resume",
         }

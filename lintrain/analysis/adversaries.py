@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from lintrain.analysis import gradients, origins
 from lintrain.analysis.iterations import concerns, trains_any
 from lintrain.analysis.training_loops import callee_text, may_hide
 from lintrain.model.location import Location
-from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer, Tensor
 from lintrain.source.nodes import own_nodes, unparse
@@ -176,17 +178,35 @@ def is_judged_network(pipeline: Pipeline, forward: Event) -> bool:
 
     Where a third network gets the output too, it is meant for that one, such as features that fit two domains.
     """
-    with_it, without_it = set[int](), set[int]()
-    for backward in pipeline.acts(Act.BACKWARD):
-        loss = backward.details.get("loss")
-        ran = {id(pipeline.events[order].subject) for order in loss.graph} if isinstance(loss, Tensor) else set[int]()
-        (with_it if id(forward.subject) in ran else without_it).update(ran)
-    judges = with_it & without_it
-    around = (each for each in pipeline.acts(Act.FORWARD) if each.reading == forward.reading)
-    beside = [each for each in around if each.loops == forward.loops and each.subject is not forward.subject]
+    holding, counts = pipeline.cached(_networks_of_losses, pipeline)
+    with_it = Counter(chain.from_iterable(holding.get(id(forward.subject), ())))
+    judges = {network for network, count in with_it.items() if counts[network] > count}
+    around = pipeline.cached(_passes_by_loops, pipeline).get((forward.reading, forward.loops), [])
+    beside = [each for each in around if each.subject is not forward.subject]
     # Where the output is not followed, the name of what else runs has to do.
     named = {id(each.subject) for each in beside if JUDGE.search(callee_text(pipeline, each))}
     return bool(judges | named) and {id(each.subject) for each in beside} <= judges | named
+
+
+def _passes_by_loops(pipeline: Pipeline, _: Pipeline) -> dict[tuple[int, tuple[Loop, ...]], list[Event]]:
+    """The forward passes by the loops that they are in."""
+    found: dict[tuple[int, tuple[Loop, ...]], list[Event]] = {}
+    for each in pipeline.acts(Act.FORWARD):
+        found.setdefault((each.reading, each.loops), []).append(each)
+    return found
+
+
+def _networks_of_losses(pipeline: Pipeline, _: Pipeline) -> tuple[dict[int, list[set[int]]], Counter[int]]:
+    """What ran for the loss of each backward pass: these sets by each network in them, and how many have it."""
+    holding: dict[int, list[set[int]]] = {}
+    counts = Counter[int]()
+    for backward in pipeline.acts(Act.BACKWARD):
+        loss = backward.details.get("loss")
+        ran = {id(pipeline.events[order].subject) for order in loss.graph} if isinstance(loss, Tensor) else set[int]()
+        counts.update(ran)
+        for network in ran:
+            holding.setdefault(network, []).append(ran)
+    return holding, counts
 
 
 JUDGE = lazy_pattern(r"(?i)discriminator|critic|\bnet_?d\b|\bd_net\b")

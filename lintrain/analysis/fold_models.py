@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
@@ -61,22 +61,20 @@ def swept_models(source: Source) -> Iterator[FoldModel]:
         return
     scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
     for scope in scopes:
+        # All names of a scope at once: a long script has many loops, and as many assignments.
+        assigned = [(each.targets, each.value) for each in scope.body if isinstance(each, ast.Assign)]
+        bound = {each.id: value for targets, value in assigned for each in targets if isinstance(each, ast.Name)}
         for loop in scope.body:
-            if isinstance(loop, ast.For) and _is_over_settings(source, scope, loop):
+            if isinstance(loop, ast.For) and _is_over_settings(bound, loop):
                 yield from _given_to_trainers(source, scope, loop)
 
 
-def _is_over_settings(source: Source, scope: ast.Module | ast.FunctionDef, loop: ast.For) -> bool:
+def _is_over_settings(bound: Mapping[str, ast.expr], loop: ast.For) -> bool:
     """Whether a loop goes through a list of several literals, and renews nothing."""
-    bound = [each.value for each in scope.body if isinstance(each, ast.Assign) and _binds(each, unparse(loop.iter))]
-    over = bound[-1] if bound else loop.iter
+    over = bound.get(loop.iter.id, loop.iter) if isinstance(loop.iter, ast.Name) else loop.iter
     several = isinstance(over, ast.List | ast.Tuple) and len(over.elts) > 1
     code = unparse(loop) if several else ""
     return several and not IN_STAGES.search(unparse(loop.target).lower()) and not RENEWS.search(code)
-
-
-def _binds(node: ast.Assign, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
 
 
 def _given_to_trainers(source: Source, scope: ast.Module | ast.FunctionDef, loop: ast.For) -> Iterator[FoldModel]:

@@ -240,10 +240,7 @@ class LeftOut(NamedTuple):
 
 
 def left_out_arguments(pipeline: Pipeline) -> Iterator[LeftOut]:
-    """The calls that raise TypeError for lack of an argument, each once.
-
-    Those in code that checks the version, and in tests, which may expect the error, are left out.
-    """
+    """The calls that lack an argument, each once, but for those in tests and in code that checks the version."""
     seen = set[Location]()
     for call in () if isinstance(pipeline.source, Configuration) else pipeline.calls:
         if call.is_guarded or call.is_open or call.location in seen:
@@ -259,11 +256,13 @@ def left_out_arguments(pipeline: Pipeline) -> Iterator[LeftOut]:
 
 def _left_out_of(pipeline: Pipeline, call: LibraryCall) -> tuple[str, ...]:
     """The parameters without a default that a call gives neither by position nor by name, nor by an older name."""
-    # The first argument of a method, called on its class, is the object.
+    # A method that is called on its class gets the object first.
     is_method = call.path.rpartition(".")[0].rpartition(".")[2][:1].isupper()
     known = None if is_method else signature(call.path, pipeline.targets)
-    if known is None or known.accepts_any_position or known.positional[:1] == ("self",):
-        return ()  # a function that classes take for a method: `save_state(self)`
+    # A class that is read from its source lists those of its base first, whatever their positions.
+    is_mixed = call.positional > 0 and pipeline.targets.get(call.path.partition(".")[0]) is None
+    if is_mixed or known is None or known.accepts_any_position or known.positional[:1] == ("self",):
+        return ()  # `self`: a function that classes take for a method, `save_state(self)`
     given = {*known.positional[: call.positional], *call.arguments}
     given.update(each.stands_for for each in known.parameters if each.name in call.arguments and each.stands_for)
     # A name that this version does not take may be an older one of what is missing, and is reported itself.

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
+from lintrain.analysis import loss_terms
 from lintrain.analysis.bindings import bindings
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import imported_names
@@ -109,11 +110,7 @@ def _built_itself(source: Source, loss: ast.expr) -> ast.Call | None:
     """The call that makes the loss as a new tensor of numbers: `backward` reaches nothing but this tensor."""
     if not isinstance(loss, ast.Name):
         return None
-    values = [
-        node.value
-        for node in source.nodes_of(ast.Assign)
-        if node.lineno < loss.lineno and [getattr(target, "id", "") for target in node.targets] == [loss.id]
-    ]
+    values = [value for value in loss_terms.assigned(source, loss.id) if value.lineno < loss.lineno]
     call = values[-1] if values else None
     if not isinstance(call, ast.Call) or not call.args or isinstance(call.args[0], ast.Constant | ast.List):
         return None

@@ -144,8 +144,7 @@ def _assigned(source: Source) -> dict[str, list[ast.expr]]:
 
 def elements(source: Source, name: TYPED) -> list[ast.expr]:
     """What a name of a loop or comprehension around it stands for, if that goes through a list that is filled."""
-    loops = [each for each in source.cached(_loops) if each[2] <= name.lineno <= each[3]]
-    for target, container, _, _ in reversed(loops):
+    for target, container in reversed(source.cached(_loops).get(name.lineno, [])):
         match target, container:
             case ast.Tuple(elts=names), ast.Call(func=ast.Name(id="zip"), args=given) if len(names) == len(given):
                 pairs = list(zip(names, given, strict=True))
@@ -157,17 +156,17 @@ def elements(source: Source, name: TYPED) -> list[ast.expr]:
     return []
 
 
-def _loops(source: Source) -> list[tuple[ast.expr, ast.expr, int, int]]:
-    """The targets of loops and comprehensions, what these go through, and their first and last lines."""
-    found = list[tuple[ast.expr, ast.expr, int, int]]()
-    for loop in source.nodes_of(ast.For):
-        found.append((loop.target, loop.iter, loop.lineno, loop.end_lineno or loop.lineno))
-    comprehensions: list[ast.ListComp | ast.GeneratorExp] = [
-        *source.nodes_of(ast.ListComp),
-        *source.nodes_of(ast.GeneratorExp),
+def _loops(source: Source) -> dict[int, list[tuple[ast.expr, ast.expr]]]:
+    """By line the targets of the loops and comprehensions around it, and what these go through."""
+    found = dict[int, list[tuple[ast.expr, ast.expr]]]()
+    made: list[tuple[ast.stmt | ast.expr, ast.expr, ast.expr]] = [
+        *((loop, loop.target, loop.iter) for loop in source.nodes_of(ast.For)),
+        *((node, each.target, each.iter) for node in source.nodes_of(ast.ListComp) for each in node.generators),
+        *((node, each.target, each.iter) for node in source.nodes_of(ast.GeneratorExp) for each in node.generators),
     ]
-    for made in comprehensions:
-        found += [(each.target, each.iter, made.lineno, made.end_lineno or made.lineno) for each in made.generators]
+    for node, target, over in made:
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+            found.setdefault(line, []).append((target, over))
     return found
 
 

@@ -240,11 +240,11 @@ class ContradictorySettings(Rule):
     def _uneven_lists(self, pipeline: Pipeline) -> Iterator[Finding]:
         """Lists with one item for each item of another one, which a trainer gets itself or in its configuration."""
         seen = set[int]()
+        settings = {run.construction: run.settings for run in pipeline.runs if run.settings is not None}
         for call in pipeline.calls:
             given = {name: (each.value, each.location) for name, each in call.arguments.items()}
-            for run in pipeline.runs if not call.is_guarded else ():
-                if run.construction == call.location and run.settings is not None:
-                    given |= {name: (run.settings.values[name], at) for name, at in run.settings.locations.items()}
+            if not call.is_guarded and (own := settings.get(call.location)) is not None:
+                given |= {name: (own.values[name], at) for name, at in own.locations.items()}
             for one, other in contradictions.SAME_LENGTH:
                 if one not in given or other not in given or given[other][1].line in seen:
                     continue

@@ -5,6 +5,7 @@ The graph that a backward pass goes through.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections import Counter
@@ -116,15 +117,27 @@ def _is_left_out(name: str, gradients: Gradients, unused: set[str]) -> bool:
     """Whether a class of a library has a parameter and does not use it: the script did not choose that.
 
     `bert.pooler.dense.weight` of a class that the script defines: of `bert` other weights are used, so it is `pooler`
-    that is left out, and by `bert`, whose class is a library's. A layer of `nn.Sequential` is left out by what holds
-    that.
+    that is left out, and by `bert`, whose class is a library's and names it. A layer of `nn.Sequential` is left out by
+    what holds that.
     """
     parts = name.split(".")
     paths = [".".join(parts[:end]) for end in range(len(parts) + 1)]
     below = next(end for end, path in enumerate(paths) if _all_below(path, gradients) <= unused)
-    holders = [gradients.model.get_submodule(path) for path in paths[:below]]
-    holder = next((each for each in reversed(holders) if not _only_holds(each)), None)
-    return holder is not None and not is_own(holder)
+    holders = [(gradients.model.get_submodule(path), part) for path, part in zip(paths[:below], parts, strict=False)]
+    named = next(((each, part) for each, part in reversed(holders) if not _only_holds(each)), None)
+    return named is not None and not is_own(named[0]) and _is_of_class(*named)
+
+
+def _is_of_class(holder: Any, part: str) -> bool:
+    """Whether the code of a class names a part of its objects; a script may have put another one there."""
+    for kind in type(holder).__mro__:
+        try:
+            code = inspect.getsource(kind)
+        except (OSError, TypeError):
+            continue
+        if re.search(rf"\bself\.{part}\b|[\"']{part}[\"']", code):
+            return True
+    return False
 
 
 def _all_below(path: str, gradients: Gradients) -> set[str]:
