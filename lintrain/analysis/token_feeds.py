@@ -316,14 +316,12 @@ def opening_of(text: Value) -> Value | None:
 
 @dataclass(frozen=True, slots=True)
 class PaddedOnly:
-    """A call that passes a tokenizer a padding and a `max_length`, with the code of the latter.
-
-    `untruncated` is where it says that nothing is truncated.
-    """
+    """A call that gives a tokenizer a padding and a `max_length` (its code), and where it asks for no truncation."""
 
     location: Location
     max_length: str
     untruncated: Location | None
+    to_longest: bool
 
 
 def padded_only(source: Source) -> list[PaddedOnly]:
@@ -336,11 +334,17 @@ def _padded_only(source: Source) -> list[PaddedOnly]:
     asking = [call for call in source.nodes_of(ast.Call) if len(call.keywords) > 1]
     calls = ((call, {each.arg: each.value for each in call.keywords}) for call in asking)
     return [
-        PaddedOnly(source.location(call), unparse(given["max_length"]), _untruncated(source, call))
+        PaddedOnly(
+            source.location(call),
+            unparse(given["max_length"]),
+            _untruncated(source, call),
+            not _is_constant(given["padding"], "max_length"),
+        )
         for call, given in calls
         if {"padding", "max_length"} <= given.keys() and not _may_truncate(given)
         # A third positional argument and those after it may be the truncation.
-        if len(call.args) <= 2 and _pads(given["padding"]) and not _is_constant(given["max_length"], None)
+        if len(call.args) <= 2 and _is_constant(given["padding"], True, "longest", "max_length")
+        if not _is_constant(given["max_length"], None)
         if _is_tokenizer(call.func) and not (call.args and _is_literal_text(source, call.args[0]))
         if not origins.is_measured(source, unparse(given["max_length"]))
     ]
@@ -361,10 +365,6 @@ def _may_truncate(given: Mapping[str | None, ast.expr]) -> bool:
 
 def _is_constant(node: ast.expr, *values: object) -> bool:
     return isinstance(node, ast.Constant) and node.value in values
-
-
-def _pads(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in (True, "longest", "max_length")
 
 
 def _is_tokenizer(node: ast.expr) -> bool:

@@ -130,7 +130,9 @@ class MissingTruncation(Rule[Claim]):
             length = int(call.max_length) if call.max_length.isdecimal() else None
             yield self.finding(
                 call.location,
-                "rows are padded up to `max_length`, but longer ones are not truncated",
+                "`max_length` is ignored here: rows are padded to the longest one, and none is truncated"
+                if call.to_longest
+                else "rows are padded to `max_length`, but longer ones are not truncated",
                 why="`max_length` truncates only without padding: with it, longer rows keep all their tokens.",
                 help="pass `truncation=True`",
                 claim=Claim(length, call.untruncated),
