@@ -5,34 +5,27 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lintrain.evidence.run import Evidence, Failure, Stage, StageName, StandIn, StandInKind
+from lintrain.evidence.run import StandIn
 from lintrain.knowledge.stand_in_facts import (
-    columns_by_name,
     family_of,
-    kind_of_column,
     scores_with_one_output,
     values_by_name,
 )
-from lintrain.model.location import Location
-from lintrain.model.verdict import Outcome, Verdict
-from lintrain.rulebook import load_rules
-from lintrain.runtime.stand_ins import datasets, devices, diffusion, older_names
+from lintrain.runtime.stand_ins import devices, diffusion, older_names
 from lintrain.runtime.stand_ins.batches import _cut_slow_batches  # pyright: ignore[reportPrivateUsage]
-from lintrain.runtime.stand_ins.columns import columns_of_data_set, read_of, structs_of
+from lintrain.runtime.stand_ins.columns import columns_of_data_set
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
 from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of, small_arguments
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.packages import Empty, Nothing
 from lintrain.runtime.stand_ins.rows import Rows
 from lintrain.runtime.stand_ins.weights import NoWeights, _name_plainly  # pyright: ignore[reportPrivateUsage]
-from lintrain.verdicts.resting import RESTS_ON, may_come_from_stand_in, missing_argument, rested
 
 FAMILIES = frozenset(
     {
@@ -88,122 +81,6 @@ def test_an_unknown_name_has_the_family_of_the_class_that_the_script_loads() -> 
 def test_reward_models_have_one_output() -> None:
     assert scores_with_one_output("somebody/pythia-1b-rm")
     assert not scores_with_one_output("somebody/warmup-model")
-
-
-def test_columns_are_known_or_guessed_by_their_names() -> None:
-    assert columns_by_name("trl-lib/Capybara") == (("train", "test"), {"messages": "chat"})
-    assert [kind_of_column(name) for name in ("label", "image", "tokens", "question")] == [
-        "label",
-        "image",
-        "texts",
-        "text",
-    ]
-
-
-def read(text: str, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[list[str], list[str], set[str]]:
-    monkeypatch.setattr(sys, "argv", ["train.py", *words])
-    read_of.cache_clear()
-    found = read_of(text)
-    read_of.cache_clear()
-    return [*found.columns], [*found.splits], found.chats
-
-
-def test_columns_are_those_that_rows_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (
-        "rows = load_dataset('x')\n"
-        "def encode(example):\n"
-        "    made = tokenizer(example['question'], example.get('context'))\n"
-        "    made['labels'] = example['answer']\n"
-        "    example['joined'] = 1\n"
-        "    example['own'] = example['own'].strip()\n"
-        "    return example['joined']\n"
-        "encoded = rows['train_sft'].map(encode, remove_columns=['source'])\n"
-        "settings['learning_rate'], batch['input_ids']\n"
-    )
-    columns, splits, _ = read(text, monkeypatch)
-    assert sorted(columns) == ["answer", "context", "own", "question", "source"]
-    assert splits == ["train_sft"]
-
-
-def test_a_column_that_is_read_by_keys_holds_dictionaries() -> None:
-    text = "row['chosen']['response']\nrow['chosen']['overall_score']\nrow['chat'][0]['role']\nrow['train']['a']"
-    found = structs_of(read_of(text), {"chosen": "text", "chat": "text"})
-    assert found == {"chosen": "struct response overall_score"}
-    assert [*Rows(found, {}, "", 0).columns(2)["chosen"][0]] == ["response", "overall_score"]
-
-
-def test_masks_of_instances_have_three_channels() -> None:
-    ledger: Any = SimpleNamespace(script="row['annotation']", session=SimpleNamespace(folder=lambda _: ""))
-    found = [datasets.HubData(ledger, "somebody/scenes", config, {}).kinds() for config in ("instances", "scenes")]
-    assert found == [{"annotation": "instances"}, {"annotation": "mask"}]
-
-
-def test_what_is_loaded_has_the_columns_that_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (
-        "corpus = load_dataset('a', 'corpus', split='train').select(range(8))\n"
-        "part = datasets.load_dataset('a')['train']\n"
-        "table = dict(zip(corpus['passage_id'], part['passage']))\n"
-        "print(table['first'], corpus['train'])\n"
-    )
-    assert read(text, monkeypatch)[0] == ["passage_id", "passage"]
-
-
-def test_columns_that_hold_turns_are_chats(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "example['chosen'][0]['role']\ntokenizer.apply_chat_template(row['talk'], tokenize=False)\n"
-    assert read(text, monkeypatch)[2] == {"chosen", "talk"}
-
-
-@pytest.mark.parametrize(
-    ("text", "columns"),
-    [
-        ("model = BertForSequenceClassification(config)\nread(row['text'])\nTrainer(model)", ["text", "label"]),
-        (
-            "model = BertForSequenceClassification(config)\nread(row['text'], row['label'])\nTrainer(model)",
-            ["text", "label"],
-        ),
-        ("model = BertForSequenceClassification(config)\nread(row['text'], row['topic_class'])\nTrainer(model)", None),
-        ("model = BertForMaskedLM(config)\nread(row['text'])\nTrainer(model)", ["text"]),
-    ],
-)
-def test_a_classifier_gets_the_labels_that_its_script_does_not_name(text: str, columns: list[str] | None) -> None:
-    ledger: Any = SimpleNamespace(script=text, session=SimpleNamespace(folder=lambda _: ""))
-    found = [*datasets.HubData(ledger, "csv", None, {}).kinds()]
-    assert found == (columns or ["text", "topic_class"])
-
-
-def test_renamed_columns_are_read_by_their_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read("rows.rename_columns({'old': 'new'})", monkeypatch)[0] == ["old"]
-
-
-def test_what_is_asked_of_a_feature_tells_its_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (
-        "name = songs['train'].features['genre'].int2str\n"
-        "tags = rows.features['marks'].feature.names\n"
-        "kind = rows.features['title'].dtype\n"
-    )
-    monkeypatch.setattr(sys, "argv", ["train.py"])
-    read_of.cache_clear()
-    assert read_of(text).classes == {"genre": "class", "marks": "tags"}
-    read_of.cache_clear()
-    assert read(text, monkeypatch)[0] == ["genre", "marks"]
-
-
-def test_options_name_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read("", monkeypatch, "--text_column", "article", "--lr", "1")[0] == ["article"]
-    words = ("--dataset_field", "query", "answer_text", "--epochs", "2", "--label_column=kind", "rest")
-    assert read("", monkeypatch, *words)[0] == ["query", "answer_text", "kind"]
-
-
-def test_options_name_columns_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (
-        "parser.add_argument('--image_column', default='picture')\n"
-        "parser.add_argument('--caption-column', type=str, default=None)\n"
-        "parser.add_argument('--output', default='out')\n"
-        "class Arguments:\n"
-        "    text_column_name: str = field(default='body')\n"
-        "    remove_unused_columns: str = field(default='no')\n"
-    )
-    assert read(text, monkeypatch)[0] == ["picture", "body"]
 
 
 def frame(tmp_path: object, text: str, line: int) -> SimpleNamespace:
@@ -487,90 +364,6 @@ def test_a_checkpoint_is_named_by_the_class_that_loads_it() -> None:
     ledger.name_model("bert-base-cased", "BertForMaskedLM")
     ledger.name_model("elsewhere", "BertModel", is_loaded=True)
     assert [each.by for each in ledger.session.stand_ins] == ["BertForSequenceClassification, 2 layers, random weights"]
-
-
-def evidence(*stand_ins: StandIn) -> Evidence:
-    return Evidence("train.py", "transformers", "Trainer", None, None, "cpu", {}, stand_ins=stand_ins)
-
-
-MODEL = StandIn(StandInKind.MODEL, "gpt2", "GPT2LMHeadModel, 2 layers, random weights")
-
-
-def test_a_verdict_that_a_stand_in_could_have_caused_is_inconclusive() -> None:
-    confirmed = Verdict.confirmed("the loss is 9")
-    verdict = rested(confirmed, "loss-far-from-chance", evidence(MODEL))
-    assert (verdict.outcome, verdict.reason) == (
-        Outcome.INCONCLUSIVE,
-        "it rests on a stand-in (model gpt2): the loss is 9",
-    )
-    assert rested(confirmed, "headless-model", evidence(MODEL)).outcome is Outcome.INCONCLUSIVE  # of a guessed family
-    assert rested(confirmed, "missing-zero-grad", evidence(MODEL)) is confirmed
-    assert rested(confirmed, "loss-far-from-chance", evidence()) is confirmed
-
-
-def test_nothing_is_said_of_an_argument_that_was_left_out() -> None:
-    refuted, message = Verdict.refuted("the rate is 0.1"), "the schedule `constant` ignores `warmup_ratio`"
-    left_out = StandIn(
-        StandInKind.PACKAGE, "TrainingArguments(warmup_ratio=)", "left out: the installed version lacks it"
-    )
-    assert rested(refuted, "ignored-warmup", evidence(left_out), message).outcome is Outcome.INCONCLUSIVE
-    renamed = replace(left_out, by="warmup_steps=: the installed version lacks it")
-    assert rested(refuted, "ignored-warmup", evidence(renamed), message) is refuted
-    assert rested(refuted, "ignored-warmup", evidence(left_out), "`lr` is 0") is refuted
-    confirmed = Verdict.confirmed("it raises TypeError")
-    assert rested(confirmed, "removed-argument", evidence(left_out), "`warmup_ratio` was removed") is confirmed
-
-
-def test_rules_that_rest_on_stand_ins_exist() -> None:
-    known = {rule.name for rule in load_rules()}
-    assert {name for names in RESTS_ON.values() for name in names} <= known
-    assert set(RESTS_ON) == set(StandInKind)
-
-
-def test_only_errors_about_values_may_come_from_a_stand_in() -> None:
-    run = evidence(MODEL)
-    assert may_come_from_stand_in(Failure("KeyError", "'text'", None), run)
-    assert not may_come_from_stand_in(Failure("NameError", "name 'x' is not defined", None), run)
-    assert not may_come_from_stand_in(Failure("TypeError", "got an unexpected keyword argument 'a'", None), run)
-    assert not may_come_from_stand_in(Failure("KeyError", "'text'", None), evidence())
-    settings = Failure("ValueError", "batch (1) and generations (8)", None, raised_in="trl.Config.__post_init__")
-    assert not may_come_from_stand_in(settings, run)
-    assert may_come_from_stand_in(settings, evidence(MODEL, CONFIG))
-
-
-@pytest.mark.parametrize(
-    ("kind", "checkpoint", "rests"),
-    [
-        ("Embedding", "gpt2", False),
-        ("Embedding", "somebody/unknown", True),
-        ("NoneType", "gpt2", True),
-        ("str", "gpt2", True),
-        ("DatasetDict", "gpt2", True),
-    ],
-)
-def test_an_attribute_that_a_class_of_a_known_checkpoint_lacks_is_the_scripts_own_error(
-    kind: str, checkpoint: str, *, rests: bool
-) -> None:
-    model = StandIn(StandInKind.MODEL, checkpoint, "GPT2LMHeadModel, 2 layers, random weights")
-    failure = Failure("AttributeError", f"'{kind}' object has no attribute 'mean'", None)
-    assert may_come_from_stand_in(failure, evidence(model)) is rests
-
-
-CONFIG = StandIn(StandInKind.ARGUMENT, "--config", "stand-in, as the script requires a value")
-
-
-def test_an_argument_whose_made_value_fails_is_named() -> None:
-    run = evidence(MODEL, CONFIG)
-    assert missing_argument(Failure("FileNotFoundError", "No such file: 'stand-in'", None), run) == "--config"
-    assert missing_argument(Failure("FileNotFoundError", "No such file: 'stand-in-output'", None), run) is None
-
-
-def test_lines_below_the_one_that_failed_in_a_function_did_not_run() -> None:
-    reached, at = Location("train.py", 244, 5, 244, 11), Location("train.py", 60, 1, 60, 9)
-    frames = ("train.py:60 in main: open(path)", "train.py:244 in <module>: main()")
-    failure = Failure("FileNotFoundError", "'stand-in'", at, frames=frames, reached=reached)
-    run = replace(evidence(), stages=(Stage.failed(StageName.SCRIPT, failure),))
-    assert [run.ran(Location("train.py", line, 1, line, 9)) for line in (20, 191, 250)] == [True, False, False]
 
 
 def test_batches_after_a_slow_one_have_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,133 @@
+"""The columns of rows that stand in for a data set: what a script reads, renames and asks for."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lintrain.knowledge.stand_in_facts import (
+    columns_by_name,
+    kind_of_column,
+)
+from lintrain.runtime.stand_ins import datasets
+from lintrain.runtime.stand_ins.columns import read_of, structs_of
+from lintrain.runtime.stand_ins.rows import Rows
+
+
+def test_columns_are_known_or_guessed_by_their_names() -> None:
+    assert columns_by_name("trl-lib/Capybara") == (("train", "test"), {"messages": "chat"})
+    assert [kind_of_column(name) for name in ("label", "image", "tokens", "question")] == [
+        "label",
+        "image",
+        "texts",
+        "text",
+    ]
+
+
+def read(text: str, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[list[str], list[str], set[str]]:
+    monkeypatch.setattr(sys, "argv", ["train.py", *words])
+    read_of.cache_clear()
+    found = read_of(text)
+    read_of.cache_clear()
+    return [*found.columns], [*found.splits], found.chats
+
+
+def test_columns_are_those_that_rows_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "rows = load_dataset('x')\n"
+        "def encode(example):\n"
+        "    made = tokenizer(example['question'], example.get('context'))\n"
+        "    made['labels'] = example['answer']\n"
+        "    example['joined'] = 1\n"
+        "    example['own'] = example['own'].strip()\n"
+        "    return example['joined']\n"
+        "encoded = rows['train_sft'].map(encode, remove_columns=['source'])\n"
+        "settings['learning_rate'], batch['input_ids']\n"
+    )
+    columns, splits, _ = read(text, monkeypatch)
+    assert sorted(columns) == ["answer", "context", "own", "question", "source"]
+    assert splits == ["train_sft"]
+
+
+def test_a_column_that_is_read_by_keys_holds_dictionaries() -> None:
+    text = "row['chosen']['response']\nrow['chosen']['overall_score']\nrow['chat'][0]['role']\nrow['train']['a']"
+    found = structs_of(read_of(text), {"chosen": "text", "chat": "text"})
+    assert found == {"chosen": "struct response overall_score"}
+    assert [*Rows(found, {}, "", 0).columns(2)["chosen"][0]] == ["response", "overall_score"]
+
+
+def test_masks_of_instances_have_three_channels() -> None:
+    ledger: Any = SimpleNamespace(script="row['annotation']", session=SimpleNamespace(folder=lambda _: ""))
+    found = [datasets.HubData(ledger, "somebody/scenes", config, {}).kinds() for config in ("instances", "scenes")]
+    assert found == [{"annotation": "instances"}, {"annotation": "mask"}]
+
+
+def test_what_is_loaded_has_the_columns_that_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "corpus = load_dataset('a', 'corpus', split='train').select(range(8))\n"
+        "part = datasets.load_dataset('a')['train']\n"
+        "table = dict(zip(corpus['passage_id'], part['passage']))\n"
+        "print(table['first'], corpus['train'])\n"
+    )
+    assert read(text, monkeypatch)[0] == ["passage_id", "passage"]
+
+
+def test_columns_that_hold_turns_are_chats(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "example['chosen'][0]['role']\ntokenizer.apply_chat_template(row['talk'], tokenize=False)\n"
+    assert read(text, monkeypatch)[2] == {"chosen", "talk"}
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("model = BertForSequenceClassification(config)\nread(row['text'])\nTrainer(model)", ["text", "label"]),
+        (
+            "model = BertForSequenceClassification(config)\nread(row['text'], row['label'])\nTrainer(model)",
+            ["text", "label"],
+        ),
+        ("model = BertForSequenceClassification(config)\nread(row['text'], row['topic_class'])\nTrainer(model)", None),
+        ("model = BertForMaskedLM(config)\nread(row['text'])\nTrainer(model)", ["text"]),
+    ],
+)
+def test_a_classifier_gets_the_labels_that_its_script_does_not_name(text: str, columns: list[str] | None) -> None:
+    ledger: Any = SimpleNamespace(script=text, session=SimpleNamespace(folder=lambda _: ""))
+    found = [*datasets.HubData(ledger, "csv", None, {}).kinds()]
+    assert found == (columns or ["text", "topic_class"])
+
+
+def test_renamed_columns_are_read_by_their_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read("rows.rename_columns({'old': 'new'})", monkeypatch)[0] == ["old"]
+
+
+def test_what_is_asked_of_a_feature_tells_its_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "name = songs['train'].features['genre'].int2str\n"
+        "tags = rows.features['marks'].feature.names\n"
+        "kind = rows.features['title'].dtype\n"
+    )
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    read_of.cache_clear()
+    assert read_of(text).classes == {"genre": "class", "marks": "tags"}
+    read_of.cache_clear()
+    assert read(text, monkeypatch)[0] == ["genre", "marks"]
+
+
+def test_options_name_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read("", monkeypatch, "--text_column", "article", "--lr", "1")[0] == ["article"]
+    words = ("--dataset_field", "query", "answer_text", "--epochs", "2", "--label_column=kind", "rest")
+    assert read("", monkeypatch, *words)[0] == ["query", "answer_text", "kind"]
+
+
+def test_options_name_columns_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "parser.add_argument('--image_column', default='picture')\n"
+        "parser.add_argument('--caption-column', type=str, default=None)\n"
+        "parser.add_argument('--output', default='out')\n"
+        "class Arguments:\n"
+        "    text_column_name: str = field(default='body')\n"
+        "    remove_unused_columns: str = field(default='no')\n"
+    )
+    assert read(text, monkeypatch)[0] == ["picture", "body"]
