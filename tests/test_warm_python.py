@@ -6,6 +6,8 @@ import json
 import os
 import select
 import socket
+import sqlite3
+import sqlite3.dbapi2
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,8 @@ from types import ModuleType
 
 import pytest
 
-from lintrain.runtime.sandbox.files import keeper
+from lintrain.runtime.child import frames, own_files
+from lintrain.runtime.sandbox.files import keeper, natives
 from tests.support import forking
 from tests.support.probing import probe
 
@@ -73,22 +76,69 @@ def test_a_command_prints_and_ends_as_in_a_python_of_its_own(
     assert ended(warm_commands) == ended(sys.executable)
 
 
-def test_the_guard_of_a_fork_looks_through_what_holds_its_functions_and_what_is_new(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(keeper, "imported_before", keeper.imported_before)
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> forking.Searched:
+    """What a process that is about to be forked knows of its modules."""
+    for owner, name in (
+        (keeper, "imported_before"),
+        (natives, "early_holders"),
+        (own_files, "modules_to_list"),
+        (frames, "library_folders"),
+    ):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
     monkeypatch.setattr("gc.freeze", lambda: None)
-    holder, empty, replaced = (ModuleType(name) for name in ("holds_a_copy", "holds_none", "holds_none"))
-    vars(holder)["delete"] = os.remove
-    for module in (holder, empty):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
+    fresh = forking.Searched()
+    monkeypatch.setattr(forking, "searched", fresh)
+    return fresh
+
+
+def module_in(monkeypatch: pytest.MonkeyPatch, name: str, **values: object) -> ModuleType:
+    """A module that has just been imported."""
+    made = ModuleType(name)
+    vars(made).update(values)
+    monkeypatch.setitem(sys.modules, name, made)
+    return made
+
+
+def test_the_guard_of_a_fork_looks_through_what_holds_its_functions_and_what_is_new(
+    searched: forking.Searched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = module_in(monkeypatch, "holds_a_copy", delete=os.remove)
+    module_in(monkeypatch, "holds_none")
     forking.get_ready_to_fork()
-    searched = dict(keeper.imported_before())
-    assert searched["holds_a_copy"] is holder
-    assert "holds_none" not in searched
-    assert len(searched) < len(sys.modules) / 2
-    monkeypatch.setitem(sys.modules, "holds_none", replaced)
-    assert dict(keeper.imported_before())["holds_none"] is replaced
+    looked_through = dict(keeper.imported_before())
+    assert looked_through["holds_a_copy"] is holder
+    assert "__main__" in looked_through
+    assert "holds_none" not in looked_through
+    assert len(looked_through) < len(sys.modules) / 2
+    later = module_in(monkeypatch, "holds_none_either")
+    assert dict(keeper.imported_before())["holds_none_either"] is later
+
+
+def test_a_function_of_a_library_is_guarded_in_the_modules_that_had_it_before_the_fork(
+    searched: forking.Searched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = next(native for native in natives.NATIVES if native.name == "connect")
+    early = module_in(monkeypatch, "sqlite3.early", connect=sqlite3.connect)
+    module_in(monkeypatch, "sqlite3.other", connect=len)
+    forking.get_ready_to_fork()
+    later = module_in(monkeypatch, "sqlite3.later", connect=sqlite3.connect)
+    found = natives.early_holders(connect, sqlite3.dbapi2.connect)
+    assert all(any(each is module for each in found) for module in (sqlite3, early, later))
+    assert {module.__name__ for module in found} == {"sqlite3", "sqlite3.dbapi2", "sqlite3.early", "sqlite3.later"}
+
+
+def test_of_what_was_there_before_the_fork_nothing_is_the_script_s(
+    searched: forking.Searched, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module_in(monkeypatch, "imported_early", __file__=str(tmp_path / "early.py"))
+    forking.get_ready_to_fork()
+    module_in(monkeypatch, "imported_late", __file__=str(tmp_path / "late.py"))
+    files = {getattr(module, "__file__", None) for module in own_files.modules_to_list()}
+    assert str(tmp_path / "late.py") in files
+    assert str(tmp_path / "early.py") not in files
+    assert not frames.is_users.__wrapped__(forking.__file__)
+    assert not frames.is_users.__wrapped__(str(Path(forking.__file__).parents[1] / "pages" / "server.py"))
 
 
 @pytest.mark.usefixtures("warm")

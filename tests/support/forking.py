@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 import weakref
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
-from types import ModuleType
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
-from lintrain.runtime.child import boot, frames
-from lintrain.runtime.sandbox.files import keeper
+from lintrain.runtime.child import boot, frames, own_files
+from lintrain.runtime.child.frames import library_folders
+from lintrain.runtime.sandbox.files import keeper, natives
 
 __all__ = ["boot", "get_ready_to_fork", "load_libraries", "load_package", "pass_for_started_in", "write_dataclasses"]
 
@@ -43,8 +47,65 @@ LOADED_LATE = {
 }
 """Modules that a package imports only when one of its names is used: half a second of each script, with wandb."""
 
-_searched: dict[str, ModuleType] = {}
-"""Modules that are known to hold no function of those that the probe puts its guard in place of."""
+HARNESS = tuple(f"{Path(__file__).parents[1] / folder}{os.sep}" for folder in ("pages", "support"))
+"""Code that runs scripts in the place of Python: no script's own, though its frames are above those of the script."""
+
+SCRIPT = ("__main__", "__mp_main__")
+
+
+class Searched:
+    """The modules that a process had before it was forked, searched once for all its children.
+
+    A child walks through none of them: to look at thousands of modules takes as long as many a script, and copies the
+    memory that they share. `guarded` hold functions that the probe's guard replaces, `natives` those of its table, and
+    of the rest nothing is asked; none of them is a user's.
+    """
+
+    def __init__(self) -> None:
+        self.guarded: list[tuple[str, Any]] = []
+        self.natives: list[tuple[natives.Native, Any, Any]] = []
+        self._last = ""
+
+    def search(self) -> None:
+        """Look through the modules that were imported since the last time."""
+        originals = keeper.originals()
+        table = [(native, natives_original(native)) for native in natives.NATIVES if "." not in native.name]
+        for name, module in self._new():
+            if any(keeper.early_copies(name, module, originals)):
+                self.guarded.append((name, module))
+            for native, original in table:
+                if original is not None and natives.holds(name, module, native, original):
+                    self.natives.append((native, original, module))
+        self._last = next(reversed(sys.modules))
+
+    def imported_before(self) -> list[tuple[str, Any]]:
+        """What the guard looks through: holders of its functions, the script, and what is new."""
+        return [*self._script(), *self.guarded, *self._new()]
+
+    def early_holders(self, native: natives.Native, original: object) -> list[Any]:
+        """The modules that hold a function of the guard's table."""
+        known = [module for each, found, module in self.natives if each is native and found is original]
+        return known + [module for name, module in self._new() if natives.holds(name, module, native, original)]
+
+    def modules_to_list(self) -> list[Any]:
+        """The modules among which those of the user are: the script, and what was imported since the fork."""
+        return [module for _, module in (*self._script(), *self._new())]
+
+    def _script(self) -> list[tuple[str, Any]]:
+        return [(name, sys.modules[name]) for name in SCRIPT if name in sys.modules]
+
+    def _new(self) -> list[tuple[str, Any]]:
+        # From the end: the names at the beginning are not even read.
+        names = takewhile(lambda name: name != self._last, reversed(sys.modules))
+        return [(name, sys.modules[name]) for name in [*names] if name not in SCRIPT]
+
+
+def natives_original(native: natives.Native) -> Any:
+    """A function of the guard's table as it is now, or None if its module is not loaded."""
+    return getattr(sys.modules.get(native.module), native.name, None)
+
+
+searched = Searched()
 
 
 def load_libraries() -> None:
@@ -68,21 +129,21 @@ def load_package(name: str) -> None:
 def get_ready_to_fork() -> None:
     """Do what every child would do again, or what would copy the memory that it shares with this process.
 
-    What is imported by now is garbage for no child: none of them has to walk through it. Nor has the probe's guard to
-    look at every name of thousands of modules for a function that it replaces: what holds none is left out.
+    What is imported by now is garbage for no child: none of them has to walk through it. Nor has a probe to look at
+    thousands of modules for functions that it replaces, or for files of the user.
     """
-    originals = keeper.originals()
-    for name, module in list(sys.modules.items()):
-        is_new = _searched.get(name) is not module and name not in ("__main__", "__mp_main__")
-        if is_new and not any(keeper.early_copies(name, module, originals)):
-            _searched[name] = module
-    keeper.imported_before = _not_searched
+    searched.search()
+    keeper.imported_before = searched.imported_before
+    natives.early_holders = searched.early_holders
+    own_files.modules_to_list = searched.modules_to_list
+    frames.library_folders = _folders_without_user
     gc.collect()
     gc.freeze()
 
 
-def _not_searched() -> list[tuple[str, Any]]:
-    return [(name, module) for name, module in list(sys.modules.items()) if _searched.get(name) is not module]
+@cache
+def _folders_without_user() -> tuple[str, ...]:
+    return (*library_folders(), *HARNESS)
 
 
 def write_dataclasses() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from lintrain.runtime.child.frames import is_users, library_folders, ran_files
 from lintrain.runtime.child.library import attribute
@@ -25,12 +26,16 @@ def own_files() -> list[str]:
 
 
 def _state() -> State:
-    names = [*sys.modules]
-    return len(names), names[-1], len(ran_files)
+    return len(sys.modules), next(reversed(sys.modules)), len(ran_files)
+
+
+def modules_to_list() -> list[Any]:
+    """The modules among which those of the user are looked for."""
+    return list(sys.modules.values())
 
 
 def _list_files() -> list[str]:
-    files = {attribute(module, "__file__", None) for module in tuple(sys.modules.values())}
+    files = {attribute(module, "__file__", None) for module in modules_to_list()}
     files |= ran_files  # Python takes the script's `__file__` away when it has run
     # Most of thousands are recognized by their path alone: `is_users` asks the disk about each folder of it.
     rest = {file for file in files if isinstance(file, str) and not file.startswith(library_folders())}

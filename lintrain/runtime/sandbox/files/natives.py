@@ -76,17 +76,23 @@ def _redirect(calls: Calls, native: Native, module: Any) -> None:
     function = _redirected(calls, native, original)
     setattr(owner, name, staticmethod(function) if isinstance(own, staticmethod) or _is_static(own) else function)
     if not above:
-        _replace_early_copies(native.module.partition(".")[0], name, original, function)
+        # Where the package was imported before the probe began, its other modules hold the function already.
+        for holder in early_holders(native, original):
+            setattr(holder, name, function)
 
 
-def _replace_early_copies(package: str, name: str, original: object, function: object) -> None:
-    """Where the package was imported before the probe began, its other modules hold the function already."""
-    inside = f"{package}."
-    for path, module in list(sys.modules.items()):
-        if not path.startswith(package) or not (path == package or path.startswith(inside)):
-            continue
-        if getattr(module, "__dict__", {}).get(name) is original:
-            setattr(module, name, function)
+def early_holders(native: Native, original: object) -> list[Any]:
+    """The modules of a function's package that hold it under its name."""
+    return [module for path, module in list(sys.modules.items()) if holds(path, module, native, original)]
+
+
+def holds(path: str, module: Any, native: Native, original: object) -> bool:
+    """Whether a module is of the function's package and holds the function under its name."""
+    package = native.module.partition(".")[0]
+    # The cheapest question first: it is asked about thousands of modules for each function.
+    if not path.startswith(package) or not (path == package or path.startswith(f"{package}.")):
+        return False
+    return getattr(module, "__dict__", {}).get(native.name) is original
 
 
 def _is_static(own: Any) -> bool:
