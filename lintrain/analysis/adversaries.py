@@ -137,8 +137,7 @@ class Unstepped:
 def unstepped(source: Source) -> Iterator[Unstepped]:
     """The optimizers of several in a function that are cleared and never step, wherever a loop calls the function."""
     for function in source.nodes_of(ast.FunctionDef):
-        named = [found for each in own_nodes(function) for found in _method_calls(each)]
-        named.sort(key=lambda each: (each[0].lineno, each[0].col_offset))
+        named = source.once(_steps_in, function)
         steps = {name for _, method, name in named if method == "step"}
         for index, (clear, method, name) in enumerate(named):
             after = named[index + 1 : index + 3]
@@ -148,6 +147,11 @@ def unstepped(source: Source) -> Iterator[Unstepped]:
                 continue
             backward, step = (source.location(each[0]) for each in after)
             yield Unstepped(backward, source.location(clear), step, name, after[1][2])
+
+
+def _steps_in(function: ast.FunctionDef) -> list[tuple[ast.Call, str, str]]:
+    found = [each for node in own_nodes(function) for each in _method_calls(node)]
+    return sorted(found, key=lambda each: (each[0].lineno, each[0].col_offset))
 
 
 def _method_calls(node: ast.AST) -> Iterator[tuple[ast.Call, str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -54,7 +54,7 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
     found = _given_to_evaluation(list(_uses(source, made)) if made else [], made)
     for function in source.nodes_of(ast.FunctionDef) if any(stored[name] > 1 for name, _ in transforms) else ():
         around = source.location(function)
-        within = (each for each in ast.walk(function) if isinstance(each, ast.Name))
+        within = (each for each in walk(function) if isinstance(each, ast.Name))
         inside = Counter(each.id for each in within if isinstance(each.ctx, ast.Store))
         local = {name: at for name, at in transforms if stored[name] > 1 == inside[name] and around.holds(at)}
         uses = [use for use in _uses(source, local) if around.holds(use[2])] if local else []
@@ -153,12 +153,12 @@ def _augmenting(functions: dict[str, ast.FunctionDef], name: str) -> ast.Call | 
     """The call in a generator, or in the one that it returns, that asks for random changes whatever it is given."""
     for _ in range(2):
         function = functions.get(name)
-        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)] if function is not None else []
+        calls = [node for node in walk(function) if isinstance(node, ast.Call)] if function is not None else []
         for call in calls:
             given = [each.value for each in call.keywords if each.arg in SWITCHES]
             if any(isinstance(value, ast.Constant) and value.value is True for value in given):
                 return call
-        returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)] if function else []
+        returned = [node.value for node in walk(function) if isinstance(node, ast.Return)] if function else []
         inner = [each.func.id for each in returned if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)]
         name = inner[0] if len(inner) == 1 else ""
     return None
@@ -175,7 +175,7 @@ def _of_maps(source: Source) -> list[AugmentedData]:
     }
     uses: list[tuple[str, frozenset[str], Location]] = []
     for node in source.nodes_of(ast.Assign) if made else ():
-        for call in ast.walk(node.value) if isinstance(node.targets[0], ast.Name) else ():
+        for call in walk(node.value) if isinstance(node.targets[0], ast.Name) else ():
             match call:
                 case ast.Call(func=ast.Attribute(attr="map"), args=[ast.Name(id=name), *_]) if name in made:
                     uses.append((name, words_of(unparse(node.targets[0])), source.location(call.func)))
@@ -254,7 +254,7 @@ def _random_transforms(source: Source) -> Iterator[tuple[str, Location]]:
     own = {
         node.name
         for node in source.nodes_of(ast.ClassDef)
-        if any(isinstance(each, ast.Call) and _is_random(each) for each in ast.walk(node))
+        if any(isinstance(each, ast.Call) and _is_random(each) for each in walk(node))
     }
     for node in source.nodes_of(ast.Assign):
         match node:
@@ -263,7 +263,7 @@ def _random_transforms(source: Source) -> Iterator[tuple[str, Location]]:
                 is_own = (
                     isinstance(call.func, ast.Name) and call.func.id in own and _is_unused_beside(source, name, call)
                 )
-                inside = [each for each in ast.walk(call) if isinstance(each, ast.Call)]
+                inside = [each for each in walk(call) if isinstance(each, ast.Call)]
                 inside += _appended(source, call)
                 if is_own or ("Compose" in unparse(call.func) and any(map(_is_random, inside))):
                     yield name, source.location(node)
@@ -342,7 +342,7 @@ def _words(call: ast.Call, target: ast.expr | None) -> frozenset[str]:
     for keyword in call.keywords:
         if keyword.arg == "train" and isinstance(keyword.value, ast.Constant):
             return frozenset({"train" if keyword.value.value else "test"})
-    texts = [each.value for each in ast.walk(call) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    texts = [each.value for each in walk(call) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     texts += [each.id for each in call.args[:1] if isinstance(each, ast.Name)]
     return frozenset[str]().union(*map(words_of, texts))
 
@@ -390,11 +390,11 @@ def _by_split(source: Source, made: dict[str, Location]) -> Iterator[AugmentedDa
         match node.generators:
             case [ast.comprehension(target=ast.Name(id=key), iter=ast.List() | ast.Tuple() as splits)]:
                 words = [words_of(unparse(each)) for each in splits.elts]
-                calls = [each for each in ast.walk(node.value) if isinstance(each, ast.Call)]
+                calls = [each for each in walk(node.value) if isinstance(each, ast.Call)]
             case _:
                 continue
         is_both = any(each & TRAINING_WORDS for each in words) and any(each & EVALUATION_WORDS for each in words)
         for call in calls if is_both else ():
-            names = {each.id for each in ast.walk(call) if isinstance(each, ast.Name)}
+            names = {each.id for each in walk(call) if isinstance(each, ast.Name)}
             if (name := _transform_of(call, made)) and key in names:
                 yield AugmentedData(source.location(call), name, made[name])

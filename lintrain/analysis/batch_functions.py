@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -44,10 +44,11 @@ def uses_of_single_rows(source: Source) -> Iterator[tuple[Location, SingleRowUse
 
 def _mapped(source: Source, call: ast.Call) -> Mapped | None:
     """The function of the file that a call maps over batches, if it gets whole batches and no other has its name."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "map":
+        return None
     keywords = {each.arg: each.value for each in call.keywords}
     batched = keywords.get("batched")
-    is_map = isinstance(call.func, ast.Attribute) and call.func.attr == "map"
-    if not is_map or "input_columns" in keywords or not (isinstance(batched, ast.Constant) and batched.value is True):
+    if "input_columns" in keywords or not (isinstance(batched, ast.Constant) and batched.value is True):
         return None
     given = call.args[0] if call.args else keywords.get("function")
     if isinstance(given, ast.Lambda):
@@ -72,7 +73,7 @@ def _stored_names(source: Source) -> Counter[str]:
 
 def _asks_first(function: Mapped) -> bool:
     """Whether a function looks at what it got, catches errors, or has others inside it."""
-    for node in ast.walk(function):
+    for node in walk(function):
         if node is not function and isinstance(node, ast.Try | ast.Yield | ast.FunctionDef):
             return True
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ASKS_FIRST:
@@ -84,17 +85,15 @@ def _row_name(function: Mapped) -> str | None:
     """The name of the batch in a function that binds it nowhere else."""
     names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
     names = names[1:] if names[:1] in (["self"], ["cls"]) else names
-    bound = {
-        node.id for node in ast.walk(function) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-    }
-    inner = {each.arg for node in ast.walk(function) if isinstance(node, ast.Lambda) for each in node.args.args}
+    bound = {node.id for node in walk(function) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    inner = {each.arg for node in walk(function) if isinstance(node, ast.Lambda) for each in node.args.args}
     is_own = bool(names) and names[0] not in bound and (isinstance(function, ast.Lambda) or names[0] not in inner)
     return names[0] if is_own else None
 
 
 def _failing(source: Source, function: Mapped, name: str) -> Iterator[tuple[ast.expr, str]]:
     tables = source.cached(_tables)
-    for node in ast.walk(function):
+    for node in walk(function):
         column, what = _operation(node, name, tables)
         if column is not None and isinstance(node, ast.expr):
             yield node, f"`{_shown(column)}` is a list in a batch, {what}"
@@ -157,7 +156,7 @@ def _columns_set(function: Mapped, name: str) -> Iterator[ast.expr]:
     if isinstance(function, ast.Lambda):
         yield from function.body.values if isinstance(function.body, ast.Dict) else ()
         return
-    for node in ast.walk(function):
+    for node in walk(function):
         match node:
             case ast.Return(value=ast.Dict(values=values)):
                 yield from values
@@ -173,13 +172,13 @@ def _is_single(value: ast.expr, function: Mapped) -> bool:
         return True
     if not isinstance(value, ast.Name):
         return False
-    bound = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.id == value.id]
+    bound = [node for node in walk(function) if isinstance(node, ast.Name) and node.id == value.id]
     is_once = sum(isinstance(node.ctx, ast.Store) for node in bound) == 1
     return is_once and any(
         isinstance(node, ast.Assign)
         and isinstance(node.value, ast.JoinedStr)
         and any(isinstance(target, ast.Name) and target.id == value.id for target in node.targets)
-        for node in ast.walk(function)
+        for node in walk(function)
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -156,13 +156,11 @@ def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             yield name, value
         case ast.Assign(targets=targets):
-            yield from (
-                (each.id, None) for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)
-            )
+            yield from ((each.id, None) for target in targets for each in walk(target) if isinstance(each, ast.Name))
         case ast.AugAssign(target=ast.Name(id=name)):
             yield name, None
         case ast.For(target=target):
-            yield from ((each.id, None) for each in ast.walk(target) if isinstance(each, ast.Name))
+            yield from ((each.id, None) for each in walk(target) if isinstance(each, ast.Name))
         case _:
             pass
 

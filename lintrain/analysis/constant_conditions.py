@@ -133,19 +133,21 @@ class UnreadParameter:
     call: Location
 
 
+def _literal_arguments(function: ast.FunctionDef) -> list[tuple[ast.Call, ast.keyword]]:
+    calls = [each for each in walk(function) if isinstance(each, ast.Call)]
+    pairs = [(each, keyword) for each in calls for keyword in each.keywords]
+    return [
+        (call, each) for call, each in pairs if isinstance(each.value, ast.Constant) and each.value.value is not None
+    ]
+
+
 def unread_parameters(source: Source) -> Iterator[UnreadParameter]:
     """The parameters of functions whose value a call leaves out: `def train(rate): fit(rate=0.1)`."""
     for function in source.nodes_of(ast.FunctionDef):
         given = {each.arg: each for each in (*function.args.args, *function.args.kwonlyargs)}
         if "self" in given or "cls" in given or function.decorator_list or function.args.kwarg is not None:
             continue  # a method, or a function that others call, may have to have its parameters
-        calls = [each for each in walk(function) if isinstance(each, ast.Call)]
-        literals = [
-            (each, keyword)
-            for each in calls
-            for keyword in each.keywords
-            if keyword.arg in given and isinstance(keyword.value, ast.Constant) and keyword.value.value is not None
-        ]
+        literals = [each for each in source.once(_literal_arguments, function) if each[1].arg in given]
         read = {each.id for each in walk(function) if isinstance(each, ast.Name)} if literals else set[str]()
         if "locals" in read or "eval" in read:
             continue

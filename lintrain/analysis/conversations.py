@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.python import Function
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 
 COMPLETIONS = "completions"
@@ -44,13 +44,13 @@ def used_as_text(function: Function) -> ast.expr | None:
     """The first place where a function uses one of its `completions` as a text; None if there is none."""
     if not isinstance(function.node, ast.FunctionDef):
         return None
-    found = (_use_of_text(node, name) for name, body in _completions_in(function.node) for node in ast.walk(body))
+    found = (_use_of_text(node, name) for name, body in _completions_in(function.node) for node in walk(body))
     return next((each for each in found if each is not None), None)
 
 
 def _completions_in(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
     """The names of single completions, each with the code in which it is one."""
-    for node in ast.walk(function):
+    for node in walk(function):
         match node:
             case ast.ListComp(elt=body, generators=[ast.comprehension(target=target, iter=over)]):
                 yield from ((name, body) for name in _names_of(target, over))

@@ -206,7 +206,7 @@ def _is_set_by_mode(method: Function, name: str) -> bool:
         isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
         for node in walk(method)
         if isinstance(node, ast.If) and ABOUT_MODE.search(unparse(node.test))
-        for each in ast.walk(node)
+        for each in walk(node)
     )
 
 
@@ -234,7 +234,7 @@ def _of_own_classes(source: Source) -> Iterator[Dropout]:
 
 
 def _draw_in(function: Function) -> ast.Call | None:
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Call) and re.split(r"\W", unparse(node.func))[-1] in DRAWS:
             return node
     return None

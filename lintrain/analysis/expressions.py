@@ -19,7 +19,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import Class, Function, Unknown, Value
 from lintrain.source import parsing
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -185,9 +185,9 @@ class Expression:
 
     def parts_outside_indexes(self) -> Iterator[Expression]:
         """The expression and all inside it, except for the indexes of subscripts."""
-        nodes = list(ast.walk(self._node))
+        nodes = list(walk(self._node))
         indexes = [node.slice for node in nodes if isinstance(node, ast.Subscript)]
-        inside = {id(node) for index in indexes for node in ast.walk(index)}
+        inside = {id(node) for index in indexes for node in walk(index)}
         return (self._part(node) for node in nodes if isinstance(node, ast.expr) and id(node) not in inside)
 
     def _part(self, node: ast.expr) -> Expression:
@@ -251,7 +251,7 @@ def only_argument_in(code: str, name: str) -> str | None:
 
 def keywords_in(code: str) -> frozenset[str]:
     """The names of the keyword arguments of all calls in an expression, which may have several lines."""
-    names = (node.arg for node in ast.walk(parsing.expression_of(f"({code})")) if isinstance(node, ast.keyword))
+    names = (node.arg for node in walk(parsing.expression_of(f"({code})")) if isinstance(node, ast.keyword))
     return frozenset(name for name in names if name is not None)
 
 
@@ -284,7 +284,7 @@ def expressions_in(pipeline: Pipeline, function: Function) -> Iterator[Expressio
     """All expressions in the body of a function, those inside others included."""
     source, body = function.source or pipeline.source, function.node.body
     for statement in body if isinstance(body, list) else [body]:
-        yield from (Expression(source, node) for node in ast.walk(statement) if isinstance(node, ast.expr))
+        yield from (Expression(source, node) for node in walk(statement) if isinstance(node, ast.expr))
 
 
 def returned_by(pipeline: Pipeline, function: Function) -> list[Expression]:
@@ -298,7 +298,7 @@ def assignments_in(pipeline: Pipeline, defined: Function | Class) -> Iterator[As
     """The assignments in a function or class, those of functions inside it included."""
     of_function = defined.source if isinstance(defined, Function) else None
     source = of_function or (pipeline.source_of(defined.origin) if defined.origin else pipeline.source)
-    return (_assignment(source, node) for node in ast.walk(defined.node) if isinstance(node, ast.Assign))
+    return (_assignment(source, node) for node in walk(defined.node) if isinstance(node, ast.Assign))
 
 
 def assignments_in_file(source: Source) -> Iterator[Assignment]:
@@ -337,7 +337,7 @@ def classes_in_file(source: Source) -> Iterator[ClassCode]:
 
 
 def _calls_inside(source: Source, node: ast.AST) -> tuple[Expression, ...]:
-    return tuple(Expression(source, each) for each in ast.walk(node) if isinstance(each, ast.Call))
+    return tuple(Expression(source, each) for each in walk(node) if isinstance(each, ast.Call))
 
 
 def escapes_of(pipeline: Pipeline, followed: Value) -> list[Event]:

@@ -68,7 +68,7 @@ def _only_looks(pipeline: Pipeline, event: Event) -> bool:
             | ast.AugAssign(target=ast.Name(), value=value)
             | ast.Return(value=ast.expr() as value)
         ):
-            return any(_reduces(node) for node in ast.walk(value))
+            return any(_reduces(node) for node in walk(value))
         case _:
             return False
 
@@ -232,7 +232,7 @@ def rebound(source: Source) -> Iterator[Rebound]:
         each.id
         for loop in source.nodes_of(ast.For)
         if ".parameters()" in unparse(loop.iter)
-        for each in ast.walk(loop.target)
+        for each in walk(loop.target)
         if isinstance(each, ast.Name)
     }
     for node in source.nodes_of(ast.Assign):
@@ -357,4 +357,4 @@ def _is_weight(node: ast.AST) -> bool:
 
 
 def _uses(node: ast.expr, code: str) -> bool:
-    return any(isinstance(each, ast.Attribute) and unparse(each) == code for each in ast.walk(node))
+    return any(isinstance(each, ast.Attribute) and unparse(each) == code for each in walk(node))

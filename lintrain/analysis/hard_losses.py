@@ -36,7 +36,7 @@ def _hard_losses(source: Source) -> list[HardLoss]:
         return []
     found: list[HardLoss] = []
     for name, function in _losses(source):
-        cut = _cut_of(function)
+        cut = source.once(_cut_of, function)
         used = _trained_with(source, name, function) if cut is not None else None
         if cut is not None and used is not None:
             found.append(HardLoss(source.location(cut[0]), cut[1], source.location(used), name))

@@ -152,12 +152,12 @@ def _read_in_place_of_sum(source: Source, scope: ast.AST, loop: ast.For) -> Iter
     """A number of the last batch that is read after the loop, where nothing reads the sum that each was added to."""
     for addition, total in source.once(additions_in, loop):
         added = same_number(_added(addition))
-        sums = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == total]
+        sums = [each for each in source.named_in(scope, total) if isinstance(each, ast.Name)]
         # `total = total + loss` reads the sum for itself alone.
         own = sum(isinstance(each.ctx, ast.Load) for each in sums) - isinstance(addition, ast.Assign)
         if not isinstance(added, ast.Name) or not sums or own:
             continue
-        uses = [each for each in walk(scope) if isinstance(each, ast.Name) and each.id == added.id]
+        uses = [each for each in source.named_in(scope, added.id) if isinstance(each, ast.Name)]
         stores = [each for each in uses if isinstance(each.ctx, ast.Store)]
         after = [each for each in uses if each.lineno > (loop.end_lineno or 0) and isinstance(each.ctx, ast.Load)]
         set_by = [each for each in _plain_statements(loop) if isinstance(each, ast.Assign) and binds(each, added.id)]

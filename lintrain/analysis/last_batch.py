@@ -44,11 +44,7 @@ def metrics_of_last_batch(pipeline: Pipeline) -> Iterator[LastBatch]:
     source = pipeline.source
     if not source.cached(hits.loops_over_loaders) or mentions(pipeline, hits.WHOLE):
         return
-    for call in source.nodes_of(ast.Call):
-        metric = _metric(call)
-        if metric is None:
-            continue
-        name, names, is_comparison = metric
+    for call, (name, names, is_comparison) in source.gathered(_metrics_in):
         here = source.location(call)
         scope = blocks.scope_of(pipeline, here)
         for loop, _ in source.cached(hits.loops_over_loaders):
@@ -60,6 +56,11 @@ def metrics_of_last_batch(pipeline: Pipeline) -> Iterator[LastBatch]:
             if is_before and not hits.leaves(loop) and _bound_by_each_batch(source, scope, loop, names):
                 yield LastBatch(here, name, tuple(names), at, is_comparison)
                 break
+
+
+def _metrics_in(statement: ast.stmt) -> list[tuple[ast.Call, tuple[str, list[str], bool]]]:
+    calls = (each for each in walk(statement) if isinstance(each, ast.Call))
+    return [(call, metric) for call in calls if (metric := _metric(call)) is not None]
 
 
 def _metric(call: ast.Call) -> tuple[str, list[str], bool] | None:

@@ -11,7 +11,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import Class, Function, Instance, Mapping, Sequence, options_of, text_of
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -50,7 +50,7 @@ def _updates_by_itself(cls: Class) -> bool:
     """Whether a module certainly sets `automatic_optimization` to False, all of its code being known."""
     if not is_lightning_module(cls) or cls.has_unknown_base or len(cls.library_bases) > 1:
         return False
-    return any(_is_manual(node) for owner in cls.lineage() for node in ast.walk(owner.node))
+    return any(_is_manual(node) for owner in cls.lineage() for node in walk(owner.node))
 
 
 def _is_manual(node: ast.AST) -> bool:
@@ -64,7 +64,7 @@ def _is_manual(node: ast.AST) -> bool:
 
 
 def _uncleared_in(source: Source, cls: Class) -> Iterator[Uncleared]:
-    nodes = [node for owner in cls.lineage() for node in ast.walk(owner.node)]
+    nodes = [node for owner in cls.lineage() for node in walk(owner.node)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     methods = [(call, call.func) for call in calls if isinstance(call.func, ast.Attribute)]
     optimizers = _optimizers(nodes)
@@ -132,9 +132,9 @@ def backwards_by_hand(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
             continue
         seen.add(id(node))
         source = pipeline.source_of(returned.method.origin) if returned.method.origin else pipeline.source
-        values = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
+        values = [each.value for each in walk(node) if isinstance(each, ast.Return)]
         losses = {value.id for value in values if isinstance(value, ast.Name)}
-        for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+        for call in (each for each in walk(node) if isinstance(each, ast.Call)):
             match call:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr="manual_backward")):
                     yield source.location(call), "`manual_backward` needs `self.automatic_optimization = False`"
@@ -147,7 +147,7 @@ def backwards_by_hand(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
 
 def _sets_optimization(cls: Class) -> bool:
     """Whether a class mentions `automatic_optimization`, or takes the backward pass over."""
-    nodes = [node for owner in cls.lineage() for node in ast.walk(owner.node)]
+    nodes = [node for owner in cls.lineage() for node in walk(owner.node)]
     names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     names |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     names |= {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -164,7 +164,7 @@ def left_in_eval_mode(pipeline: Pipeline) -> Iterator[Location]:
             continue
         seen.add(id(node))
         source = pipeline.source_of(returned.method.origin) if returned.method.origin else pipeline.source
-        calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+        calls = [each for each in walk(node) if isinstance(each, ast.Call)]
         called = {unparse(each.func): each for each in reversed(calls)}
         restores = {"self.train", "self.trainer.model.train"} & called.keys()
         # A hook may put the module into train mode before each batch.
@@ -174,9 +174,9 @@ def left_in_eval_mode(pipeline: Pipeline) -> Iterator[Location]:
 
 
 def _methods_that_train(cls: ast.AST) -> Iterator[ast.FunctionDef]:
-    for method in ast.walk(cls):
+    for method in walk(cls):
         if isinstance(method, ast.FunctionDef):
-            calls = (each for each in ast.walk(method) if isinstance(each, ast.Call))
+            calls = (each for each in walk(method) if isinstance(each, ast.Call))
             if any(unparse(each.func) == "self.train" for each in calls):
                 yield method
 
@@ -222,7 +222,7 @@ def unconfigured(pipeline: Pipeline) -> Iterator[Unconfigured]:
 
 def _forgotten(node: ast.AST) -> ast.Assign | ast.Expr | None:
     """The statement that makes an optimizer in a method that returns nothing."""
-    nodes = list(ast.walk(node))
+    nodes = list(walk(node))
     if any(isinstance(each, ast.Return | ast.Raise | ast.Yield) for each in nodes):
         return None
     assigned = [each for each in nodes if isinstance(each, ast.Assign | ast.Expr) and _makes_optimizer(each)]
@@ -236,7 +236,7 @@ def _makes_optimizer(assigned: ast.Assign | ast.Expr) -> bool:
         return False
     return isinstance(assigned.value, ast.Call) and any(
         isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "parameters"
-        for each in ast.walk(assigned.value)
+        for each in walk(assigned.value)
     )
 
 
@@ -260,7 +260,7 @@ def _misnamed(value: object, source: Source, method: ast.AST) -> Iterator[Unconf
     entries = value.entries if isinstance(value, Mapping) and "optimizer" in value.entries else {}
     for key, given in entries.items() if "lr_scheduler" not in entries else ():
         schedule = given.entries.get("scheduler") if isinstance(given, Mapping) else given
-        keys = [each for node in ast.walk(method) if isinstance(node, ast.Dict) for each in node.keys]
+        keys = [each for node in walk(method) if isinstance(node, ast.Dict) for each in node.keys]
         written = next((each for each in keys if isinstance(each, ast.Constant) and each.value == key), None)
         if isinstance(schedule, Scheduler) and written is not None and isinstance(key, str) and key not in READ_KEYS:
             yield Unconfigured(
@@ -320,7 +320,7 @@ def undivided_updates(pipeline: Pipeline) -> Iterator[Undivided]:
         if returned.method.name != "training_step" or id(method) in seen or not is_lightning_module(returned.cls):
             continue
         seen.add(id(method))
-        nodes = list(ast.walk(method))
+        nodes = list(walk(method))
         counted = [each for each in nodes if isinstance(each, ast.If) and _modulus(each.test)]
         divisors = {
             unparse(each.right if isinstance(each, ast.BinOp) else each.value)
@@ -331,7 +331,7 @@ def undivided_updates(pipeline: Pipeline) -> Iterator[Undivided]:
         optimizers = _optimizers(nodes)
         backwards = [each for each in nodes if _is_call(each, "manual_backward")]
         if len(counted) == 1 and len(backwards) == 1 and not divisors and len(optimizers) == 1:
-            inside = set(ast.walk(counted[0]))
+            inside = set(walk(counted[0]))
             found = [each for each in nodes if _is_call(each, "step") and _owner(each) in optimizers]
             if found and all(each in inside for each in found) and backwards[0] not in inside:
                 first, backward = found[0], backwards[0]

@@ -200,7 +200,7 @@ def is_decided_by(pipeline: Pipeline, location: Location, name: str) -> bool:
     source = pipeline.source_of(location)
     nodes: list[ast.If | ast.IfExp] = [*source.nodes_of(ast.If), *source.nodes_of(ast.IfExp)]
     tests = [node.test for node in nodes if source.location(node).holds(location)]
-    return any(isinstance(part, ast.Name) and part.id == name for test in tests for part in ast.walk(test))
+    return any(isinstance(part, ast.Name) and part.id == name for test in tests for part in walk(test))
 
 
 def _guards(source: Source) -> tuple[Location, ...]:
@@ -316,7 +316,7 @@ def yields_all(stream: Instance) -> bool:
     if any(DIVIDES_ROWS.search(unparse(node)) for node in nodes):
         return False
     iterates = next((method for node in nodes for method in node.body if _is_iter(method)), None)
-    return iterates is not None and all(_is_plain(stream, each) for each in ast.walk(iterates))
+    return iterates is not None and all(_is_plain(stream, each) for each in walk(iterates))
 
 
 def _is_iter(node: ast.stmt) -> bool:
@@ -353,9 +353,9 @@ def only_loop(pipeline: Pipeline, stream: Instance) -> tuple[Location, Location]
     method = next((each for owner in stream.cls.lineage() for each in owner.node.body if _is_iter(each)), None)
     if not isinstance(method, ast.FunctionDef) or stream.cls.node not in pipeline.source.nodes:
         return None
-    loops = [node for node in ast.walk(method) if isinstance(node, ast.For | ast.While)]
-    yields = [node for node in ast.walk(method) if isinstance(node, ast.Yield | ast.YieldFrom)]
-    names = {node.id for node in ast.walk(method) if isinstance(node, ast.Name)}
+    loops = [node for node in walk(method) if isinstance(node, ast.For | ast.While)]
+    yields = [node for node in walk(method) if isinstance(node, ast.Yield | ast.YieldFrom)]
+    names = {node.id for node in walk(method) if isinstance(node, ast.Name)}
     if len(loops) != 1 or len(yields) != 1 or names & {"worker", "first", "step"}:
         return None
     match loops[0]:
@@ -384,7 +384,7 @@ def _starts_again(node: ast.stmt) -> bool:
     match node:
         case ast.While(test=ast.Constant(value=True | 1), body=body):
             loops = [each for each in body if isinstance(each, ast.For) and isinstance(each.iter, ast.Name)]
-            return any(isinstance(inner, ast.Yield) for each in loops for inner in ast.walk(each)) or any(
+            return any(isinstance(inner, ast.Yield) for each in loops for inner in walk(each)) or any(
                 isinstance(each, ast.Expr) and isinstance(each.value, ast.YieldFrom) for each in body
             )
         case _:

@@ -270,8 +270,10 @@ class UnreadResult:
 def unread_results(source: Source) -> Iterator[UnreadResult]:
     """The results of methods of a batch that a training loop binds to names that no code reads."""
     for loop in source.nodes_of(ast.For):
+        if not source.once(_trains, loop):
+            continue
         batch = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
-        for node in own_nodes(loop) if _trains(loop) else ():
+        for node in own_nodes(loop):
             match node:
                 case ast.Assign(
                     targets=[ast.Name(id=name)],

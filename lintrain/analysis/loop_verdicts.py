@@ -20,7 +20,7 @@ from lintrain.pipeline.values.python import Constant, Value, literal, options_of
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.source import parsing
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -162,7 +162,7 @@ def _network_around(pipeline: Pipeline, operation: Operation) -> Location | None
             (each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None
         )
         if forward is not None and source.location(node).holds(operation.location):
-            kinds = [type(each) for each in ast.walk(forward)]
+            kinds = [type(each) for each in walk(forward)]
             is_plain = ast.If not in kinds and ast.IfExp not in kinds and kinds.count(ast.Return) == 1
             return source.location(node) if is_plain else None
     return None
@@ -180,7 +180,7 @@ def softmax_in_a_branch(pipeline: Pipeline, loss: LossCall) -> Operation | None:
     for statement in body:
         if source.location(statement) >= location or source.location(statement).holds(location):
             break
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Assign) and unparse(node.targets[0]) == name:
                 is_branch = isinstance(statement, ast.If) and not FITS.search(unparse(statement.test))
                 last = _softmax_of(source, node.value) if is_branch else None

@@ -63,7 +63,13 @@ def losses(source: Source) -> Iterator[tuple[ast.Call, list[Term]]]:
     """The `backward` calls of a file, each with the terms of its loss."""
     if not source.contains(BACKWARD):
         return
-    for call in source.nodes_of(ast.Call):
+    yield from ((call, list(terms(source, loss))) for call, loss in source.gathered(_passes))
+
+
+def _passes(statement: ast.stmt) -> list[tuple[ast.Call, ast.expr]]:
+    """The `backward` calls of a statement, each with its loss."""
+    found: list[tuple[ast.Call, ast.expr]] = []
+    for call in walk(statement):
         match call:
             case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Attribute(attr="scale"), args=[loss]), attr=name)):
                 pass
@@ -74,7 +80,8 @@ def losses(source: Source) -> Iterator[tuple[ast.Call, list[Term]]]:
             case _:
                 continue
         if name in {"backward", "manual_backward"}:
-            yield call, list(terms(source, loss))
+            found.append((call, loss))
+    return found
 
 
 def terms(source: Source, expression: ast.expr) -> Iterator[Term]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import walk
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 MOST_UPDATES = 64
@@ -55,8 +56,8 @@ def _steps_down(node: ast.stmt) -> bool:
 
 
 def _holds_grad(node: ast.expr) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in ast.walk(node))
+    return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in walk(node))
 
 
 def _is_negative(node: ast.expr) -> bool:
-    return any(isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.USub) for each in ast.walk(node))
+    return any(isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.USub) for each in walk(node))

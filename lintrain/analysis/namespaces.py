@@ -85,11 +85,11 @@ class _Flow:
 
     def _uses(self) -> Iterator[ast.expr]:
         """Where the object is made, and where one of its names is read."""
-        for call in self.source.nodes_of(ast.Call):
-            if unparse(call.func).rpartition(".")[2] in self.makers:
-                yield call
-        for node in self.source.nodes_of(ast.Name, ast.Attribute):
-            if isinstance(node.ctx, ast.Load) and _last(node) in self.names and not self._is_other(node):
+        calls = self.source.cached(_calls)
+        for maker in self.makers & calls.keys():
+            yield from calls[maker]
+        for node in self.source.named(*self.names):
+            if isinstance(node.ctx, ast.Load) and not self._is_other(node):
                 yield node
 
     def _is_other(self, node: ast.expr) -> bool:
@@ -145,7 +145,7 @@ class _Flow:
         if around is None:
             return False
         self.makers.add(around.name)
-        return any(unparse(call.func).rpartition(".")[2] == around.name for call in self.source.nodes_of(ast.Call))
+        return around.name in self.source.cached(_calls)
 
     def _is_given(self, use: ast.expr, parent: ast.Call | ast.keyword) -> bool:
         """Whether a call that gets the object is one whose code is in the file, or only shows it."""
@@ -206,12 +206,10 @@ class _Flow:
     def read(self, known: frozenset[str]) -> Iterator[str]:
         """The names that a file reads of the object, and all its texts, which may be such names."""
         names = {*known, *({"hparams"} if "save_hyperparameters" in self.source.text else ())}
-        for node in self.source.nodes_of(ast.Attribute):
-            owner = node.value
-            made = unparse(owner.func).rpartition(".")[2] if isinstance(owner, ast.Call) else ""
-            if isinstance(node.ctx, ast.Load) and (_last(owner) in names or made in self.makers):
-                yield node.attr
-        yield from self.source.cached(_texts)
+        for owner, made, attribute in self.source.gathered(_reads):
+            if owner in names or made in self.makers:
+                yield attribute
+        yield from self.source.gathered(_texts)
 
 
 def _parameter(function: ast.FunctionDef, use: ast.expr, parent: ast.Call | ast.keyword, call: ast.Call) -> str:
@@ -238,21 +236,55 @@ def _only_shows(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and _is_shown_by(statement.value)
 
 
-def _texts(source: Source) -> frozenset[str]:
-    """The texts of a file that may be names of settings: all but those that declare an option."""
+def _calls(source: Source) -> dict[str, list[ast.Call]]:
+    """The calls of a file by the last name of what is called."""
+    found: dict[str, list[ast.Call]] = {}
+    for name, call in source.gathered(_calls_in):
+        found.setdefault(name, []).append(call)
+    return found
+
+
+def _calls_in(statement: ast.stmt) -> list[tuple[str, ast.Call]]:
+    calls = (each for each in walk(statement) if isinstance(each, ast.Call))
+    return [(unparse(each.func).rpartition(".")[2], each) for each in calls]
+
+
+def _reads(statement: ast.stmt) -> list[tuple[str, str, str]]:
+    """The attributes that a statement reads: the last name of the owner, or of the call that makes it, and their own."""
+    found = set[tuple[str, str, str]]()
+    for node in walk(statement):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            owner = node.value
+            made = unparse(owner.func).rpartition(".")[2] if isinstance(owner, ast.Call) else ""
+            found.add((_last(owner), made, node.attr))
+    return list(found)
+
+
+def _texts(statement: ast.stmt) -> list[str]:
+    """The texts of a statement that may be names of settings: all but those that declare an option."""
+    nodes = walk(statement)
     declared = {
         id(part)
-        for call in source.nodes_of(ast.Call)
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"
+        for call in nodes
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"
         for part in walk(call)
     }
-    constants = (each for each in source.nodes_of(ast.Constant) if id(each) not in declared)
-    return frozenset(each.value for each in constants if isinstance(each.value, str))
+    constants = (each for each in nodes if isinstance(each, ast.Constant) and id(each) not in declared)
+    return list({each.value for each in constants if isinstance(each.value, str)})
 
 
 def _parents(source: Source) -> Mapping[ast.AST, ast.AST]:
     """The node above each node of a file."""
-    return {below: node for node in source.nodes for below in children(node)}
+    found: dict[ast.AST, ast.AST] = dict.fromkeys(source.tree.body, source.tree)
+    for statement in source.tree.body:
+        found.update(dict.fromkeys(children(statement), statement))
+        found.update(source.once(_parents_below, statement))
+    return found
+
+
+def _parents_below(statement: ast.stmt) -> dict[ast.AST, ast.AST]:
+    """The node above each node in a statement, but for those right below it: a tree has no circle."""
+    return {below: node for node in walk(statement)[1:] for below in children(node)}
 
 
 def _functions(source: Source) -> Mapping[str, list[ast.FunctionDef]]:

@@ -96,7 +96,7 @@ def _compared(source: Source, train: _Transform, held_out: _Transform) -> OtherN
 
 
 def _are_numbers(code: str) -> bool:
-    return not any(isinstance(each, ast.Name) for each in ast.walk(ast.parse(code, mode="eval").body) if each)
+    return not any(isinstance(each, ast.Name) for each in walk(ast.parse(code, mode="eval").body) if each)
 
 
 def _transforms(body: list[ast.stmt]) -> Iterator[_Transform]:

@@ -40,6 +40,10 @@ class SameLabels:
     mask: Location
 
 
+def _trains(scope: ast.AST) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in own_nodes(scope))
+
+
 def same_labels(pipeline: Pipeline) -> Iterator[SameLabels]:
     """The labels in a script that are inputs with their padding, if the code that was read pads rows."""
     texts = pipeline.sources.values()
@@ -47,8 +51,8 @@ def same_labels(pipeline: Pipeline) -> Iterator[SameLabels]:
         return
     source = pipeline.source
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
-        nodes = own_nodes(scope)
-        if any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in nodes):
+        if source.once(_trains, scope):
+            nodes = own_nodes(scope)
             calls = [node for node in nodes if isinstance(node, ast.Call)]
             for call in calls:
                 if (found := _same_in(source, call, nodes)) is not None:

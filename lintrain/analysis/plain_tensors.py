@@ -235,7 +235,7 @@ def _met(source: Source, owner: ast.ClassDef, method: ast.FunctionDef, name: str
     yield from _met_by_inputs(owner, method, name)
     functions = {each.name: each for each in source.tree.body if isinstance(each, ast.FunctionDef)}
     inputs = inputs_of(method)
-    for node in ast.walk(method):
+    for node in walk(method):
         match node:
             case ast.Call(func=ast.Name(id=called), args=given) if called in functions:
                 parameters = [each.arg for each in functions[called].args.args]
@@ -252,7 +252,7 @@ def _meet(function: ast.FunctionDef, tensors: set[str], others: set[str]) -> boo
     """Whether an operation of torch in a function gets one of these parameters together with one of the others."""
     if _moves_any(function):
         return False
-    for node in ast.walk(function):
+    for node in walk(function):
         match node:
             case ast.BinOp(left=left, right=right):
                 sides = [left, right]
@@ -267,7 +267,7 @@ def _meet(function: ast.FunctionDef, tensors: set[str], others: set[str]) -> boo
 
 
 def _moves_any(function: ast.FunctionDef) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr in MOVES for each in ast.walk(function))
+    return any(isinstance(each, ast.Attribute) and each.attr in MOVES for each in walk(function))
 
 
 def _met_by_inputs(owner: ast.ClassDef, method: ast.FunctionDef, name: str) -> Iterator[ast.expr]:

@@ -266,6 +266,6 @@ def _always_in(names: Names, function: str) -> ast.Call | None:
     """The collective that every call of a function of the file makes."""
     node = names.functions.get(function)
     plain = [each for each in node.body if not isinstance(each, ast.If | ast.Try | ast.Match)] if node else []
-    if any(isinstance(each, ast.Return) for each in ast.walk(ast.Module(plain[:-1], []))):
+    if any(isinstance(each, ast.Return) for each in walk(ast.Module(plain[:-1], []))):
         return None
     return next((call for call in _calls_in(list[ast.AST](plain)) if names.collective(call)), None)

@@ -17,7 +17,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.blocks import PlainFunction, plain_functions
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -132,7 +132,7 @@ def _refits_in_block(body: list[ast.stmt], splits: set[Location], fits: _Fits) -
         is_named = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
         fits.target = unparse(statement.targets[0]) if is_named and isinstance(statement, ast.Assign) else ""
         # `pd.DataFrame(scaler.fit_transform(rows))` fits as well.
-        for call in ast.walk(value) if value is not None else ():
+        for call in walk(value) if value is not None else ():
             if isinstance(call, ast.Call):
                 yield from _fit(call, fits)
         _bind(statement, value, fits, splits)
@@ -152,7 +152,7 @@ def _in_loop(loop: ast.For, fits: _Fits) -> Iterator[Refit]:
     rows = loop.iter.elts if isinstance(loop.iter, ast.Tuple | ast.List) else []
     if len(rows) != 2 or not isinstance(loop.target, ast.Name) or not _are_halves(rows[0], rows[1], fits):
         return
-    calls = [node for statement in loop.body for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    calls = [node for statement in loop.body for node in walk(statement) if isinstance(node, ast.Call)]
     fitted = ((call, found) for call in calls if (found := _fitted(call, fits)) is not None)
     for call, (name, given, _) in fitted:
         if _root(given) == loop.target.id:
@@ -299,9 +299,7 @@ def fit_and_split(pipeline: Pipeline, fit: Location, split: Location) -> FitAndS
             pass
         case _:
             return None
-    others = [
-        each for each in blocks.uses_of(pipeline, scaled, fit) if each is not first and each not in ast.walk(rows)
-    ]
+    others = [each for each in blocks.uses_of(pipeline, scaled, fit) if each is not first and each not in walk(rows)]
     if others or source.location(parted.value) != split:
         return None
     at = source.location

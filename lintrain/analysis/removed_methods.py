@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lintrain.knowledge import tables
 from lintrain.knowledge.target import Targets, Version, written
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imports
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -187,7 +187,7 @@ def _defined(source: Source) -> frozenset[str]:
 def _guarded(source: Source) -> frozenset[ast.AST]:
     """The nodes in a `try` that handles a missing attribute."""
     tried = (node for node in source.nodes_of(ast.Try) if any(map(_handles, node.handlers)))
-    return frozenset(inner for node in tried for statement in node.body for inner in ast.walk(statement))
+    return frozenset(inner for node in tried for statement in node.body for inner in walk(statement))
 
 
 def _handles(handler: ast.ExceptHandler) -> bool:

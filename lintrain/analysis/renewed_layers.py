@@ -64,7 +64,7 @@ def renewed(pipeline: Pipeline) -> Iterator[tuple[str, Location, bool]]:
 def _passes(source: Source) -> list[tuple[ast.FunctionDef | ast.For, bool]]:
     """The methods that are part of a pass of a network, and the loops with a backward pass."""
     methods = [(method, True) for cls in module_classes(source) for method in _methods_of_pass(cls)]
-    loops = [loop for loop in source.nodes_of(ast.For) if any(map(_is_backward, walk(loop)))]
+    loops = [loop for loop in source.nodes_of(ast.For) if source.once(_trains, loop)]
     calls = [
         (method, True)
         for cls in source.nodes_of(ast.ClassDef)
@@ -118,8 +118,8 @@ def _own_methods_in(method: ast.FunctionDef) -> Iterator[str]:
             yield node.attr
 
 
-def _is_backward(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "backward"
+def _trains(loop: ast.For) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in walk(loop))
 
 
 def _is_dropped_after_use(scope: ast.AST, around: ast.AST, call: ast.Call, name: str) -> bool:

@@ -303,7 +303,7 @@ def _is_reduced(source: Source, read: DataIndex) -> bool:
     inner = max(around, key=lambda node: node.lineno) if around else None
     made = [
         unparse(node.value)
-        for node in (ast.walk(inner) if inner is not None else ())
+        for node in (walk(inner) if inner is not None else ())
         if isinstance(node, ast.Assign) and any(unparse(target) == read.tensor for target in node.targets)
     ]
     return bool(made) and all(REDUCED.search(each) for each in made)

@@ -81,7 +81,7 @@ def file_named(code: str) -> str | None:
     """The normalized code of the name that `torch.save(content, name)` or `push(name)` gets; None without any text."""
     match parsing.expression_of(f"({code})"):
         case ast.Call(args=[*_, name], keywords=keywords) if not any(each.arg == "f" for each in keywords):
-            texts = (each.value for each in ast.walk(name) if isinstance(each, ast.Constant))
+            texts = (each.value for each in walk(name) if isinstance(each, ast.Constant))
             return unparse(name) if any(isinstance(text, str) for text in texts) else None
         case _:
             return None
@@ -134,7 +134,7 @@ def _always_run(body: list[ast.stmt], functions: Mapping[str, ast.FunctionDef]) 
 
 
 def _may_leave(statement: ast.If) -> bool:
-    return any(isinstance(node, ast.Continue | ast.Return) for node in ast.walk(statement))
+    return any(isinstance(node, ast.Continue | ast.Return) for node in walk(statement))
 
 
 def managers(pipeline: Pipeline, _: Pipeline) -> frozenset[Location]:
@@ -296,7 +296,7 @@ def _returns_iterator(function: ast.FunctionDef) -> bool:
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
         loops = [node for node in nodes if isinstance(node, ast.For) and "parameters(" in unparse(node.iter)]
         given = [node.value for node in nodes if isinstance(node, ast.YieldFrom)]
-        yields = any(isinstance(each, ast.Yield) for loop in loops for each in ast.walk(loop))
+        yields = any(isinstance(each, ast.Yield) for loop in loops for each in walk(loop))
         return yields or any("parameters(" in unparse(value) for value in given)
     returned = [node.value for node in nodes if isinstance(node, ast.Return)]
     return bool(returned) and all(value is not None and _gives_iterator(value, ()) for value in returned)
@@ -305,10 +305,10 @@ def _returns_iterator(function: ast.FunctionDef) -> bool:
 def _is_assigned_once(scope: ast.AST, target: str) -> bool:
     stores = (
         node
-        for node in ast.walk(scope)
+        for node in walk(scope)
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)
     )
-    parameters = [node.arg for node in ast.walk(scope) if isinstance(node, ast.arg)]
+    parameters = [node.arg for node in walk(scope) if isinstance(node, ast.arg)]
     return sum(unparse(node) == target for node in stores) == 1 and target not in parameters
 
 
@@ -368,7 +368,7 @@ def _uses_of(scope: ast.AST, target: str, value: ast.expr, readers: Readers) -> 
 
 
 def _holds(loop: ast.For | ast.While, value: ast.expr) -> bool:
-    return any(node is value for node in ast.walk(loop))
+    return any(node is value for node in walk(loop))
 
 
 def _read_at(node: ast.AST, target: str, readers: Readers) -> ast.expr | None:

@@ -351,7 +351,7 @@ def _exponent_of_two(node: ast.AST) -> ast.expr | None:
         case ast.Call(func=ast.Attribute(attr="exp2"), args=[exponent]):
             return exponent
         case ast.Call(func=ast.Attribute(attr=name), args=[base, exponent]) if name in POWERS:
-            digits = [each.value for each in ast.walk(base) if isinstance(each, ast.Constant)]
+            digits = [each.value for each in walk(base) if isinstance(each, ast.Constant)]
             return exponent if digits in ([2], [2.0]) else None
         case _:
             return None

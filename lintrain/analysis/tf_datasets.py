@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from lintrain.analysis import origins
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -185,7 +185,7 @@ def _returned(source: Source, call: ast.Call) -> ast.expr | None:
     functions = source.cached(_functions).get(name, [])
     if len(functions) != 1:
         return None
-    returns = [node.value for node in ast.walk(functions[0]) if isinstance(node, ast.Return)]
+    returns = [node.value for node in walk(functions[0]) if isinstance(node, ast.Return)]
     return returns[0] if len(returns) == 1 else None
 
 
@@ -258,7 +258,7 @@ def _is_without_count(call: ast.Call) -> bool:
 def _yields_forever(node: ast.stmt) -> bool:
     if not isinstance(node, ast.While) or unparse(node.test) not in {"True", "1"}:
         return False
-    inside = list(ast.walk(node))
+    inside = list(walk(node))
     leaves = any(isinstance(each, ast.Break | ast.Return | ast.Raise) for each in inside)
     return not leaves and any(isinstance(each, ast.Yield | ast.YieldFrom) for each in inside)
 
@@ -297,10 +297,10 @@ def _tells_size(code: str) -> bool:
 
 def _only_pass(source: Source, function: ast.FunctionDef, made: ast.Call) -> ast.For | None:
     """The loop over all rows that holds every `yield` of a generator; None if it may start again or never ends."""
-    inside = list(ast.walk(function))
+    inside = list(walk(function))
     loops = [each for each in function.body if isinstance(each, ast.For)]
     yields = [each for each in inside if isinstance(each, ast.Yield)]
-    around = [loop for loop in loops if all(each in set(ast.walk(loop)) for each in yields)]
+    around = [loop for loop in loops if all(each in set(walk(loop)) for each in yields)]
     if function.decorator_list or not yields or any(isinstance(each, ast.While | ast.YieldFrom) for each in inside):
         return None
     return around[0] if len(around) == 1 and _ends_with_rows(source, around[0].iter, function, made) else None

@@ -10,7 +10,7 @@ from lintrain.pipeline.blocks import spread_names
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Absent, Bound, Class, Constant, Function, Partial, Value
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -50,7 +50,7 @@ def nodes_of(function: Function) -> Iterator[ast.AST]:
     """The nodes of a function's body."""
     body = function.node.body
     for statement in body if isinstance(body, list) else [body]:
-        yield from ast.walk(statement)
+        yield from walk(statement)
 
 
 def takes_best(value: Value) -> bool:
@@ -164,8 +164,8 @@ def _is_one_value(node: ast.expr) -> bool:
             own = {target}
         case _:
             return False
-    names = {each.id for each in ast.walk(item) if isinstance(each, ast.Name)}
-    calls = (each.func for each in ast.walk(item) if isinstance(each, ast.Call))
+    names = {each.id for each in walk(item) if isinstance(each, ast.Name)}
+    calls = (each.func for each in walk(item) if isinstance(each, ast.Call))
     # What is called once for each item, such as `random()` or `next(scores)`, may give another value each time.
     is_computed_once = isinstance(node, ast.BinOp) or not any(True for _ in calls)
     return bool(names) and not names & own and is_computed_once
@@ -228,12 +228,12 @@ class Popped:
 def popped_labels(source: Source) -> Iterator[Popped]:
     """The losses of passes `model(**inputs)` that a function reads after `inputs.pop("labels")`."""
     for function in source.nodes_of(ast.FunctionDef):
-        statements = [each for each in ast.walk(function) if isinstance(each, ast.stmt)]
         taken = {name: each for each in function.body if (name := _popped_from(each))}
+        statements = [each for each in walk(function) if isinstance(each, ast.stmt)] if taken else []
         for name, statement in taken.items():
             given_back = any(_gives_labels(each, name) for each in statements if each.lineno > statement.lineno)
             passes = {} if given_back else dict(_passes_of(statements, name, statement.lineno))
-            for node in ast.walk(function) if passes else ():
+            for node in walk(function) if passes else ():
                 match node:
                     case ast.Attribute(value=ast.Name(id=output), attr="loss", ctx=ast.Load()) if output in passes:
                         yield Popped(source.location(node), source.location(statement), name)

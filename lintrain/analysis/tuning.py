@@ -320,11 +320,16 @@ PRINTS = lazy_pattern(
 """Functions that only show a number."""
 
 
+def _optimizers_in(scope: ast.AST) -> list[ast.Call]:
+    calls = (each for each in own_nodes(scope) if isinstance(each, ast.Call))
+    return [each for each in calls if OPTIMIZER.search(unparse(each.func))]
+
+
 def unread_rates(source: Source) -> Iterator[tuple[Location, str, Location]]:
     """The rates that a loop lowers after an optimizer got their number: where, the name, and the optimizer."""
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
-        for call in (each for each in nodes if isinstance(each, ast.Call) and OPTIMIZER.search(unparse(each.func))):
+        for call in source.once(_optimizers_in, scope):
             name = _rate_of(call)
             changes = [each for each in _changes_of(name, nodes) if each.lineno > call.lineno] if name else []
             if not changes:

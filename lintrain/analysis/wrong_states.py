@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import checkpoints
 from lintrain.model.location import Location
-from lintrain.source.nodes import own_nodes, unparse
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -224,12 +224,12 @@ def _counted_saves(source: Source) -> Iterator[WrongState]:
 
 def _seldom_saved(loop: ast.For, epoch: str) -> ast.Call | None:
     """The `save` of a loop over epochs that runs in every n-th of them, if it is the only one."""
-    saves = [node for node in ast.walk(loop) if isinstance(node, ast.Call) and unparse(node.func).endswith("r.save")]
-    for test in (node for node in ast.walk(loop) if isinstance(node, ast.If)):
+    saves = [node for node in walk(loop) if isinstance(node, ast.Call) and unparse(node.func).endswith("r.save")]
+    for test in (node for node in walk(loop) if isinstance(node, ast.If)):
         match test.test:
             case ast.Compare(left=ast.BinOp(left=counted, op=ast.Mod(), right=ast.Constant(value=int() as every))):
                 is_of_epoch = every > 1 and unparse(counted) in {epoch, f"{epoch} + 1"}
-                if is_of_epoch and len(saves) == 1 and any(node is saves[0] for node in ast.walk(test)):
+                if is_of_epoch and len(saves) == 1 and any(node is saves[0] for node in walk(test)):
                     return saves[0]
             case _:
                 pass

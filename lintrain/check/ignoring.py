@@ -20,6 +20,7 @@ from lintrain.check.selection import CheckRequest
 from lintrain.model.finding import Finding
 from lintrain.model.location import Location
 from lintrain.source.configuration import Configuration
+from lintrain.source.nodes import walk
 from lintrain.source.parsing import parse
 from lintrain.source.reading import load_bytes
 from lintrain.source.source import MARK, Source
@@ -144,7 +145,7 @@ def _is_same_code(one: ast.AST, other: ast.AST) -> bool:
 
 def _fields(tree: ast.AST) -> Iterator[object]:
     """What tells a syntax tree from all others: the kind and the fields of each node, outer ones first."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         yield type(node)
         yield [_without_nodes(value) for _, value in ast.iter_fields(node)]
 

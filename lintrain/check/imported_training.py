@@ -10,6 +10,7 @@ from dataclasses import field
 from itertools import chain
 from typing import NamedTuple, TypeGuard
 
+from lintrain.source.nodes import walk
 from lintrain.source.project import Project
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import ANYWHERE, TRAINING_ACTS, acts_of, imports, is_act, words_in
@@ -171,6 +172,6 @@ def _names_made(statement: ast.stmt) -> list[str]:
         return [statement.name]
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        return [node.id for target in targets for node in walk(target) if isinstance(node, ast.Name)]
     is_main = isinstance(statement, ast.If) and "__name__" in words_in(statement.test)
     return [MAIN if is_main else RUNNING]

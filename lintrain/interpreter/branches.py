@@ -219,7 +219,7 @@ def execute_try(reader: Reader, node: ast.Try | ast.TryStar, scope: Scope) -> Fl
 def _expects_missing_names(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
-    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
+    names = {node.id for node in walk(handler.type) if isinstance(node, ast.Name)}
     return bool(names & EXPECTED_ERRORS)
 
 
@@ -262,7 +262,7 @@ def bind(reader: Reader, pattern: ast.pattern, subject: Value, scope: Scope) -> 
 
 
 def _bind_unknown(pattern: ast.pattern, scope: Scope) -> None:
-    for node in ast.walk(pattern):
+    for node in walk(pattern):
         if isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
             scope.bind(node.name, UNKNOWN)
         elif isinstance(node, ast.MatchMapping) and node.rest:

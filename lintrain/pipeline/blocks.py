@@ -13,7 +13,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.bounds import Nesting
-from lintrain.source.nodes import BLOCKS, children, ordered_statements, unparse
+from lintrain.source.nodes import BLOCKS, children, ordered_statements, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -62,7 +62,7 @@ def call_leading_to(pipeline: Pipeline, event: Event, other: Event) -> Location 
     scope, source = scope_of(pipeline, other.location), pipeline.source_of(other.location)
     if scope_of(pipeline, event.location) is scope or not event.function:
         return None
-    calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call) and _name_called(node) == event.function]
+    calls = [node for node in walk(scope) if isinstance(node, ast.Call) and _name_called(node) == event.function]
     return next((source.location(call) for call in calls if source.location(call) < other.location), None)
 
 
@@ -115,7 +115,7 @@ def names_between(pipeline: Pipeline, first: Location, second: Location) -> set[
     if one is None or other is None or other not in block:
         return None
     start, end = sorted((block.index(one), block.index(other)))
-    nodes = (node for each in block[start + 1 : end] for node in ast.walk(each))
+    nodes = (node for each in block[start + 1 : end] for node in walk(each))
     return {node.id for node in nodes if isinstance(node, ast.Name)}
 
 
@@ -233,7 +233,7 @@ def returned_in(body: list[ast.stmt]) -> list[ast.expr]:
 
 
 def _names(node: ast.AST, context: type[ast.expr_context] | None = None) -> Iterator[str]:
-    for each in ast.walk(node):
+    for each in walk(node):
         if isinstance(each, ast.Name | ast.Attribute) and (context is None or isinstance(each.ctx, context)):
             yield unparse(each)
         elif isinstance(each, ast.FunctionDef | ast.ClassDef) and context is not ast.Load:

@@ -202,7 +202,7 @@ def _asked_for(node: ast.ClassDef) -> frozenset[int]:
     """The classes in `isinstance(layer, nn.BatchNorm2d)`: who sets up all kinds of layers need not have this one."""
     tests = (each for each in walk(node) if isinstance(each, ast.Call) and len(each.args) == 2)
     asked = (each for each in tests if isinstance(each.func, ast.Name) and each.func.id == "isinstance")
-    return frozenset(id(part) for each in asked for part in ast.walk(each.args[1]))
+    return frozenset(id(part) for each in asked for part in walk(each.args[1]))
 
 
 def _attributes(node: ast.Assign) -> list[str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 from lintrain.model.location import Location
 from lintrain.source.literals import may_match
 from lintrain.source.newer_grammar import NewerGrammarError
-from lintrain.source.nodes import ASKED, AT, walk
+from lintrain.source.nodes import ASKED, AT, named, walk
 from lintrain.source.parsing import tree_of
 from lintrain.source.pasted import is_pasted
 from lintrain.startup.lazy_dataclass import dataclass
@@ -186,6 +186,22 @@ class Source:
         if question not in answers:
             answers[question] = question(node)
         return answers[question]
+
+    def gathered(self, question: Callable[[ast.stmt], Sequence[Answer]]) -> list[Answer]:
+        """What a question finds in each statement outside of functions and blocks, in the order of the code.
+
+        It depends on the syntax of that statement alone, so that an edit of another one does not ask again.
+        """
+        return [found for statement in self.tree.body for found in self.once(question, statement)]
+
+    def named(self, *words: str) -> list[ast.Name | ast.Attribute]:
+        """The names and attributes that are called so, statement by statement."""
+        below = [named(statement) for statement in self.tree.body]
+        return [node for names in below for word in words if word in names for node in names[word]]
+
+    def named_in(self, scope: ast.AST, word: str) -> Sequence[ast.Name | ast.Attribute]:
+        """The same in a function, or in the whole file."""
+        return self.named(word) if scope is self.tree else named(scope).get(word, ())
 
     def forget_tree(self) -> None:
         """Free everything that is derived from the text; it is computed again on request."""

@@ -108,13 +108,16 @@ def imports(source: Source) -> list[ast.Import | ast.ImportFrom]:
 
 
 def _imports(source: Source) -> list[ast.Import | ast.ImportFrom]:
-    return [node for node in statements(source.tree.body) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return source.gathered(_imports_in)
+
+
+def _imports_in(statement: ast.stmt) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in statements([statement]) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def _names(source: Source) -> Iterator[str]:
     """The names in a file, and what it imports of libraries of training."""
-    yield from {node.attr for node in source.nodes_of(ast.Attribute)}
-    yield from {node.id for node in source.nodes_of(ast.Name)}
+    yield from frozenset[str]().union(*(source.once(_names_in, statement) for statement in source.tree.body))
     for node in imports(source):
         if isinstance(node, ast.ImportFrom):
             module = "" if node.level else node.module or ""
@@ -125,6 +128,10 @@ def _names(source: Source) -> Iterator[str]:
             for alias in node.names:
                 if alias.name.partition(".")[0] in TRAINING_ACTS:
                     yield from alias.name.split(".")
+
+
+def _names_in(statement: ast.stmt) -> frozenset[str]:
+    return frozenset(words_in(statement))
 
 
 def words_in(node: ast.AST) -> set[str]:

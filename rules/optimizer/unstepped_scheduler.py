@@ -130,7 +130,7 @@ PyTorch documentation, "How to adjust learning rate"; Transformers documentation
 from __future__ import annotations
 
 import ast  # accounts for every node that may use a name or an attribute, by identity and context
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from lintrain.analysis import lightning_modules, script_text, training_loops
 from lintrain.pipeline import blocks
@@ -292,21 +292,19 @@ def _only_name(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
     if len(pipeline.sources) > 1:
         further, across = blocks.handed_to_files(pipeline, spread)
         spread, handed = spread | further, handed | across
-    named = pipeline.cached(_names_by_text, None)
-    if not spread.isdisjoint(pipeline.cached(_imported_names, None)) or not ALL_NAMES.isdisjoint(named):
+    if not spread.isdisjoint(pipeline.cached(_imported_names, None)) or _names_called(pipeline, ALL_NAMES):
         return None
-    uses = [node for each in spread for node in named.get(each, ())]
+    uses = _names_called(pipeline, spread)
     read_only = pipeline.cached(_read_only, None)
     harmless = _prepared(pipeline, scheduler) | {id(node) for node in handed} | read_only
     is_unused = all(isinstance(node.ctx, ast.Store) or id(node) in harmless for node in uses)
     return name if is_unused else None
 
 
-def _names_by_text(pipeline: Pipeline, _: None) -> dict[str, list[ast.Name]]:
-    found: dict[str, list[ast.Name]] = {}
-    for node in script_text.nodes_of_kind(pipeline, ast.Name):
-        found.setdefault(node.id, []).append(node)
-    return found
+def _names_called(pipeline: Pipeline, words: Set[str]) -> list[ast.Name]:
+    """The names in all files that are called so."""
+    nodes = (node for source in pipeline.sources.values() for node in source.named(*words))
+    return [node for node in nodes if isinstance(node, ast.Name)]
 
 
 def _imported_names(pipeline: Pipeline, _: None) -> frozenset[str]:
