@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lintrain.source.literals import may_match
+from lintrain.source.literals import is_found
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -69,7 +69,21 @@ FOUND = {
     r"(?i)loss": "lo\u017fs",
     r"(?>ab|cd)+ef": "cdabef",
     r"[^a]bc(?=de)": "xbcde",
-    r"(?x) lo ss  # a comment": "loss",
+    r"(?x) lo ss  # a | comment": "loss",
+    r"[|(]a|b[]|]c": "b]c",
+    r"one\|two|\(": "one|two",
+    r"two$|\Aone": "one\ntwo",
+    r"(?m)^two$": "one\ntwo\nthree",
+    r"two\b(?!\w)": "one\ntwo\nthree",
+    r"one\stwo": "one\ntwo",
+    r"one[^x]two": "one\ntwo",
+    r"one[\t-\r]two": "one\ntwo",
+    r"one\Wtwo": "one\ntwo",
+    r"(?s)one.two": "one\ntwo",
+    r"(?s:one.)two": "one\ntwo",
+    r"one(?=\n)": "one\ntwo",
+    r"(?<=\n)two": "one\ntwo",
+    r"(one|two) \1": "one one",
 }
 """Patterns with a text that each finds."""
 
@@ -77,9 +91,27 @@ FOUND = {
 @pytest.mark.parametrize("pattern", FOUND)
 def test_a_text_that_a_pattern_finds_has_its_words(pattern: str) -> None:
     assert re.search(pattern, FOUND[pattern])
-    assert may_match(pattern, FOUND[pattern])
-    assert may_match(re.compile(pattern), FOUND[pattern])
+    assert is_found(pattern, FOUND[pattern])
+    assert is_found(re.compile(pattern), FOUND[pattern])
     assert Source("a.py", FOUND[pattern]).contains(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"one$|four", "one\ntwo"),
+        (r"^two|\Atwo", "one\ntwo"),
+        (r"one(?!\n)", "one\ntwo"),
+        (r"(?<!\n)two", "one\ntwo"),
+        (r"one.two", "one\ntwo"),
+        (r"one\b two\b", "one two_\none\n two"),
+        (r"two (one|two)(?<!one)", "two one\ntwo three"),
+    ],
+)
+def test_a_line_is_searched_as_a_part_of_its_text(pattern: str, text: str) -> None:
+    assert re.search(pattern, text) is None
+    assert not is_found(pattern, text)
+    assert not is_found(re.compile(pattern), text)
 
 
 @pytest.mark.parametrize(

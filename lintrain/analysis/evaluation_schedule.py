@@ -234,16 +234,22 @@ class NeverUpdated:
 
 def never_updated(source: Source) -> Iterator[NeverUpdated]:
     """The comparisons `if loss < best_loss:` below which a model is kept, if no code gives `best_loss` that value."""
-    if not source.contains(BEST):
+    if not source.contains(MAY_BE_BEST):
         return
     scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
     for scope in scopes:
-        nodes = own_nodes(scope)
-        for test in (each for each in nodes if isinstance(each, ast.If) and BEST.search(unparse(each.test))):
+        for test in source.once(_tests_of_best, scope):
             for value, best, _ in _comparisons(test.test):
                 start = _only_start(source, scope, test, best) if _keeps(test, value, best) else None
                 if start is not None:
                     yield NeverUpdated(source.location(test.test), value, best, source.location(start))
+
+
+MAY_BE_BEST = lazy_pattern(r"(?i)best|lowest|highest|min|max")
+
+
+def _tests_of_best(scope: ast.AST) -> list[ast.If]:
+    return [each for each in own_nodes(scope) if isinstance(each, ast.If) and BEST.search(unparse(each.test))]
 
 
 def _keeps(test: ast.If, value: str, best: str) -> bool:

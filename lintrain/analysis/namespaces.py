@@ -250,7 +250,7 @@ def _calls_in(statement: ast.stmt) -> list[tuple[str, ast.Call]]:
 
 
 def _reads(statement: ast.stmt) -> list[tuple[str, str, str]]:
-    """The attributes that a statement reads: the last name of the owner, or of the call that makes it, and their own."""
+    """The attributes that a statement reads: the last name of the owner, or of the call that makes it, and its own."""
     found = set[tuple[str, str, str]]()
     for node in walk(statement):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):

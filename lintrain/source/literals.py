@@ -11,10 +11,27 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
+
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 parser: Any = import_module("re._parser")  # Any: what `re` compiles with has no types
 REPEATS = (parser.MAX_REPEAT, parser.MIN_REPEAT, parser.POSSESSIVE_REPEAT)
+LOOKS = (parser.ASSERT, parser.ASSERT_NOT)
+STARTS = (parser.AT_BOUNDARY, parser.AT_BEGINNING, parser.AT_BEGINNING_STRING)
+SPACES = (parser.CATEGORY_SPACE, parser.CATEGORY_NOT_WORD, parser.CATEGORY_NOT_DIGIT)
+"""Classes of characters that the end of a line is in."""
+
+LINE_END = ord("\n")
+
+SETTINGS = lazy_pattern(r"\(\?[aiLmsux]+\)")
+"""The settings at the start of an expression, which count for all of it."""
+
+REFERENCE = lazy_pattern(r"\\[1-9]|\(\?P=|\(\?\(")
+"""What refers to a group, which may be in another alternative."""
+
+TOKEN = lazy_pattern(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+"""A part of an expression that is not divided: an escaped character, a set of characters, or one character."""
 
 MOST_WORDS = 24
 """Words that are looked for; more of them take as long as the expression."""
@@ -23,18 +40,35 @@ SHORTEST = 2
 """Characters of a word: a single one is nearly everywhere."""
 
 
-def may_match(pattern: str | re.Pattern[str], text: str) -> bool:
-    """Whether a text has one of the words without which a regular expression matches nowhere in it."""
-    known = _words(pattern, 0) if isinstance(pattern, str) else _words(pattern.pattern, pattern.flags)
-    if known is None:
-        return True
-    words, ignores_case = known
-    if not ignores_case:
-        return any(word in text for word in words)
-    if not text.isascii():  # a long s matches `s`, of which it is no capital
-        return True
-    lower = _lowered(text)
-    return any(word in lower for word in words)
+def is_found(pattern: str | re.Pattern[str], text: str) -> bool:
+    """Whether a regular expression finds something in a text.
+
+    Each of its alternatives is searched for where one of its words is: in the lines that have it, if it stays in one.
+    """
+    parts = _parts(pattern, 0) if isinstance(pattern, str) else _parts(pattern.pattern, pattern.flags)
+    return any(_finds(part, text) for part in parts)
+
+
+def _finds(part: _Part, text: str) -> bool:
+    needed = part.needed
+    if needed is None or (needed.ignores_case and not text.isascii()):  # a long s is no capital, and matches `s`
+        return part.pattern.search(text) is not None
+    searched = _lowered(text) if needed.ignores_case else text
+    present = [word for word in needed.words if word in searched]
+    if not present or not needed.is_within_line:
+        return bool(present) and part.pattern.search(text) is not None
+    lines = (line for word in present for line in _lines_with(word, searched))
+    return any(part.pattern.search(text, start, end) is not None for start, end in lines)
+
+
+def _lines_with(word: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where the lines of a text begin and end that have a word."""
+    at = text.find(word)
+    while at >= 0:
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        yield text.rfind("\n", 0, at) + 1, end
+        at = text.find(word, end)
 
 
 @lru_cache(maxsize=1)
@@ -43,18 +77,86 @@ def _lowered(text: str) -> str:
     return text.lower()
 
 
+class _Needed(NamedTuple):
+    """The words of which a match contains one, whether their case counts for nothing, and whether it is in one line."""
+
+    words: tuple[str, ...]
+    ignores_case: bool
+    is_within_line: bool
+
+
+class _Part(NamedTuple):
+    """An alternative of an expression; without words that it needs it is searched for in the whole text."""
+
+    pattern: re.Pattern[str]
+    needed: _Needed | None
+
+
 @cache
-def _words(pattern: str, flags: int) -> tuple[tuple[str, ...], bool] | None:
-    """The words of which a match contains one, and whether their case counts for nothing; None if there are none."""
-    try:
-        tree = parser.parse(pattern, flags)
-    except re.error:
-        return None  # whoever searches with it raises the error
+def _parts(pattern: str, flags: int) -> tuple[_Part, ...]:
+    """The alternatives of an expression; raises the error of one that is none."""
+    settings = SETTINGS.match(pattern)
+    begin = settings.end() if settings else 0
+    if flags & re.VERBOSE or "x" in pattern[:begin] or REFERENCE.search(pattern):
+        return (_Part(lazy_pattern(pattern, flags), _needed_by(pattern, flags)),)
+    found = [pattern[:begin] + each for each in _split(pattern[begin:])]
+    return tuple(_Part(lazy_pattern(each, flags), _needed_by(each, flags)) for each in found)
+
+
+def _split(pattern: str) -> list[str]:
+    """The alternatives of an expression, divided where a bar is in no brackets."""
+    depth, parts = 0, [""]
+    for token in TOKEN.findall(pattern):
+        depth += (token == "(") - (token == ")")
+        if token == "|" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
+
+
+def _needed_by(pattern: str, flags: int) -> _Needed | None:
+    """What a match needs; None if it needs no certain words."""
+    tree = parser.parse(pattern, flags)
     ignores_case = bool(tree.state.flags & re.IGNORECASE)
     words = _needed(tree)
     if words is None or (ignores_case and not all(map(str.isascii, words))):
         return None
-    return tuple(dict.fromkeys(map(str.lower, words))) if ignores_case else words, ignores_case
+    has_lines = bool(tree.state.flags & re.MULTILINE)
+    is_within_line = not tree.state.flags & re.DOTALL and _stays_in_line(tree, has_lines)
+    lower = tuple(dict.fromkeys(map(str.lower, words))) if ignores_case else words
+    return _Needed(lower, ignores_case, is_within_line)
+
+
+def _stays_in_line(parts: Iterable[Any], has_lines: bool) -> bool:
+    """Whether no part of an expression matches the end of a line, or asks where the text ends."""
+    return all(_is_in_line(kind, value, has_lines) for kind, value in parts)
+
+
+def _is_in_line(kind: Any, value: Any, has_lines: bool) -> bool:
+    if kind in REPEATS:
+        return _stays_in_line(value[2], has_lines)
+    if kind in LOOKS:
+        return _stays_in_line(value[1], has_lines)
+    if kind is parser.BRANCH:
+        return all(_stays_in_line(each, has_lines) for each in value[1])
+    if kind is parser.SUBPATTERN:
+        return not value[1] and not value[2] and _stays_in_line(value[3], has_lines)  # without flags of its own
+    if kind is parser.AT:
+        return value in STARTS or (has_lines and value is parser.AT_END)
+    if kind is parser.IN:
+        is_negated = value[0][0] is parser.NEGATE
+        return any(_holds_line_end(*each) for each in value) == is_negated
+    if kind is parser.NOT_LITERAL:
+        return bool(value == LINE_END)
+    return kind is parser.ANY or (kind is parser.LITERAL and value != LINE_END)
+
+
+def _holds_line_end(kind: Any, value: Any) -> bool:
+    """Whether a part of a set of characters is, or contains, the end of a line."""
+    if kind is parser.RANGE:
+        return bool(value[0] <= LINE_END <= value[1])
+    return value in SPACES if kind is parser.CATEGORY else kind is parser.LITERAL and value == LINE_END
 
 
 def _needed(parts: Iterable[Any]) -> tuple[str, ...] | None:  # Any: what Python's parser of expressions gives

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from lintrain.model.location import Location
-from lintrain.source.literals import may_match
+from lintrain.source.literals import is_found
 from lintrain.source.newer_grammar import NewerGrammarError
 from lintrain.source.nodes import ASKED, AT, named, walk
 from lintrain.source.parsing import tree_of
@@ -168,10 +168,7 @@ class Source:
     def contains(self, pattern: str | re.Pattern[str]) -> bool:
         """Whether a regular expression finds something in the text."""
         if pattern not in self.answers:
-            found: re.Match[str] | None = None
-            if may_match(pattern, self.text):
-                found = re.search(pattern, self.text) if isinstance(pattern, str) else pattern.search(self.text)
-            self.answers[pattern] = found is not None
+            self.answers[pattern] = is_found(pattern, self.text)
         return self.answers[pattern] is True
 
     def cached(self, question: Callable[[Source], Answer]) -> Answer:
