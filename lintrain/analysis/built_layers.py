@@ -12,6 +12,7 @@ from lintrain.knowledge import api
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import LibraryCall, Pipeline
+from lintrain.source import places
 from lintrain.source.fragments import meanings
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
@@ -225,20 +226,16 @@ def _assigned(statement: ast.stmt) -> str:
 
 def own_calls(pipeline: Pipeline, prefix: str) -> Iterator[tuple[LibraryCall, ast.Call]]:
     """The calls of a library in the script itself that name what they call, each once, with their code."""
-    nodes = pipeline.source.cached(_calls)
     calls = {call.location: call for call in reversed(pipeline.calls) if call.path.startswith(prefix)}
     for location, call in calls.items():
-        if location not in nodes:
+        node = places.call_at(pipeline.source, location)
+        if node is None:
             continue
-        name, own = last_name(nodes[location].func), call.path.rpartition(".")[2]
+        name, own = last_name(node.func), call.path.rpartition(".")[2]
         # `criterion = nn.CrossEntropyLoss` leaves out the brackets, and its calls build losses.
         # A loss that derives from one of torch sets that up itself: `super().__init__(ignore_index=0)`.
         if name == own or (own.endswith("Loss") and name.islower() and name != "__init__"):
-            yield call, nodes[location]
-
-
-def _calls(source: Source) -> dict[Location, ast.Call]:
-    return {source.location(node): node for node in source.nodes_of(ast.Call)}
+            yield call, node
 
 
 def _is_layer_of_tensors(pipeline: Pipeline, name: str, node: ast.Call) -> bool:

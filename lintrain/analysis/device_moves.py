@@ -18,6 +18,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.model import Module
 from lintrain.pipeline.values.python import Absent, Instance, Value
+from lintrain.source import places
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.project import scripts_build_on_cpu
 from lintrain.source.source import Source
@@ -74,7 +75,7 @@ def _names_of(pipeline: Pipeline, module: Value, called: Location) -> list[str]:
     """The names and attributes of a network, the one that is called here included."""
     names = [binding.name for binding in pipeline.names_of(module)]
     made = assignment_at(pipeline, module.origin) if module.origin else None
-    call = pipeline.source_of(called).cached(_calls).get(called)
+    call = places.call_at(pipeline.source_of(called), called)
     spelled = [unparse(call.func)] if call is not None else []
     return list(dict.fromkeys([*names, *([target.code for target in made.targets] if made else []), *spelled]))
 
@@ -104,7 +105,7 @@ def _network_moved(pipeline: Pipeline, event: Event, module: Value, names: list[
 
 def _is_move_to_gpu(pipeline: Pipeline, location: Location) -> bool:
     source = pipeline.source_of(location)
-    call = source.cached(_calls).get(location)
+    call = places.call_at(source, location)
     return call is not None and _goes_to_gpu(source, call)
 
 
@@ -165,7 +166,7 @@ def _device_values(source: Source) -> dict[str, str]:
 def _batch_moved(pipeline: Pipeline, event: Event) -> bool | None:
     """Whether the batch of a forward pass was moved to a GPU; None if that is not known."""
     source = pipeline.source_of(event.location)
-    call = source.cached(_calls).get(event.location)
+    call = places.call_at(source, event.location)
     if call is None or len(call.args) != 1 or call.keywords:
         return None
     given = call.args[0]
@@ -176,10 +177,6 @@ def _batch_moved(pipeline: Pipeline, event: Event) -> bool | None:
             return None
         given = given.func.value
     return _name_moved(pipeline, source, event, given.id) if isinstance(given, ast.Name) else None
-
-
-def _calls(source: Source) -> dict[Location, ast.Call]:
-    return {source.location(node): node for node in reversed(source.nodes_of(ast.Call))}
 
 
 def _name_moved(pipeline: Pipeline, source: Source, event: Event, name: str) -> bool | None:

@@ -18,7 +18,7 @@ from lintrain.pipeline.modules import shared_parts
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import Class, Function, Unknown, Value
-from lintrain.source import parsing
+from lintrain.source import parsing, places
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -226,11 +226,9 @@ def code_of(defined: Function | Class) -> str:
 
 def call_at(pipeline: Pipeline, location: Location) -> Expression | None:
     """The call that is exactly at a location."""
-    return pipeline.source_of(location).cached(_calls_by_location).get(location)
-
-
-def _calls_by_location(source: Source) -> dict[Location, Expression]:
-    return {each.location: each for each in reversed([*calls_in_file(source)])}
+    source = pipeline.source_of(location)
+    call = places.call_at(source, location)
+    return Expression(source, call) if call is not None else None
 
 
 def only_argument(pipeline: Pipeline, location: Location) -> str:

@@ -34,7 +34,7 @@ def left_out_groups(source: Source) -> Iterator[LeftOutGroup]:
     """The parameter groups that a function builds after others that it appends to a list, and then never reads."""
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
-        for optimizer, listed in _optimizers_over_lists(nodes):
+        for optimizer, listed in source.once(_optimizers_over_lists, scope):
             appended = _appended_to(listed, nodes)
             for name, made in _groups(nodes):
                 reads = [each for each in _reads(name, nodes) if each.lineno > made.lineno]
@@ -44,14 +44,16 @@ def left_out_groups(source: Source) -> Iterator[LeftOutGroup]:
                     yield LeftOutGroup(source.location(made), name, source.location(optimizer), listed)
 
 
-def _optimizers_over_lists(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
+def _optimizers_over_lists(scope: ast.AST) -> list[tuple[ast.Call, str]]:
     """The calls that make an optimizer from a list with a name."""
-    for node in nodes:
+    found: list[tuple[ast.Call, str]] = []
+    for node in own_nodes(scope):
         match node:
             case ast.Call(func=made, args=[ast.Name(id=listed), *_]) if OPTIMIZERS.search(unparse(made)):
-                yield node, listed
+                found.append((node, listed))
             case _:
                 pass
+    return found
 
 
 def _appended_to(listed: str, nodes: Sequence[ast.AST]) -> list[ast.Call]:

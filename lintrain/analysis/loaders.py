@@ -15,6 +15,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Batch, Loader, TorchDataset
 from lintrain.pipeline.values.python import Absent, Constant, Either, Instance, Mapping, Sequence, Value, is_missing
+from lintrain.source import places
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -268,7 +269,7 @@ def _batch_names(target: ast.expr) -> tuple[str, ...]:
 
 def _fixed_names(pipeline: Pipeline, forward: Event, loop: ast.For) -> tuple[str, ...]:
     """The arguments of a pass, if all of them are names or attributes that nothing in the loop binds or writes to."""
-    call = pipeline.source.cached(_calls).get(forward.location)
+    call = places.call_at(pipeline.source, forward.location)
     given = [_unmoved(each) for each in call.args] if call is not None and not call.keywords else [None]
     names = tuple(unparse(each) for each in given if each is not None)
     if len(names) < len(given):
@@ -300,10 +301,6 @@ def _unmoved(given: ast.expr) -> ast.Name | ast.Attribute | None:
             return given
         case _:
             return None
-
-
-def _calls(source: Source) -> dict[Location, ast.Call]:
-    return {source.location(node): node for node in source.nodes_of(ast.Call)}
 
 
 def yields_all(stream: Instance) -> bool:

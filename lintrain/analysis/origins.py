@@ -16,6 +16,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
+from lintrain.source import places
 from lintrain.source.nodes import BLOCKS, WITH_BLOCKS, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -145,14 +146,10 @@ def other_names(owner: ast.ClassDef, name: str) -> set[str]:
 
 def loss_of(pipeline: Pipeline, backward: Event) -> ast.expr | None:
     """The loss of a backward call: what it is called on, or what an engine or a launcher is passed."""
-    call = pipeline.source_of(backward.location).cached(_calls).get(backward.location)
+    call = places.call_at(pipeline.source_of(backward.location), backward.location)
     if call is None or not isinstance(call.func, ast.Attribute):
         return None
     return call.func.value if backward.details.get("loss") is backward.subject or not call.args else call.args[0]
-
-
-def _calls(source: Source) -> dict[Location, ast.Call]:
-    return {source.location(call): call for call in source.nodes_of(ast.Call)}
 
 
 def expressions_by_location(source: Source) -> dict[Location, ast.expr]:
@@ -193,13 +190,31 @@ def _detached_in_place(statement: ast.stmt) -> set[str]:
 
 def blocks_of(source: Source) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:
     """The block of each statement, and what the block belongs to."""
+    found: dict[ast.stmt, tuple[list[ast.stmt], ast.AST]] = dict.fromkeys(
+        source.tree.body, (source.tree.body, source.tree)
+    )
+    for statement in source.tree.body:
+        found.update(_blocks_right_below(statement))
+        found.update(source.once(_blocks_below, statement))
+    return found
+
+
+def _blocks_below(statement: ast.stmt) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:
+    """The same of the statements below one, but for those right below it: a tree has no circle."""
     found: dict[ast.stmt, tuple[list[ast.stmt], ast.AST]] = {}
-    for node in (source.tree, *source.nodes_of(*WITH_BLOCKS)):
-        for name in BLOCKS:
-            held = getattr(node, name, None)
-            parts = cast("list[object]", held) if isinstance(held, list) else []
-            block = [each for each in parts if isinstance(each, ast.stmt)]
-            found.update((each, (block, node)) for each in block)
+    for node in walk(statement)[1:]:
+        if isinstance(node, WITH_BLOCKS):
+            found.update(_blocks_right_below(node))
+    return found
+
+
+def _blocks_right_below(node: ast.AST) -> dict[ast.stmt, tuple[list[ast.stmt], ast.AST]]:
+    found: dict[ast.stmt, tuple[list[ast.stmt], ast.AST]] = {}
+    for name in BLOCKS:
+        held = getattr(node, name, None)
+        parts = cast("list[object]", held) if isinstance(held, list) else []
+        block = [each for each in parts if isinstance(each, ast.stmt)]
+        found.update(dict.fromkeys(block, (block, node)))
     return found
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
+from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -86,8 +87,13 @@ def _holds(function: ast.FunctionDef, line: int) -> bool:
 
 def _searches(source: Source) -> tuple[Search, ...]:
     imported = _imported(source)
-    found = (_search(source, call, imported) for call in source.nodes_of(ast.Call))
+    found = (_search(source, call, imported) for call in source.gathered(_calls_of_searches))
     return tuple(search for search in found if search is not None)
+
+
+def _calls_of_searches(statement: ast.stmt) -> list[ast.Call]:
+    calls = (each for each in walk(statement) if isinstance(each, ast.Call))
+    return [each for each in calls if (name := _name_of(each.func)) == GRID or name in OF_LIBRARIES]
 
 
 def _search(source: Source, call: ast.Call, imported: frozenset[str]) -> Search | None:

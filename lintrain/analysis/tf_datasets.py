@@ -138,7 +138,13 @@ def _behind(source: Source, call: ast.Call) -> Iterator[ast.Call]:
 
 def _methods(source: Source, names: frozenset[str]) -> list[ast.Call]:
     """The calls of methods of these names."""
-    return [call for call in source.nodes_of(ast.Call) if _called(call) in names]
+    return [call for name, call in source.gathered(_methods_called) if name in names]
+
+
+def _methods_called(statement: ast.stmt) -> list[tuple[str, ast.Call]]:
+    """The calls of methods with their names, of those that are asked about here and of others."""
+    calls = (each for each in walk(statement) if isinstance(each, ast.Call))
+    return [(name, call) for call in calls if (name := _called(call))]
 
 
 def _made_by(source: Source, node: ast.expr) -> Iterator[ast.Call]:

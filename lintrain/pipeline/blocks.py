@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
+from lintrain.source import places
 from lintrain.source.bounds import Nesting
 from lintrain.source.nodes import BLOCKS, children, ordered_statements, unparse, walk
 from lintrain.source.source import Source
@@ -22,12 +23,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 def statement_at(pipeline: Pipeline, location: Location) -> ast.stmt | None:
     """The innermost statement around a location."""
-    return pipeline.source_of(location).cached(_statements).innermost(location)
-
-
-def _statements(source: Source) -> Nesting[ast.stmt]:
-    ordered = source.cached(in_order)
-    return Nesting([(source.location(node), node) for node, _ in ordered], [around for _, around in ordered])
+    return places.statement_at(pipeline.source_of(location), location)
 
 
 def in_order(source: Source) -> list[tuple[ast.stmt, int]]:
