@@ -23,11 +23,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-TABLES = ("scripts.csv", "scripts-2.csv", "scripts-3.csv", "scripts-4.csv", "scripts-5.csv")
+TABLES = ("scripts.csv", "scripts-2.csv", "scripts-3.csv", "scripts-4.csv", "scripts-5.csv", "scripts-6.csv")
 ROOT = Path(__file__).parents[2]
 LEAST = 0.75
 SECONDS = 240
-ON_PATH = ("karpathy", "lm-sys", "huggingface/open-r1", "huggingface/alignment-handbook", "hppRC", "Tekraj15", "Glinte")
+ON_PATH = (
+    "karpathy",
+    "lm-sys",
+    "huggingface/open-r1",
+    "huggingface/alignment-handbook",
+    "hppRC",
+    "Tekraj15",
+    "Glinte",
+    "rasbt",
+    "lightly-ai",
+)
 """Owners and repositories whose documentation installs the repository: its root, or `src`, is on the path."""
 FROM_THEIR_FOLDER = (
     "pytorch/examples",
@@ -53,9 +63,12 @@ FROM_THEIR_FOLDER = (
     "tianjingsteve123/huggingface-course",
     "Alzter/silverpond-llm-finetuning",
     "Gabriel-Hong/qlora-function-calling",
+    "huggingface/setfit",
+    "rasbt/LLMs-from-scratch",
+    "zach-karlovich/modernbert-ner-ablation",
 )
 """Repositories whose documentation starts each script in its own folder, or with notebooks in folders."""
-STARTS_IN = {"pseshadri9/whisper-finetune": "ML-Quickstart"}
+STARTS_IN = {"pseshadri9/whisper-finetune": "ML-Quickstart", "philschmid/deep-learning-pytorch-huggingface": "training"}
 """Repositories whose documentation starts scripts in another folder."""
 LAUNCHED = "SCRIPT"
 """In the arguments: between the command of a launcher and what the script is given."""
