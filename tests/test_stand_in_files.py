@@ -185,12 +185,13 @@ def test_a_loss_names_its_columns(text: str, columns: str, monkeypatch: pytest.M
     ("text", "rows"),
     [
         ("random.sample(corpus['_id'], k=10_000)", {"corpus": 10_000, "test": 2_000}),
-        ("random.sample(corpus['_id'], k=100)", {"corpus": 2_000, "test": 2_000}),
+        ("random.sample(corpus['_id'], k=100)", {"corpus": 2_000, "test": 400}),
+        ("rows['test'].select(range(1_000))", {"train": 20_000, "validation": 1_000}),
         ("rows.select(range(100_000))\nrandom.sample(ids, k=5_000)", {"corpus": 5_000, "test": 2_000}),
-        ("random.choices(corpus['_id'], k=10_000)", {"corpus": 2_000, "test": 2_000}),
+        ("random.choices(corpus['_id'], k=10_000)", {"corpus": 2_000, "test": 400}),
     ],
 )
-def test_a_split_has_the_rows_that_are_sampled_of_it(
+def test_a_split_has_the_rows_that_are_taken_of_it_and_few_for_an_evaluation(
     text: str, rows: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Ledger, "script", text)

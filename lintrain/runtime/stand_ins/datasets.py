@@ -27,6 +27,8 @@ LONGEST = 20_000
 """Rows of a split: enough for `select(range(10_000))`, few enough for a loop over all."""
 LENGTHS = {"train": 20_000}
 SHORTER = 2_000
+EVALUATED = 400
+"""Rows of a split for evaluation that the script names no number of: some evaluate on all of them before they train."""
 MOST_ASKED = 200_000
 ASKED = re.compile(r"range\(\s*([\d_]+)\s*\)")
 SAMPLED = re.compile(r"\bsample\([^()]*\bk\s*=\s*([\d_]+)\s*\)")
@@ -46,6 +48,7 @@ FEW_ROWS = 10
 SPLITS = ("train", "validation", "test")
 READERS = ("json", "csv", "text", "parquet", "arrow", "pandas", "imagefolder", "audiofolder")
 SPLIT = re.compile(r"(?i)train|test|val|dev|eval")
+FOR_EVALUATION = re.compile(r"(?i)test|val|dev|eval")
 PART = re.compile(r"([\w.-]+)(?:\[(-?\d*)(%?):(-?\d*)(%?)\])?")
 
 
@@ -228,6 +231,8 @@ class HubData:
             rows = {name: selected if name.startswith("train") else count for name, count in rows.items()}
         if sampled > SHORTER and self._facts is None:  # splits with names of their own: `corpus`, `queries`
             rows = {name: count if SPLIT.match(name) else max(count, sampled) for name, count in rows.items()}
+        evaluated = max(EVALUATED, min(max(selected, sampled), SHORTER))
+        rows = {name: min(count, evaluated) if FOR_EVALUATION.match(name) else count for name, count in rows.items()}
         most = OF_MEDIA if any(kind in MEDIA for kind in self.kinds().values()) else max(LONGEST, selected, sampled)
         return {name: min(count, most) for name, count in rows.items()}
 
