@@ -54,7 +54,17 @@ def missing(name: str) -> type:
 def torchvision(ledger: Ledger) -> Any:
     module = ModuleType("torchvision.datasets")
     found: Any = module
-    for name in ("MNIST", "CIFAR10", "SVHN", "Flowers102", "VOCSegmentation", "ImageFolder"):
+    for name in (
+        "MNIST",
+        "CIFAR10",
+        "SVHN",
+        "Flowers102",
+        "VOCSegmentation",
+        "VOCDetection",
+        "CocoDetection",
+        "CocoCaptions",
+        "ImageFolder",
+    ):
         setattr(found, name, missing(name))
     vision._answer_classes(ledger, module)
     return found
@@ -81,6 +91,18 @@ def test_files_are_read_by_their_index(torchvision: Any) -> None:
 def test_masks_are_pictures(torchvision: Any) -> None:
     _, mask = torchvision.VOCSegmentation("data")[0]
     assert (mask.mode, mask.size) == ("L", (96, 96))
+
+
+def test_boxes_are_within_their_picture_and_captions_are_texts(torchvision: Any) -> None:
+    for index in (0, 7, 1999):
+        _, found = torchvision.VOCDetection("data")[index]
+        [thing] = found["annotation"]["object"]
+        left, top, right, bottom = (int(thing["bndbox"][each]) for each in ("xmin", "ymin", "xmax", "ymax"))
+        assert 0 <= left < right <= int(found["annotation"]["size"]["width"])
+        assert 0 <= top < bottom <= int(found["annotation"]["size"]["height"])
+        _, [box] = torchvision.CocoDetection("data")[index]
+        assert (box["bbox"], box["area"]) == ([left, top, right - left, bottom - top], (right - left) * (bottom - top))
+    assert [type(each) for each in torchvision.CocoCaptions("data")[0][1]] == [str] * 5
 
 
 def test_an_error_about_the_arguments_is_the_scripts_own(torchvision: Any) -> None:

@@ -12,6 +12,7 @@ from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+from lintrain.runtime.stand_ins.picture_targets import kind_of_target
 from lintrain.startup.lazy_dataclass import dataclass
 
 DIFFERENT = 256
@@ -52,11 +53,15 @@ FILES: Mapping[str, int] = {
     "Caltech256": 257,
     "CelebA": 40,
     "Cityscapes": 20,
+    "CocoCaptions": 90,
+    "CocoDetection": 90,
     "Country211": 211,
     "DTD": 47,
     "EuroSAT": 10,
     "FER2013": 7,
     "FGVCAircraft": 100,
+    "Flickr30k": 10,
+    "Flickr8k": 10,
     "Flowers102": 102,
     "Food101": 101,
     "GTSRB": 43,
@@ -64,6 +69,7 @@ FILES: Mapping[str, int] = {
     "Imagenette": 10,
     "INaturalist": 1000,
     "LFWPeople": 100,
+    "Omniglot": 964,
     "OxfordIIITPet": 37,
     "PCAM": 2,
     "Places365": 365,
@@ -71,11 +77,11 @@ FILES: Mapping[str, int] = {
     "SBDataset": 21,
     "StanfordCars": 196,
     "SUN397": 397,
+    "VOCDetection": 20,
     "VOCSegmentation": 21,
 }
 """Classes that read a file for each picture, with their number of classes."""
 FIRST_CHANNEL = ("SVHN", "STL10")
-MASKS = ("Cityscapes", "SBDataset", "VOCSegmentation")
 OF_KERAS: Mapping[str, Pictures] = {
     "mnist": DIGITS,
     "fashion_mnist": DIGITS,
@@ -166,7 +172,7 @@ def _name_classes(dataset: Any, count: int) -> None:
 def _set_files(name: str, dataset: Any, pictures: Any, labels: Any, given: Mapping[str, Any]) -> None:
     image = library("PIL.Image")
     own = cast("type[object]", type(dataset))
-    target_of = _kind_of_target(name, given)
+    target_of = kind_of_target(name, SIDE, FILES[name], given)
 
     def get(self: Any, index: int) -> tuple[Any, Any]:
         if not -len(labels) <= index < len(labels):
@@ -182,18 +188,6 @@ def _set_files(name: str, dataset: Any, pictures: Any, labels: Any, given: Mappi
     dataset.__class__ = type(own.__name__, (own,), methods)
     dataset.targets = labels.tolist()
     _name_classes(dataset, FILES[name])
-
-
-def _kind_of_target(name: str, given: Mapping[str, Any]) -> Callable[[int, int], Any]:
-    wanted = str(given.get("target_types", given.get("target_type", "")))
-    numpy, image, torch = library("numpy"), library("PIL.Image"), library("torch")
-    if name in MASKS or "segmentation" in wanted:
-        classes = 3 if name == "OxfordIIITPet" else FILES[name]
-        drawn = [numpy.full((SIDE, SIDE), 1 + number % (classes - 1), "uint8") for number in range(classes)]
-        return lambda label, _: image.fromarray(drawn[label % classes])
-    if name == "CelebA" and "identity" not in wanted:
-        return lambda label, index: (torch.arange(FILES[name]) + index) % (2 + label % 2) // 1 % 2
-    return lambda label, _: label
 
 
 def _reading_folder(ledger: Ledger, build: Callable[..., None]) -> Any:
