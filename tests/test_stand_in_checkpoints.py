@@ -47,6 +47,28 @@ def test_the_turns_of_the_assistant_are_marked_in_a_chat() -> None:
     assert tokenizer.apply_chat_template(turns[:1], tokenize=False, add_generation_prompt=True) == whole[:-15]
 
 
+@pytest.mark.parametrize("family", ["qwen3", "mistral"])
+def test_a_template_shows_tools_and_the_calls_of_them(family: str) -> None:
+    pytest.importorskip("transformers")
+    templates = pytest.importorskip("trl.chat_template_utils")
+    tokenizer = small_tokenizer(family, "somebody/model", None, {}, chats=True, tools=True)
+    assert templates.supports_tool_calling(tokenizer)
+    tool = {"type": "function", "function": {"name": "add", "parameters": {}}}
+    assert '"add"' in tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Hello"}], tools=[tool], tokenize=False
+    )
+
+
+def test_calls_of_tools_are_read_from_a_published_template() -> None:
+    pytest.importorskip("transformers")
+    templates = pytest.importorskip("trl.chat_template_utils")
+    tokenizer = small_tokenizer("qwen3", "Qwen/Qwen3-0.6B", None, {}, chats=True, tools=True)
+    parsed = templates.add_response_schema(tokenizer).parse_response(
+        '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call><|im_end|>', prefix=""
+    )
+    assert parsed["tool_calls"][0]["function"] == {"name": "add", "arguments": {"a": 1}}
+
+
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "glm4v"])
 def test_rotary_positions_of_images_fit_small_heads(family: str) -> None:
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")

@@ -37,6 +37,8 @@ LOADED = re.compile(
 )
 LAYERS_NAMED = re.compile(r"\b(?:layers?|blocks?|h)\[(\d{1,2})\]|\bnum_hidden_layers\s*=\s*(\d{1,2})\b")
 """Code that takes a layer by its number, or gives their count."""
+TOOLS = re.compile(r"\btools\b|\btool_calls\b|\benvironment_factory\b")
+"""Code of a script whose model calls tools."""
 FALLBACK = "bert"
 OFFSET = ("roberta", "camembert", "longformer", "mpnet", "xmod")
 """Families whose positions are counted from the padding token on."""
@@ -157,7 +159,8 @@ class Checkpoints:
         is_taken_for_chat = facts is None and "apply_chat_template" in self._ledger.script
         encoder = encoder_of(name)
         is_for_chats = holds_chats(name) or (encoder is not None and holds_chats(encoder.family))
-        return small_tokenizer(family, name, facts, marks, chats=is_for_chats or is_taken_for_chat)
+        chats, tools = is_for_chats or is_taken_for_chat, TOOLS.search(self._ledger.script) is not None
+        return small_tokenizer(family, name, facts, marks, chats=chats, tools=tools)
 
     def _family(self, name: str, families: Any) -> str:
         asked = self._asked.get(name)

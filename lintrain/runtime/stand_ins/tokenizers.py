@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import string
 import tempfile
@@ -18,9 +19,12 @@ LONG = 131_072
 CONTENT = (
     "{%- if message['content'] is string %}{{- message['content'] }}{%- elif message['content'] %}"
     "{%- for part in message['content'] %}{%- if part['type'] == 'text' %}{{- part['text'] }}"
-    "{%- else %}{{- 'IMAGE' }}{%- endif %}{%- endfor %}{%- endif %}{{- '<|im_end|>' }}"
+    "{%- else %}{{- 'IMAGE' }}{%- endif %}{%- endfor %}{%- endif %}"
+    "{%- for call in message['tool_calls'] or [] %}{{- '<tool_call>' + ((call['function'] or call) | tojson) }}"
+    "{{- '</tool_call>' }}{%- endfor %}{{- '<|im_end|>' }}"
 )
 CHAT = (
+    "{%- if tools %}{{- '<|im_start|>system\\n' + (tools | tojson) + '<|im_end|>\\n' }}{%- endif %}"
     "{%- for message in messages %}{{- '<|im_start|>' + message['role'] + '\\n' }}"
     "{%- if message['role'] == 'assistant' %}{%- generation %}"
     f"{CONTENT}{{%- endgeneration %}}{{%- else %}}{CONTENT}{{%- endif %}}{{{{- '\\n' }}}}{{%- endfor %}}"
@@ -31,6 +35,17 @@ CHAT = (
 What the assistant says is marked: TRL marks it in the templates of published models, which it knows by their text.
 """
 TURNS = ("<|im_start|>", "<|im_end|>")
+PUBLISHED = {
+    r"qwen2(_moe)?": "qwen2_5",
+    r"qwen3(_moe)?": "qwen3",
+    r"qwen3_5(_moe|_text)?": "qwen3_5_nothink",
+    r"qwen3_vl": "qwen3_vl",
+    r"llama": "llama3_1",
+    r"gpt_oss": "gptoss",
+    r"glm4_moe": "glm4moe",
+    r"lfm2": "lfm2_v2",
+}
+"""By families whose published template TRL has: it reads calls of tools only from templates that it knows."""
 
 
 def corpus() -> list[str]:
@@ -41,9 +56,12 @@ def corpus() -> list[str]:
 
 
 def small_tokenizer(
-    family: str, name: str, facts: CheckpointFacts | None, marks: dict[str, str], *, chats: bool
+    family: str, name: str, facts: CheckpointFacts | None, marks: dict[str, str], *, chats: bool, tools: bool = False
 ) -> Any:
-    """A tokenizer like that of a checkpoint. `marks` are tokens of images and sound; with `chats` it has a template."""
+    """A tokenizer like that of a checkpoint. `marks` are tokens of images and sound.
+
+    With `chats` it has a template, and with `tools` the published one where that is here.
+    """
     kind = _class_of(family, name)
     made = _trained(kind) if kind is not None else _generic(LATER)
     _set_special_tokens(made, facts)
@@ -55,11 +73,23 @@ def small_tokenizer(
             made.add_special_tokens({"pad_token": "<pad>"})
     if chats:
         made.add_tokens(list(TURNS), special_tokens=True)
-        made.chat_template = CHAT.replace("IMAGE", marks.get("image_token_id", "<image>"))
+        made.chat_template = (_published(family) if tools else None) or CHAT.replace(
+            "IMAGE", marks.get("image_token_id", "<image>")
+        )
         if family.startswith("qwen"):
             made.eos_token = TURNS[1]
     made.model_max_length = (facts.max_positions if facts else None) or _longest(family)
     return made
+
+
+def _published(family: str) -> str | None:
+    """The template of a family as TRL has it; None where neither is here."""
+    named = next((named for pattern, named in PUBLISHED.items() if re.fullmatch(pattern, family)), None)
+    found = importlib.util.find_spec("trl")
+    if named is None or found is None or found.origin is None:
+        return None
+    path = Path(found.origin).parent / "chat_templates" / f"{named}.jinja"
+    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def _class_of(family: str, name: str) -> Any | None:
