@@ -52,6 +52,21 @@ def test_columns_are_those_that_rows_are_asked_for(monkeypatch: pytest.MonkeyPat
     assert splits == ["train_sft"]
 
 
+def test_columns_are_named_by_constants_and_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "TEXT, KEY = 'a', 'b'\n"
+        "BODY = 'body'\n"
+        "API_KEY = 'secret'\n"
+        "LABEL_COLUMN = 'stars'\n"
+        "output_file_field = 'results'\n"
+        "TITLE_COL: str = 'title'\n"
+        "def encode(example, part='summary', *, content_field='content', name='model'):\n"
+        "    return example[part] + example[BODY] + settings[name]\n"
+    )
+    columns, _, _ = read(text, monkeypatch)
+    assert sorted(columns) == ["body", "content", "stars", "summary", "title"]
+
+
 def test_a_column_that_is_read_by_keys_holds_dictionaries() -> None:
     text = "row['chosen']['response']\nrow['chosen']['overall_score']\nrow['chat'][0]['role']\nrow['train']['a']"
     found = structs_of(read_of(text), {"chosen": "text", "chat": "text"})

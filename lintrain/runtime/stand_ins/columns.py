@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.knowledge.stand_in_facts import is_produced
 
-NAMING = re.compile(r"(.*_)?(columns?|field|key)(_names?)?")
+NAMING = re.compile(r"(?i)(.*_)?(cols?|columns?|field|key)(_names?)?")
 """Options and parameters whose values are names of columns."""
+NAMED = re.compile(r"(?i)(.*_)?(cols?|columns?|field)(_names?)?")
+"""Variables and defaults of parameters whose values are names of columns; one with `key` may hold a secret."""
 KEEPING = ("remove_columns", "rename_column", "select_columns", "sort", "cast_column", "class_encode_column")
 RECEIVERS = re.compile(
     r"(?i)(\w+_)?(example|row|batch|sample|item|record|element|data|entry|point|line|inst|instance|dataset|df)(s|es)?\d?"
@@ -63,6 +65,8 @@ def read_of(script: str) -> Read:
         if fills and isinstance(node, ast.Constant) and isinstance(node.value, str):
             for name in BLANKS.findall(node.value):
                 found.add_column(name)
+    for name, line in _read_by_constants(tree, found.loaded):
+        found.add_column(name, line)
     for name, line in written.items():
         if line < found.lines.get(name, 0):
             del found.columns[name]  # the script makes it before it reads it
@@ -116,6 +120,38 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
             found.add_column(value)
         case _:
             pass
+
+
+def _read_by_constants(tree: ast.AST, loaded: set[str]) -> Iterator[tuple[str, int]]:
+    """Columns that the text names once, in a variable or a default: `TEXT = "content"`, then `row[TEXT]`."""
+    constants = dict[str, str]()
+    read = dict[str, int]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+                constants[name] = text
+            case ast.arguments():
+                constants.update(_texts_by_default(node))
+            case ast.Subscript(value=value, slice=ast.Name(id=name)) if _is_row(value, loaded):
+                read.setdefault(name, node.lineno)
+            case _:
+                pass
+    for name, text in constants.items():
+        is_named = NAMED.fullmatch(name) is not None and "file" not in name.lower()
+        if text.isidentifier() and (name in read or is_named):
+            yield text, read.get(name, 0)
+
+
+def _texts_by_default(given: ast.arguments) -> Iterator[tuple[str, str]]:
+    """The parameters of a function that are a text by default."""
+    places = [*given.posonlyargs, *given.args]
+    pairs = [
+        *zip(reversed(places), reversed(given.defaults), strict=False),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]
+    for each, value in pairs:
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield each.arg, value.value
 
 
 def _take_default(given: Sequence[ast.keyword], found: Read) -> None:
