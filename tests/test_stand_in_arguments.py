@@ -19,10 +19,8 @@ from lintrain.runtime.stand_ins.arguments import (
     _answering,  # pyright: ignore[reportPrivateUsage]
 )
 from lintrain.runtime.stand_ins.ledger import Ledger
-from lintrain.runtime.stand_ins.settings import (
-    _adapt_own_layers,  # pyright: ignore[reportPrivateUsage]
-    _leave_out,  # pyright: ignore[reportPrivateUsage]
-)
+from lintrain.runtime.stand_ins.older_arguments import leave_out
+from lintrain.runtime.stand_ins.settings import _adapt_own_layers  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture
@@ -160,7 +158,7 @@ def test_settings_that_a_trainer_took_itself_are_in_the_class_that_it_takes(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Preferences, "__init__", Preferences.__init__)
-    _leave_out(ledger, Preferences)
+    leave_out(ledger, Preferences)
     owner: Any = Preferences
     made = owner("m", Plain(epochs=7), tokenizer="t", beta=0.5, max_seq_length=64, max_prompt_length=32)
     assert (made.args, made.processing_class) == (OwnConfig(epochs=7, beta=0.5, max_length=64), "t")
@@ -174,6 +172,22 @@ def test_settings_that_a_trainer_took_itself_are_in_the_class_that_it_takes(
     assert owner("m", args=OwnConfig(rate=1.0), beta=0.5).args == OwnConfig(rate=1.0, beta=0.5)
     assert owner("m", beta=0.5).args.beta == 0.5
     assert owner("m").args is None
+
+
+def test_a_second_adapter_is_left_out_of_a_call_for_an_older_version(ledger: Ledger) -> None:
+    class PeftModel: ...
+
+    class Tuner:
+        def __init__(self, model: Any, peft_config: Any = None) -> None:
+            self.model, self.peft_config = model, peft_config
+
+    leave_out(ledger, Tuner)
+    build: Any = Tuner
+    assert build(PeftModel(), peft_config="lora", max_seq_length=8).peft_config is None
+    assert replaced(ledger)["Tuner(peft_config=)"] == "left out: the model has an adapter"
+    # A call that the installed version takes is judged by it.
+    assert build(PeftModel(), peft_config="lora").peft_config == "lora"
+    assert build(object(), peft_config="lora", max_seq_length=8).peft_config == "lora"
 
 
 def test_a_head_that_is_saved_whole_gets_no_adapter(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +215,7 @@ def test_an_estimator_takes_what_earlier_versions_called_otherwise(
     manifold = pytest.importorskip("sklearn.manifold")
     monkeypatch.setattr(manifold.TSNE, "__init__", manifold.TSNE.__init__)
     monkeypatch.setattr(base.BaseEstimator, "__new__", base.BaseEstimator.__new__, raising=False)
-    _leave_out(ledger, base.BaseEstimator)
+    leave_out(ledger, base.BaseEstimator)
     made = base.clone(manifold.TSNE(2, n_iter=250, n_jobs=1, square_distances=True))
     assert (made.max_iter, made.n_jobs) == (250, 1)
     assert [*replaced(ledger)] == ["TSNE(n_iter=)", "TSNE(square_distances=)"]

@@ -20,8 +20,8 @@ from lintrain.knowledge.versions import exactly
 from lintrain.runtime.child.frames import callers_frame, is_called_by_user, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.older_arguments import RENAMED
 from lintrain.runtime.stand_ins.packages import Nothing
-from lintrain.runtime.stand_ins.settings import RENAMED
 from lintrain.runtime.stand_ins.tokenizers import CHAT
 
 PACKAGES = (
