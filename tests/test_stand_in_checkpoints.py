@@ -150,6 +150,25 @@ def test_code_of_its_own_makes_an_automatic_class_load_any_family(tmp_path: Path
         Automatic.from_pretrained(folder)
 
 
+def test_a_class_without_the_attention_of_stand_ins_gets_the_plain_one(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    ledger = made(tmp_path)._ledger
+
+    class Model:
+        @classmethod
+        def from_pretrained(cls, name: str, **given: str) -> dict[str, str]:
+            if "sdpa" in given.values():
+                raise ValueError("Model does not support torch.nn.functional.scaled_dot_product_attention yet")
+            return given
+
+    settings._replace_loader(ledger, Model)
+    for name in ("attn_implementation", "_attn_implementation"):
+        assert Model.from_pretrained("x", **{name: "flash_attention_2"}) == {name: "eager"}
+    with pytest.raises(ValueError, match="does not support"):
+        Model.from_pretrained("x", other="sdpa")
+    assert [each.by for each in ledger.session.stand_ins][:2] == ["sdpa", "eager: the class has no other for the CPU"]
+
+
 def test_an_argument_that_loading_no_longer_has_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transformers = pytest.importorskip("transformers")
     ledger = made(tmp_path)._ledger

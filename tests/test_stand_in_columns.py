@@ -12,8 +12,9 @@ from lintrain.knowledge.stand_in_facts import (
     columns_by_name,
     kind_of_column,
 )
-from lintrain.runtime.stand_ins import datasets
+from lintrain.runtime.stand_ins import datasets, files
 from lintrain.runtime.stand_ins.columns import read_of, structs_of
+from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.rows import Rows
 
 
@@ -65,6 +66,24 @@ def test_columns_are_named_by_constants_and_defaults(monkeypatch: pytest.MonkeyP
     )
     columns, _, _ = read(text, monkeypatch)
     assert sorted(columns) == ["body", "content", "stars", "summary", "title"]
+
+
+def test_a_column_has_the_texts_that_it_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_of.cache_clear()
+    text = (
+        "df['Label'] == 'spam'\ndf['Label'].map({'ham': 0, 'spam': 1})\ndf[df['Text'].isin(['a', 'b'])]\n"
+        "row['number'] == 3\nsettings['mode'] == 'fast'\nrow['Label']"
+    )
+    assert {name: [*texts] for name, texts in read_of(text).choices.items()} == {
+        "Label": ["spam", "ham"],
+        "Text": ["a", "b"],
+    }
+    monkeypatch.setattr(Ledger, "script", text)
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: "", stand_in_data=None)
+    table = files._columns(Ledger(session), "spam.csv")
+    assert table["Label"][:3] == ["spam", "ham", "spam"]
+    assert datasets.HubData(Ledger(session), "somebody/mail", None, {}).kinds()["Label"] == "text"
+    read_of.cache_clear()
 
 
 def test_a_column_that_is_read_by_keys_holds_dictionaries() -> None:

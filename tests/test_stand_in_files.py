@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import tarfile
 import zipfile
@@ -199,6 +200,22 @@ def test_a_split_has_the_rows_that_are_taken_of_it_and_few_for_an_evaluation(
     assert {
         split: HubData(Ledger(session), "somebody/passages", None, {"split": split}).splits()[split] for split in rows
     } == rows
+
+
+def test_a_file_of_a_downloaded_archive_may_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "is_called_by_user", lambda *_: True)
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: str(tmp_path))
+    ledger = Ledger(session)
+    rename = downloads._moving(ledger, os.rename)
+    with pytest.raises(FileNotFoundError):  # nothing was downloaded: the script's own error
+        rename(tmp_path / "inner", tmp_path / "rows.csv")
+    (tmp_path / "rows.zip").write_bytes(downloads.Answer(ledger, "https://example.org/rows.zip").content)
+    with zipfile.ZipFile(tmp_path / "rows.zip") as opened:
+        assert opened.namelist() == []
+    rename(tmp_path / "inner", tmp_path / "rows.csv")
+    assert not (tmp_path / "rows.csv").exists()
+    rename(tmp_path / "rows.zip", tmp_path / "other.zip")
+    assert (tmp_path / "other.zip").exists()
 
 
 def test_an_archive_that_is_not_here_is_empty_for_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

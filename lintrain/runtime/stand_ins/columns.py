@@ -38,6 +38,7 @@ class Read:
         self.classes: dict[str, str] = {}
         self.fields: dict[str, dict[str, None]] = {}
         self.inner: dict[str, dict[str, None]] = {}
+        self.choices: dict[str, dict[str, None]] = {}
         self.lines = dict[str, int]()
         self.loaded = set[str]()
 
@@ -62,6 +63,7 @@ def read_of(script: str) -> Read:
     for node in ast.walk(tree):
         _take(node, found, written)
         _take_fields(node, found)
+        _take_choices(node, found)
         if fills and isinstance(node, ast.Constant) and isinstance(node.value, str):
             for name in BLANKS.findall(node.value):
                 found.add_column(name)
@@ -189,6 +191,25 @@ def _take_fields(node: ast.AST, found: Read) -> None:
                     found.fields.setdefault(column, {}).update(keys)
             case _:
                 pass
+
+
+def _take_choices(node: ast.AST, found: Read) -> None:
+    """The texts that a column has: `df["label"] == "spam"`, `df["label"].map({"ham": 0, "spam": 1})`."""
+    match node:
+        case ast.Compare(left=ast.Subscript(value=row, slice=ast.Constant(value=str(column))), comparators=[other]):
+            texts = [*_texts(other)]
+        case ast.Call(
+            func=ast.Attribute(
+                attr="map" | "replace" | "isin", value=ast.Subscript(value=row, slice=ast.Constant(value=str(column)))
+            ),
+            args=[given, *_],
+        ):
+            keys = given.keys if isinstance(given, ast.Dict) else [given]
+            texts = [text for key in keys if key is not None for text in _texts(key)]
+        case _:
+            return
+    if _is_row(row, found.loaded) and any(texts):
+        found.choices.setdefault(column, {}).update(dict.fromkeys(each for each in texts if each))
 
 
 def _keys_of(item: str, node: ast.AST) -> Iterator[str]:

@@ -266,6 +266,7 @@ class HubData:
         found |= {
             name: kind for name, kind in self._read.classes.items() if found.get(name) in ("text", "label", "texts")
         }
+        found |= dict.fromkeys((name for name in self._read.choices if found.get(name) in ("label", "class")), "text")
         of_trainer = columns_of_trainer(self._ledger.script)
         if of_trainer and not {"text", "messages", *of_trainer} & found.keys():
             found |= of_trainer
@@ -287,6 +288,8 @@ class HubData:
             kinds = self.kinds()
             made |= {name: ["negative", "positive"] for name, kind in kinds.items() if kind == "label"}
             made |= {name: CLASSES for name, kind in kinds.items() if kind == "class"}
+            choices = self._read.choices
+            made |= {name: [*choices[name]] for name, kind in kinds.items() if kind == "text" and name in choices}
         return {name: names for name, names in made.items() if names}
 
     def _numbers(self, pattern: re.Pattern[str]) -> list[int]:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import tarfile
 import urllib.request
 import zipfile
@@ -40,6 +41,8 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     owner.__init__ = _opening_zip(owner.__init__)
     archives: Any = tarfile
     archives.open = _opening_tar(archives.open)
+    for module, name in ((os, "rename"), (os, "replace"), (shutil, "move"), (shutil, "copy"), (shutil, "copyfile")):
+        setattr(module, name, _moving(ledger, getattr(module, name)))
     hooks.add("requests.api", functools.partial(_answer_requests, ledger))
     hooks.add("requests.sessions", functools.partial(_answer_sessions, ledger))
     hooks.add("webdataset.gopen", functools.partial(_answer_shards, ledger))
@@ -64,6 +67,8 @@ def _retrieving(ledger: Ledger, retrieve: Callable[..., Any]) -> Any:
 
 EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
 EMPTY_TAR = bytes(10_240)
+ARCHIVE = re.compile(r"\.(zip|tar|tgz)(\.\w+)?$")
+ROWS = "rows with the columns that the script reads"
 
 
 def _opening_zip(build: Callable[..., None]) -> Any:
@@ -92,6 +97,22 @@ def _opening_tar(opened: Callable[..., Any]) -> Any:
             return opened(fileobj=io.BytesIO(EMPTY_TAR))
 
     return opening
+
+
+def _moving(ledger: Ledger, move: Callable[..., Any]) -> Any:
+    """A file of an empty archive stays missing under its new name too, so that its reader gets what it reads."""
+
+    @functools.wraps(move)
+    def moving(source: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return move(source, target, *args, **kwargs)
+        except FileNotFoundError:
+            has_downloads = any("when " in each.by for each in ledger.session.stand_ins)
+            if is_there(source) or not has_downloads or not is_called_by_user("pathlib", "shutil"):
+                raise
+            return target
+
+    return moving
 
 
 def _asking(ledger: Ledger, ask: Callable[..., Any]) -> Any:
@@ -169,10 +190,11 @@ class Answer:
     def __init__(self, ledger: Ledger, url: str) -> None:
         self.url = url
         name = file_of(url)
-        self.content = _picture() if name.lower().endswith(PICTURES) else _rows(ledger, name)
+        self.content = _content(ledger, name.lower())
         self.headers = {"content-length": str(len(self.content))}
         self.raw = io.BytesIO(self.content)
-        what = "a random image" if name.lower().endswith(PICTURES) else "rows with the columns that the script reads"
+        what = "an empty archive: its files are made when they are read" if ARCHIVE.search(name.lower()) else ROWS
+        what = "a random image" if name.lower().endswith(PICTURES) else what
         ledger.replace(StandInKind.DATA, url, what)
 
     @property
@@ -217,6 +239,12 @@ def _picture(form: str = "PNG") -> bytes:
     noise = numpy.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), dtype="uint8")
     library("PIL.Image").fromarray(noise).save(opened, form)
     return opened.getvalue()
+
+
+def _content(ledger: Ledger, name: str) -> bytes:
+    if found := ARCHIVE.search(name):
+        return EMPTY_ZIP if found[1] == "zip" else EMPTY_TAR
+    return _picture() if name.endswith(PICTURES) else _rows(ledger, name)
 
 
 def _rows(ledger: Ledger, name: str) -> bytes:

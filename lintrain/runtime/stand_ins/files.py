@@ -48,12 +48,16 @@ def _columns(ledger: Ledger, name: str) -> dict[str, list[Any]]:
         return dict(rows_of_file(given).to_dict("list"))
     read = read_of(ledger.script)
     kinds = {each: kind if (kind := kind_of_column(each)) in PLAIN else "text" for each in read.columns}
+    kinds |= dict.fromkeys((each for each in read.choices if each in kinds), "text")
     if re.search(r"\.jsonl?$", name) or "." not in os.path.basename(name):
         fields = {each: inner for each, inner in read.fields.items() if each in kinds and not TURN & inner.keys()}
         kinds |= structs_of(read, kinds)
         kinds |= {each: f"structs {' '.join(inner)}" for each, inner in fields.items()}
     rows = Rows(
-        kinds or {"text": "text", "label": "label"}, {}, ledger.session.folder("hub"), zlib.crc32(name.encode())
+        kinds or {"text": "text", "label": "label"},
+        {each: [*texts] for each, texts in read.choices.items()},
+        ledger.session.folder("hub"),
+        zlib.crc32(name.encode()),
     )
     return rows.columns(FEW)
 
@@ -91,9 +95,8 @@ def _reading(ledger: Ledger, pandas: Any, read: Callable[..., Any]) -> Any:
         # With `names=` the file has no header, and the script reads these columns whatever the stand-in calls them.
         names = kwargs.get("names")
         if is_row(names):
-            columns = dict(zip(names, columns.values(), strict=False)) | {
-                each: [*range(FEW)] for each in names[len(columns) :]
-            }
+            others = iter([values for each, values in columns.items() if each not in names])
+            columns = {each: columns.get(each) or next(others, [*range(FEW)]) for each in names}
         _note_rows(ledger, str(path), columns)
         return pandas.DataFrame(columns)
 

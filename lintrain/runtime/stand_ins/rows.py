@@ -29,7 +29,7 @@ TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
 
 class Rows:
-    """The values of one data set's columns; `names` are the classes of its labels, where they are known."""
+    """The values of one data set's columns; `names` are the classes of labels, or the texts that a column has."""
 
     def __init__(self, kinds: Mapping[str, str], names: Mapping[str, Sequence[str]], folder: str, seed: int) -> None:
         self._kinds = kinds
@@ -60,6 +60,8 @@ class Rows:
             return [self._struct(kind, number + offset) for offset in range(4)]
         if kind.startswith("struct "):
             return self._struct(kind, number)
+        if kind == "text" and (choices := self._names.get(name)):
+            return choices[number % len(choices)]
         if kind == "text":
             return f"id-{number}" if IDS.fullmatch(name) else self._text(number, *SENTENCES[bool(ANSWERS.search(name))])
         if kind == "texts":

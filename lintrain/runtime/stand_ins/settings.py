@@ -117,11 +117,24 @@ def _plain(ledger: Ledger, given: dict[str, Any]) -> dict[str, Any]:
         if str(found.get(name)) in ("float16", "torch.float16", "half"):
             _note(ledger, name, "float16", "float32: half precision is slow on the CPU")
             found[name] = "float32"
-    attention = found.get("attn_implementation")
-    if isinstance(attention, str) and ("flash" in attention or "/" in attention or "kernel" in attention):
-        _note(ledger, "attn_implementation", attention, "sdpa")
-        found["attn_implementation"] = "sdpa"
+    for name in ("attn_implementation", "_attn_implementation"):
+        attention = found.get(name)
+        if isinstance(attention, str) and ("flash" in attention or "/" in attention or "kernel" in attention):
+            _note(ledger, name, attention, "sdpa")
+            found[name] = "sdpa"
     return found
+
+
+def _with_its_attention(ledger: Ledger, load: Callable[..., Any], cls: Any, args: Any, given: dict[str, Any]) -> Any:
+    """A model loaded with the attention that took the place of one for GPUs, or the plain one where it has no other."""
+    try:
+        return load(cls, *args, **given)
+    except ValueError as error:
+        names = [name for name in given if name.endswith("attn_implementation") and given[name] == "sdpa"]
+        if not names or "scaled_dot_product_attention" not in str(error):
+            raise
+        _note(ledger, names[0], "sdpa", "eager: the class has no other for the CPU")
+        return load(cls, *args, **{**given, names[0]: "eager"})
 
 
 def _load_plainly(ledger: Ledger, module: Any) -> None:
@@ -138,7 +151,7 @@ def _replace_loader(ledger: Ledger, owner: Any) -> None:
     @functools.wraps(load)
     def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            made = load(cls, *args, **_plain(ledger, kwargs))
+            made = _with_its_attention(ledger, load, cls, args, _plain(ledger, kwargs))
         except OSError as error:
             made = _of_folder(ledger, cls, _name_of(args, kwargs), kwargs, error)
         except ValueError as error:
