@@ -217,6 +217,23 @@ def test_a_token_is_found_by_its_earlier_name(monkeypatch: pytest.MonkeyPatch, t
     assert [each.name for each in ledger.session.stand_ins] == ["tokenizer._pad_token"]
 
 
+def test_further_special_tokens_are_found_by_their_earlier_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    base = transformers.PreTrainedTokenizerBase
+    if hasattr(base, "additional_special_tokens"):
+        pytest.skip("this version has the name")
+    ledger = made(tmp_path)._ledger
+    monkeypatch.setattr(base, "__getattr__", base.__getattr__)
+    older_names._find_tokens(ledger, SimpleNamespace(PreTrainedTokenizerBase=base))
+    monkeypatch.setattr(older_names, "is_called_by_user", lambda *_: True)
+    tokenizer = small_tokenizer("idefics3", "somebody/idefics3", None, {"image_token": "<image>"}, chats=True)
+    further, numbers = tokenizer.additional_special_tokens, tokenizer.additional_special_tokens_ids
+    assert numbers[further.index("<image>")] == tokenizer.convert_tokens_to_ids("<image>")
+    assert tokenizer.pad_token not in further
+
+
 def test_padding_without_a_length_is_short_for_a_stand_in(tmp_path: Path) -> None:
     checkpoints = made(tmp_path)
 

@@ -107,7 +107,7 @@ def _find_parts(ledger: Ledger, module: Any) -> None:
 
 
 def _find_tokens(ledger: Ledger, module: Any) -> None:
-    """`tokenizer._pad_token`, which transformers 5 has only without the underscore."""
+    """`tokenizer._pad_token`, without its underscore in transformers 5, and the tokens that it names otherwise."""
     owner = module.PreTrainedTokenizerBase
     find = getattr(owner, "__getattr__", None)
     if find is None:  # every attribute is there by itself, as in transformers 4
@@ -118,6 +118,11 @@ def _find_tokens(ledger: Ledger, module: Any) -> None:
         try:
             return find(self, name)
         except AttributeError:
+            if (further := FURTHER.fullmatch(name)) and is_called_by_user():
+                what = "the special tokens without a name of their own"
+                ledger.replace(StandInKind.PACKAGE, f"tokenizer.{name}", what)
+                tokens = _further_tokens(self)
+                return self.convert_tokens_to_ids(tokens) if further[1] else tokens
             if not OF_TOKENS.fullmatch(name) or not is_called_by_user():
                 raise
             ledger.replace(StandInKind.PACKAGE, f"tokenizer.{name}", f"tokenizer.{name[1:]} of the installed version")
@@ -127,6 +132,14 @@ def _find_tokens(ledger: Ledger, module: Any) -> None:
 
 
 OF_TOKENS = re.compile(r"_(bos|eos|unk|sep|pad|cls|mask)_token")
+FURTHER = re.compile(r"additional_special_tokens(_ids)?")
+
+
+def _further_tokens(tokenizer: Any) -> list[str]:
+    """Special tokens beyond those that every tokenizer may have: of images, of turns in a chat."""
+    added: dict[int, Any] = tokenizer.added_tokens_decoder
+    named = {*tokenizer.special_tokens_map.values()} - {getattr(tokenizer, "image_token", None)}
+    return [str(each) for each in added.values() if each.special and str(each) not in named]
 
 
 def _share_options(ledger: Ledger, module: Any) -> None:
