@@ -291,10 +291,15 @@ class RowsRule(EvidenceRule):
 
     def _judged(self, split: SplitEvidence, faults: tuple[RowFault, ...]) -> Verdict | None:
         sweep = split.sweep
-        for wrong in sweep.with_fault(*faults) if sweep is not None else ():
-            share = wrong.count / max(1, sweep.rows if sweep is not None else 0)
-            if wrong.count >= self.fewest_rows and share >= self.smallest_share:
-                text = wrong.in_words(numbered=sweep is None or sweep.numbered)
-                of = f"{split.argument}, {share:.0%} of its rows" if self.smallest_share else split.argument
-                return Verdict.confirmed(f"{text} ({of})", rows=list(wrong.first), count=wrong.count, share=share)
-        return None
+        if sweep is None:
+            return None
+        shares = {wrong: wrong.count / max(1, sweep.rows) for wrong in sweep.with_fault(*faults)}
+        found = [wrong for wrong in shares if wrong.count >= self.fewest_rows and shares[wrong] >= self.smallest_share]
+        if not found:
+            return None
+        # Each fault is named: a run that is repaired after one of them ends at the next.
+        text = "; ".join(wrong.in_words(numbered=sweep.numbered) for wrong in found)
+        share = shares[found[0]]
+        of = f"{split.argument}, {share:.0%} of its rows" if self.smallest_share else split.argument
+        worst = found[0]
+        return Verdict.confirmed(f"{text} ({of})", rows=list(worst.first), count=worst.count, share=share)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lintrain.evidence.run import ColumnEvidence, Evidence, ModelEvidence, SplitEvidence
+from lintrain.evidence.sweep import Sweep, WrongRows
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
@@ -98,3 +101,36 @@ def test_an_output_without_rows_follows_from_a_head_that_is_too_large(
     rule = next(each.rule for each in load_rules() if each.name == "label-imbalance")
     other = Finding(cause, Level.ERROR, HERE, "the head has 3 outputs")
     assert rule.follows_from(CLAIM, verdict(counts), other) is follows
+
+
+def judged(rule: str, split: SplitEvidence) -> str:
+    """The reason of a rule's verdict on one split, of a model with three classes."""
+    evidence = Evidence("train.py", "transformers", "Trainer", HERE, HERE, "cpu", {}, splits=(split,))
+    evidence = replace(evidence, model=model("SequenceClassification", 3))
+    finding = Finding(rule, Level.ERROR, HERE, "some rows are wrong", subject="train_dataset")
+    return next(each.rule for each in load_rules() if each.name == rule).verify(finding, evidence).reason
+
+
+def test_a_label_beyond_the_head_is_named_with_its_row() -> None:
+    labels = ColumnEvidence(
+        "1", "integer", "int64", 0, 7, ((0, 60), (7, 1)), rows_read=61, lowest_row=0, highest_row=55
+    )
+    split = SplitEvidence("train_dataset", 61, (labels,), label_column="1")
+    assert judged("missing-num-labels", split) == (
+        "labels run from 0 to 7 in 61 rows (7 first in row 55 of train_dataset), the head has 3 outputs"
+    )
+    repeated = replace(split, sweep=Sweep(61, 61, 0.1, numbered=False))
+    assert judged("missing-num-labels", repeated) == "labels run from 0 to 7 in 61 rows, the head has 3 outputs"
+
+
+def test_every_fault_of_the_rows_is_named() -> None:
+    wrong = (
+        WrongRows("raises", "", 1, (19,), error="OSError: gone"),
+        WrongRows("collation", "0", 2, (4, 8), "9 entries instead of 8", "`collate` raises"),
+        WrongRows("constant image", "0", 1, (5,), "every value is 0"),
+    )
+    split = SplitEvidence("train_dataset", 61, (), sweep=Sweep(61, 61, 0.1, wrong))
+    assert judged("failing-rows", split) == (
+        "row 19: cannot be read: OSError: gone; "
+        "2 rows (4, 8): `0` has 9 entries instead of 8; `collate` raises (train_dataset)"
+    )

@@ -91,6 +91,15 @@ def test_the_wrong_row_is_named_with_its_number_and_why(run: Any, row: Any, word
     assert [each.in_words().startswith(words) for each in result.wrong] == [True], result.wrong
 
 
+def test_the_first_rows_with_the_lowest_and_the_highest_label_are_known(run: Any) -> None:
+    rows = pairs()
+    rows[71], rows[95], rows[40], rows[41] = (rows[0][0], 7), (rows[0][0], 7), (rows[0][0], -2), (rows[0][0], -100)
+    found = sweeping.sweep(run, Listed(rows), PLAIN, [rows[0]])
+    assert found is not None
+    column = found[0][1]
+    assert (column.minimum, column.maximum, column.lowest_row, column.highest_row) == (-100, 7, 40, 71)
+
+
 def test_rows_of_a_mapping_are_judged_by_what_the_model_reads(run: Any) -> None:
     rows = [{"input_ids": [1, 3 + n % 90, 5, 2], "attention_mask": [1] * 4, "labels": n % 3} for n in range(ROWS)]
     rows[20]["input_ids"] = [1, 100, 5, 2]

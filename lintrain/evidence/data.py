@@ -17,7 +17,8 @@ class ColumnEvidence:
     shortest, median, 95th percentile and longest list of a list column (entries), `length_bins` how many rows have
     which lengths, as [first, last, rows]. `rows_read` is the number of rows on which these are based: all of them,
     except for data sets that give only one row at a time. `runs` of labels is how often a row that was read has another
-    one than the row before it, plus one; None for other columns.
+    one than the row before it, plus one; None for other columns. `lowest_row` and `highest_row` are the numbers of the
+    first rows that were read with the lowest and the highest label, if rows have numbers.
     """
 
     name: str
@@ -32,6 +33,8 @@ class ColumnEvidence:
     non_finite: int = 0
     length_bins: tuple[tuple[int, int, int], ...] = ()
     runs: int | None = None
+    lowest_row: int | None = None
+    highest_row: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

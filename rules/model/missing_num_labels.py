@@ -205,8 +205,9 @@ class MissingNumLabels(Rule[Claim]):
         rows = sum(column.rows_read for column in labels)
         low, high = min(values), max(values)
         if low < 0 or high >= size:
+            named = _named_row(evidence, low if low < 0 else high)
             return Verdict.confirmed(
-                f"labels run from {low} to {high} in {rows} rows, the head has {size} outputs", high=high
+                f"labels run from {low} to {high} in {rows} rows{named}, the head has {size} outputs", high=high
             )
         if high < size - 1 and finding.level is not Level.ERROR:
             return Verdict.confirmed(f"no label of {rows} rows is above {high}, the head has {size} outputs", high=high)
@@ -240,6 +241,18 @@ class MissingNumLabels(Rule[Claim]):
         return fixes.Fix.of(
             f"pass `num_labels={code}`", fixes.AddArgument(finding.location, "num_labels", code), safe=False
         )
+
+
+def _named_row(evidence: Evidence, label: int) -> str:
+    """Where such a label is: ` (7 first in row 5555 of train_dataset)`; "" where rows have no numbers."""
+    for split in evidence.splits:
+        column = split.labels
+        is_numbered = split.sweep is None or split.sweep.numbered
+        ends = ((column.minimum, column.lowest_row), (column.maximum, column.highest_row)) if column else ()
+        for end, row in ends:
+            if end == label and row is not None and is_numbered:
+                return f" ({label} first in row {row} of {split.argument})"
+    return ""
 
 
 def _is_other_problem(model: Model) -> bool:

@@ -122,6 +122,8 @@ class Values:
         self._non_finite = 0
         self._labels: list[tuple[Any, Any]] = []  # numbers of rows, and what these have
         self._labels_kept = 0
+        self._lowest: tuple[int, int] | None = None  # a label, and the number of its first row
+        self._highest: tuple[int, int] | None = None
 
     def add(self, row: int, value: Any) -> None:
         """The value of a row."""
@@ -244,6 +246,8 @@ class Values:
         numpy, limits = library("numpy"), self._limits
         if self.is_label:
             self._count(rows, sizes, flat, "label", self._beyond_head(flat))
+            if self._is_scalar:
+                self._keep_ends(numpy.asarray(rows), flat)
             if self._is_scalar and self._labels_kept < MOST_LABELS:
                 self._labels.append((numpy.asarray(rows), flat))
                 self._labels_kept += len(flat)
@@ -255,6 +259,18 @@ class Values:
                 self._count(rows, sizes, flat, "token id", (flat >= limits.embedding) | (flat < 0))
             if self.name == "input_ids":
                 self._look_for_words(rows, flat, sizes)
+
+    def _keep_ends(self, rows: Any, flat: Any) -> None:
+        """The rows with the lowest and the highest label: a head of fewer outputs is found after they were read."""
+        kept = flat != IGNORED
+        rows, labels = rows[kept], flat[kept]
+        if labels.size:
+            low, high = int(labels.min()), int(labels.max())
+            lowest, highest = ((end, int(rows[labels == end].min())) for end in (low, high))
+            self._lowest = lowest if self._lowest is None else min(self._lowest, lowest)
+            # Of two rows with the highest label, the first.
+            earlier = self._highest or highest
+            self._highest = max(earlier, highest, key=lambda end: (end[0], -end[1]))
 
     def _beyond_head(self, flat: Any) -> Any:
         classes = self._limits.classes
@@ -313,6 +329,8 @@ class Values:
             rows_read=self.rows,
             non_finite=self._non_finite,
             runs=self._runs(),
+            lowest_row=self._lowest[1] if self._lowest else None,
+            highest_row=self._highest[1] if self._highest else None,
         )
 
     def _kind_of_column(self) -> str:
