@@ -61,6 +61,39 @@ def test_a_loop_that_chooses_freezes_not_all(body: str) -> None:
     assert not is_true(event.details["is_all"])
 
 
+TWO = "a, b = nn.Linear(3, 3), nn.Linear(3, 4)\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "a.requires_grad_(False)\nb.requires_grad_(requires_grad=False)",
+        "for net in (a, b):\n    net.requires_grad_(False)",
+        "for net in [a, b]:\n    for p in net.parameters():\n        p.requires_grad = False",
+        "from itertools import chain\nfor p in chain(a.parameters(), b.parameters()):\n    p.requires_grad_(False)",
+    ],
+)
+def test_all_of_several_networks_is_frozen(code: str) -> None:
+    found = read(TWO + code).acts(Act.FREEZE)
+    details = [(literal(event.details["wanted"]), is_true(event.details["is_all"])) for event in found]
+    assert details == [(False, True)] * 2
+    assert found[0].subject is not found[1].subject
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "net = a if small else b\nnet.requires_grad_(False)",
+        "net = a if small else b\nfor p in net.parameters():\n    p.requires_grad = False",
+        "for net in [a, b]:\n    if net is chosen:\n        continue\n    net.requires_grad_(False)",
+        "for net in [a, b, *others]:\n    net.requires_grad_(False)",
+        "from itertools import chain\nfor p in chain(a.parameters(), rest()):\n    p.requires_grad = False",
+    ],
+)
+def test_which_of_several_networks_is_frozen_may_be_open(code: str) -> None:
+    assert not any(is_true(event.details["is_all"]) for event in read(TWO + code).acts(Act.FREEZE))
+
+
 def test_what_a_parameter_is_set_to_by_its_name_is_not_known() -> None:
     code = "for n, p in model.named_parameters():\n    p.requires_grad = 'classifier' in n"
     assert isinstance(event_of(code, Act.FREEZE).details["wanted"], Unknown)

@@ -25,7 +25,7 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.model.location import Location
 from lintrain.pipeline.values.data import ColumnNames, ColumnValues, DatasetDict, Features
-from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.model import Parameters, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -353,6 +353,8 @@ def _flattened(call: Call) -> Value:
 
 
 def _joined(call: Call, parts: list[Value], is_complete: bool) -> Value:
+    if is_complete and (parameters := _all_parameters(parts)) is not None:
+        return parameters
     found: list[Value] = []
     for part in parts:
         items = operations.known_items(part, MOST_ITEMS)
@@ -361,6 +363,15 @@ def _joined(call: Call, parts: list[Value], is_complete: bool) -> Value:
     # A loop over the parts gets any of the items: their order is lost as soon as one part has an unknown
     # length.
     return _iterator(found if is_complete else [join(found)] if found else [UNKNOWN], is_complete)
+
+
+def _all_parameters(parts: list[Value]) -> Parameters | None:
+    """Those of all modules whose parameters are chained; None for other parts, and for parts of modules."""
+    found = [part for part in parts if isinstance(part, Parameters) and not part.part]
+    if not found or len(found) < len(parts) or len({part.is_named for part in found}) > 1:
+        return None
+    of = tuple(module for part in found for module in part.of)
+    return Parameters(of, found[0].is_named, any(part.is_part for part in found))
 
 
 @function("itertools.cycle", "itertools.repeat", "itertools.islice")

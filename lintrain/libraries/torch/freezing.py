@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import abc
+
 from lintrain.interpreter.core import storing
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
@@ -25,6 +27,7 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
     literal,
+    options_of,
     text_of,
 )
 from lintrain.pipeline.values.tensors import unmoved
@@ -123,15 +126,30 @@ def _switch(reader: Reader, parameter: Parameter, wanted: Value, location: Locat
 
 def _is_each(reader: Reader, parameter: Parameter) -> bool:
     """Whether the loop around iterates over all parameters and leaves none out."""
-    # Only the innermost loop: an outer one may repeat the inner loop for some models and not for others.
-    return any(
-        isinstance(loop.over, Parameters) and _gives(loop, parameter) and not _leaves_out(reader, loop)
-        for loop in reader.loops[-1:]
-    )
+    if not reader.loops or _leaves_out(reader, reader.loops[-1]):
+        return False
+    over = options_of(reader.loops[-1].over)
+    if not all(isinstance(each, Parameters) for each in over) or not _gives(reader.loops[-1], parameter):
+        return False
+    return len(over) == 1 or all(_is_one_of_all(reader, reader.loops[-2:-1], module) for module in parameter.of)
 
 
 def _gives(loop: Loop, parameter: Parameter) -> bool:
-    return loop.each is parameter or (isinstance(loop.each, Sequence) and parameter in loop.each.items)
+    return any(
+        each is parameter or (isinstance(each, Sequence) and parameter in each.items) for each in options_of(loop.each)
+    )
+
+
+def _is_one_of_all(reader: Reader, loops: abc.Sequence[Loop], module: Value) -> bool:
+    """Whether one of several modules is meant because a loop iterates over a list of them, and over all of it."""
+    # `net = a if flag else b` is several modules too, of which one is frozen, and no one knows which.
+    return any(
+        isinstance(loop.over, Sequence)
+        and loop.over.is_complete
+        and any(each is module for each in options_of(loop.each))
+        and not _leaves_out(reader, loop)
+        for loop in loops
+    )
 
 
 def _leaves_out(reader: Reader, loop: Loop) -> bool:
@@ -148,14 +166,16 @@ def _wanted(call: Call) -> Value:
 @method(Model, "requires_grad_")
 @method(ModelPart, "requires_grad_")
 @method(Module, "requires_grad_")
+@method(Unknown, "requires_grad_")
 @instance_method(MODULE, "requires_grad_")
 def _switch_module(call: Call) -> Value:
-    module = call.receiver
-    if isinstance(module, ModelPart):
-        freeze(call.reader, module.model, _wanted(call), call.location, part=module.name)
-    else:
-        freeze(call.reader, module, _wanted(call), call.location)
-    return module
+    module = unmoved(call.receiver)
+    owner, part = (module.model, module.name) if isinstance(module, ModelPart) else (module, "")
+    is_one = not call.reader.alternatives or _is_one_of_all(call.reader, call.reader.loops[-1:], module)
+    # What is not understood may be a parameter, or a tensor.
+    is_all = is_one and not isinstance(module, Unknown)
+    freeze(call.reader, owner, _wanted(call), call.location, part=part, is_all=is_all)
+    return call.receiver
 
 
 @stored_attribute_of(Instance)

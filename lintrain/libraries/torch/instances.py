@@ -125,15 +125,6 @@ def _zero_grad(call: Call) -> Value:
     return Constant(None)
 
 
-@method(Module, "requires_grad_")
-@method(Unknown, "requires_grad_")
-@instance_method(MODULE, "requires_grad_")
-def _freeze(call: Call) -> Value:
-    module = unmoved(call.receiver)
-    call.reader.act(Act.FREEZE, call.location, module, wanted=UNKNOWN, part=Constant(""), is_all=Constant(False))
-    return call.receiver
-
-
 OPTIMIZER = lazy_pattern(r"(^|[._])(opt|optim|optimizer|optimiser)s?(_?\w{0,12})(\[.*\])?$", re.IGNORECASE)
 SCHEDULE = lazy_pattern(r"sched|warmup|(^|[._])lr", re.IGNORECASE)
 OTHER_STEPS = lazy_pattern(r"(^|[._])(env|envs|prof|profiler|p|pbar|bar|timer|simulator|game)s?$", re.IGNORECASE)
