@@ -337,11 +337,26 @@ def test_variables_in_front_of_a_command_reach_the_script_and_no_gpu_does(tmp_pa
     assert command(tmp_path, "probe", "--json", *warm_option(), "--", *words).code == 0
 
 
+SLOW_TO_END = """
+class Slow:
+    def __init__(self, wait):
+        self.wait = wait
+
+    def __del__(self):
+        self.wait(2.5)
+
+import time
+slow = Slow(time.sleep)
+"""
+
+
 @pytest.mark.parametrize(
     ("parses", "given"),
     [
         ("p.add_argument('--data', required=True)", "-- --data …`"),
         ("p.add_argument('folder')", "-- FOLDER`"),
+        # what the interpreter does after the last exit handler takes seconds on a busy machine
+        (f"{SLOW_TO_END}p.add_argument('--data', required=True)", "-- --data …`"),
     ],
 )
 def test_arguments_that_a_script_misses_are_named(parses: str, given: str, tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ from lintrain.startup.lazy_dataclass import dataclass
 POLL_SECONDS = 0.05
 MEMORY_SECONDS = 0.25
 LAST_WORDS_SECONDS = 1.0
+FINALIZATION_SECONDS = 30.0
+"""Python ends a process after the last exit handler: a busy machine takes seconds to free what torch has loaded."""
 ANSWER_SECONDS = 2.0
 FRAME = re.compile(r'^  File "(?P<path>[^"]+)", line (?P<line>\d+) in ', re.MULTILINE)
 """A frame as `faulthandler` writes it, the innermost first."""
@@ -166,7 +168,8 @@ class Launch:
                 # The final event wins over the exit status: a measured run ends its process itself.
                 kind, reason = EndingKind(end["kind"]), str(end["reason"])
                 # A script that failed may still be printing its traceback, whose last line is the error.
-                status = self._own_status() if not reason or kind is EndingKind.CRASHED else ""
+                seconds = FINALIZATION_SECONDS if kind is EndingKind.NO_TRAINING else LAST_WORDS_SECONDS
+                status = self._own_status(seconds) if not reason or kind is EndingKind.CRASHED else ""
                 return kind, reason or status
             if has_ended:
                 return self._silent_end()
@@ -175,10 +178,10 @@ class Launch:
             self._input.answer()
             time.sleep(POLL_SECONDS)
 
-    def _own_status(self) -> str:
+    def _own_status(self, seconds: float) -> str:
         """The exit status of the script as text, or "" if it is 0 or does not arrive in time."""
         try:
-            status = self._process.wait(timeout=LAST_WORDS_SECONDS)
+            status = self._process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             return ""
         return f"exit status {status}" if status else ""
