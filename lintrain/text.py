@@ -129,6 +129,11 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
 
 
+def times(count: int) -> str:
+    """How often: `never`, `once`, `3 times`."""
+    return {0: "never", 1: "once"}.get(count, f"{count} times")
+
+
 def rounded(number: float) -> str:
     """A number with three significant digits, or a whole number from 1,000 on."""
     if number < 1000 or not math.isfinite(number):

@@ -168,7 +168,7 @@ def test_the_stage_tells_what_differs() -> None:
         "1 trained weights differ before step 2",
         "1 of 2 steps",
         "`gather` returns 64 of 52 rows",
-        "waits in `all_reduce` at train.py:3 for ever, called 1 times by rank 0, 0 times by rank 1",
+        "waits in `all_reduce` at train.py:3 for ever, called once by rank 0, never by rank 1",
         "waits in `backward` at train.py:3 for ever",
         "1, 0.5 on rank 0; 1.25 on rank 1",
         "by all processes: train.py:3",

@@ -79,6 +79,52 @@ def test_a_loop_that_asks_for_each_batch_with_next_is_followed_to_its_evaluation
     assert probed.run["loop"]["steps"] == 4
 
 
+MADE_ANEW = """
+def batches(data):
+    return torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
+
+
+for epoch in range(3):
+    for x, y in batches(rows):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+"""
+EVALUATED_ANEW = """
+    with torch.no_grad():
+        for x, y in batches(held_out):
+            nn.functional.cross_entropy(model(x), y)
+"""
+
+
+def test_a_loader_that_is_made_in_each_epoch_is_no_evaluation(tmp_path: Path) -> None:
+    probed = probe(tmp_path, HEAD + MADE_ANEW)
+    assert (probed.code, probed.stages["step"], probed.stages["evaluation"]) == (0, "passed", "not reached")
+    assert [split["argument"] for split in probed.run["splits"]] == ["train_dataset"]
+
+
+def test_an_evaluation_by_a_loader_that_is_made_in_each_epoch_is_one(tmp_path: Path) -> None:
+    probed = probe(tmp_path, HEAD + MADE_ANEW + EVALUATED_ANEW)
+    assert probed.stages["evaluation"] == "passed"
+    assert [split["argument"] for split in probed.run["splits"]] == ["train_dataset", "eval_dataset"]
+
+
+IN_PAIRS = """
+others = torch.utils.data.DataLoader(held_out.tensors[0], batch_size=16)
+for epoch in range(3):
+    for u, (x, y) in zip(others, train_loader):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+"""
+
+
+def test_a_loader_that_gives_each_step_a_second_batch_is_no_evaluation(tmp_path: Path) -> None:
+    probed = probe(tmp_path, HEAD + IN_PAIRS)
+    assert [split["argument"] for split in probed.run["splits"]] == ["train_dataset"]
+    assert probed.stages["evaluation"] == "not reached"
+
+
 def test_what_fails_because_training_was_short_is_no_error_of_the_script(tmp_path: Path) -> None:
     probed = probe(tmp_path, HEAD + EPOCHS + "assert len(losses) == 20 * len(train_loader)\n")
     assert probed.code == 0

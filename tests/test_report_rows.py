@@ -126,6 +126,7 @@ def test_numbers_are_shown_by_what_they_are(values: RowValues, text: str) -> Non
         (("5",), (("first", 5),)),
         (("longest",), (("longest", 3),)),
         (("5", "longest"), (("longest", 5),)),
+        (("5", "longest:1"), (("first", 5), ("longest", 1))),
         (("longest:2", "random"), (("longest", 2), ("random", 3))),
         (("longest, shortest:1",), (("longest", 3), ("shortest", 1))),
     ],

@@ -147,7 +147,7 @@ def test_an_overfitted_batch_is_shown_with_what_is_predicted_and_with_the_rate_t
     answers = BatchAnswers(((0, 8),), ((0, 3), (1, 5)), 0.375, {"f1": 0.273})
     lines = dict(extra_lines(replace(MEASURED, overfit=replace(OVERFIT, answers=answers)), "overfit"))
     assert lines["then"] == "accuracy 0.375, f1 0.273 on these rows"
-    assert lines["classes"] == "1 of 2 classes are predicted (0 8, 1 0)"
+    assert lines["classes"] == "1 of 2 classes are predicted (8 of class 0, 0 of class 1)"
     assert lines["not learned"] == "at the rate of the run; at 0.001 it is"
 
 

@@ -145,6 +145,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import rank_conditions
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict
+from lintrain.text import times
 
 WHAT = {
     "barrier": "waits for all processes",
@@ -201,8 +202,8 @@ class GuardedCollective(Rule):
         locations = [finding.location, *(each.location for each in finding.with_role("collective"))]
         for location in locations:
             for wait in ranks.waits_at(location):
-                calls = ", ".join(f"rank {rank} {number} times" for rank, number in enumerate(wait.calls))
-                return Verdict.confirmed(f"rank {wait.rank} waits in `{wait.function}` for ever; called by {calls}")
+                calls = ", ".join(f"rank {rank} calls it {times(number)}" for rank, number in enumerate(wait.calls))
+                return Verdict.confirmed(f"rank {wait.rank} waits in `{wait.function}` for ever; {calls}")
         if ranks.waits:
             return Verdict.inconclusive(f"rank {ranks.waits[0].rank} waits at another line")
         if any(ranks.calls_at(location) for location in locations):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lintrain.evidence.memory import PROJECTION_ERROR
 from lintrain.evidence.run import EvaluationEvidence, Evidence, MemoryEvidence, MetricUse, RanksEvidence, RankWait
 from lintrain.report.text.causes import likely_cause
-from lintrain.text import duration, rounded, show_number, show_size
+from lintrain.text import duration, rounded, show_number, show_size, times
 
 Line = tuple[str, str]
 """The label of a line, and what was measured."""
@@ -175,7 +175,7 @@ def _calls(wait: RankWait) -> str:
     """How often each rank has called what one waits in, if they differ."""
     if not wait.is_unmatched:
         return ""
-    return ", called " + ", ".join(f"{calls} times by rank {number}" for number, calls in enumerate(wait.calls))
+    return f", called {', '.join(f'{times(calls)} by rank {number}' for number, calls in enumerate(wait.calls))}"
 
 
 def _losses_of(rank: int, losses: tuple[float, ...]) -> str:

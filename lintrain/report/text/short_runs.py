@@ -54,7 +54,9 @@ def _answers(overfit: OverfitEvidence) -> Iterator[Line]:
         yield "then", f"{named} on these rows"
     if answers.wanted:
         rows = dict(answers.predicted)
-        shown = [f"{label} {rows.get(label, 0)}" for label in sorted({*rows, *dict(answers.wanted)})[:MOST_CLASSES]]
+        shown = [
+            f"{rows.get(label, 0)} of class {label}" for label in sorted({*rows, *dict(answers.wanted)})[:MOST_CLASSES]
+        ]
         predicted = f"{len(rows)} of {len({*rows, *dict(answers.wanted)})} classes are predicted"
         yield "classes", f"{predicted} ({', '.join(shown)})"
     if others := _rates_that_learn(overfit):

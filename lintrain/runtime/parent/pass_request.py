@@ -100,14 +100,15 @@ class NoRowsError(ValueError):
 def read_rows(words: Iterable[str]) -> tuple[tuple[str, int], ...]:
     """The rows of an option: `5`, `longest`, `random:10`; raises NoRowsError.
 
-    A number alone is that of all orders without one.
+    A number alone is that of all orders without one; if each has its own, that many first rows are asked for too.
     """
     every = [part for word in words for part in word.replace(" ", "").split(",") if part]
     numbers = [_number(part) for part in every if part.isdigit()]
     shared = numbers[-1] if numbers else SHOWN_ROWS
     asked = [part.partition(":") for part in every if not part.isdigit()]
     orders = tuple((_order(order), _number(number) if colon else shared) for order, colon, number in asked)
-    return orders or (((FIRST, shared),) if numbers else ())
+    is_of_first = bool(numbers) and all(colon for _, colon, _ in asked)
+    return ((FIRST, shared), *orders) if is_of_first else orders
 
 
 def _order(word: str) -> str:

@@ -82,6 +82,8 @@ class LoopAfterLoop(Watch):
             return
         if self.run is not None and not self.is_guided:
             self._coming = (loader, Iteration(batch))
+            if loader is self.loader and not self.run.is_settled:
+                self.run.evaluation.leave_out_unread()
         super().on_batch(loader, batch)
 
     def on_forward(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
@@ -143,7 +145,10 @@ class LoopAfterLoop(Watch):
             self._change_over(self.run, loss)
         is_first = self.run is None
         if self.run is not None and not self.is_guided:
-            self._flush(self.run)
+            if self._trains_on(self.run, lines):
+                self._begin_round(self.run)
+            else:
+                self._flush(self.run)
         super().on_backward_start(loss)
         if is_first and self.run is not None:
             self._lines, self._since = lines, []
@@ -164,6 +169,18 @@ class LoopAfterLoop(Watch):
         if self._unmeasured and leaves & held_by(*self._unmeasured):
             return True
         return bool(leaves & held_by(*self._since)) and not leaves & held_by(*self._measured, *self._stepped.values())
+
+    def _trains_on(self, run: LoopRun, lines: Lines) -> bool:
+        """Whether the batch that came last, of a loader not seen before, is one of the measured training."""
+        # A script that makes its loader in each epoch: its second one is no evaluation.
+        loader = self._coming[0]
+        return lines == self._lines and run.is_settled and loader is not self.loader and run.evaluation.awaits(loader)
+
+    def _begin_round(self, run: LoopRun) -> None:
+        """The training goes on with another loader."""
+        self.loader, self.iteration = self._coming
+        run.evaluation.forget(self.loader)
+        self.rounds += 1
 
     def _forget(self) -> None:
         """What the measured loop did until now is not looked at."""

@@ -180,6 +180,7 @@ class FollowedEvaluation:
         self._waiting: tuple[Any, Any] | None = None
         self._answer: Any = None
         self._loaders: list[Any] = []
+        self._of_steps: list[Any] = []  # loaders that give each training step a second batch
         self.values: dict[str, float] = {}
 
     @property
@@ -195,6 +196,8 @@ class FollowedEvaluation:
 
         It counts when the next thing happens: with a backward pass of its own it begins another training.
         """
+        if any(loader is other for other in self._of_steps):
+            return
         with self._state.paused():
             self.flush()
             self._waiting, self._answer = (loader, batch), None
@@ -203,6 +206,10 @@ class FollowedEvaluation:
     def is_waiting(self) -> bool:
         """Whether it is not known yet what the last batch is for."""
         return self._waiting is not None
+
+    def awaits(self, loader: Any) -> bool:
+        """Whether the last batch is of this loader, and not known to be for evaluation."""
+        return self._waiting is not None and self._waiting[0] is loader
 
     def flush(self) -> None:
         """The batch that waits is one of the evaluation."""
@@ -224,7 +231,7 @@ class FollowedEvaluation:
 
     def forget(self, loader: Any) -> None:
         """The batch that waits is the first of another training."""
-        if self._waiting is not None and self._waiting[0] is loader:
+        if self.awaits(loader):
             self._waiting = None
 
     def on_forward(self, output: Any) -> None:
@@ -235,6 +242,13 @@ class FollowedEvaluation:
             self._is_answered = True
             with self._state.paused():
                 show_predictions(self._run, "eval_dataset", output)
+
+    def leave_out_unread(self) -> None:
+        """The training gets its next batch: one of another loader that no model was given belongs to that step."""
+        # `for (x, y), (u,) in zip(labelled, unlabelled)`: a batch of each, and then the model.
+        if self._waiting is not None and self._answer is None:
+            self._of_steps.append(self._waiting[0])
+            self._waiting = None
 
     def restart(self) -> None:
         """A library evaluates again: only the last pass is reported."""
