@@ -64,6 +64,9 @@ def test_scripts_hear_of_everything(name: str, module: str, tmp_path: Path) -> N
         ("test_net.py", "def test_net(net, loader):\n    ...", False),
         ("test_net.py", "class Net(LightningModule):\n    def test_step(self, batch):\n        ...", False),
         ("net.py", "import pytest", False),
+        ("tests/loading.py", "import unittest\n\nclass Loading(unittest.TestCase):\n    ...", True),
+        ("tests/train.py", "import unittest\n\ntrain()", False),
+        ("net/loading.py", "import unittest\n\nclass Loading(unittest.TestCase):\n    ...", False),
     ],
 )
 def test_unit_tests_are_known_by_name_and_text(path: str, text: str, expected: bool) -> None:

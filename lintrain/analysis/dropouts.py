@@ -85,7 +85,7 @@ def _in_methods(source: Source) -> Iterator[Dropout]:
                 yield Dropout(source.location(call), code, takes_mode=True)
             elif code.rpartition(".")[2] in ATTENTION and _is_ungated(method, call):
                 yield Dropout(source.location(call), code, takes_mode=False)
-            if code in own and not ABOUT_MODE.search(unparse(call)):
+            if code in own and not ABOUT_MODE.search(unparse(call)) and not _is_used_by_mode(source, method, call):
                 yield Dropout(source.location(call), code, takes_mode=False)
 
 
@@ -207,6 +207,35 @@ def _is_set_by_mode(method: Function, name: str) -> bool:
         for node in walk(method)
         if isinstance(node, ast.If) and ABOUT_MODE.search(unparse(node.test))
         for each in walk(node)
+    )
+
+
+def _is_used_by_mode(source: Source, method: Function, call: ast.Call) -> bool:
+    """Whether the result of a call gets a name that its class only asks for together with the mode.
+
+    That name may be the parameter of another method, which gets the result: `self.cell(x, mask)`.
+    """
+    names = {
+        target.id
+        for node in walk(method)
+        if isinstance(node, ast.Assign) and node.value is call
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    network = next((each for each in source.nodes_of(ast.ClassDef) if method in each.body), None)
+    if not names or network is None:
+        return False
+    methods = {each.name: each for each in network.body if isinstance(each, Function)}
+    for node in walk(method):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
+            parameters = [each.arg for each in methods[node.func.attr].args.args[1:]]
+            given = [*zip(parameters, node.args, strict=False), *((each.arg, each.value) for each in node.keywords)]
+            names |= {name for name, value in given if name and isinstance(value, ast.Name) and value.id in names}
+    return any(
+        isinstance(each, ast.Name) and each.id in names
+        for node in walk(network)
+        if isinstance(node, ast.If | ast.IfExp) and ABOUT_MODE.search(unparse(node.test))
+        for each in ast.walk(node)
     )
 
 

@@ -188,7 +188,11 @@ def _is_ids(node: ast.expr) -> bool:
 
 
 def compared_with_bos(source: Source) -> Iterator[Location]:
-    """The comparisons of the first label of each row with the BOS token: `labels[:, 0] == tokenizer.bos_token_id`."""
+    """The comparisons of the first label of each row with the BOS token: `labels[:, 0] == tokenizer.bos_token_id`.
+
+    Without those of a function that generates text and gives labels to no model: there they are what is scored against.
+    """
+    scored = {id(node) for each in source.nodes_of(ast.FunctionDef) if _only_scores(each) for node in own_nodes(each)}
     for node in source.nodes_of(ast.Compare):
         match node:
             case ast.Compare(
@@ -196,10 +200,16 @@ def compared_with_bos(source: Source) -> Iterator[Location]:
                 ops=[ast.Eq()],
                 comparators=[token],
             ):
-                if _is_bos(token) or _is_named_bos(source, token):
+                if id(node) not in scored and (_is_bos(token) or _is_named_bos(source, token)):
                     yield source.location(node)
             case _:
                 pass
+
+
+def _only_scores(function: ast.FunctionDef) -> bool:
+    calls = [node for node in own_nodes(function) if isinstance(node, ast.Call)]
+    generates = any(isinstance(call.func, ast.Attribute) and call.func.attr == "generate" for call in calls)
+    return generates and not any(each.arg in {"labels", None} for call in calls for each in call.keywords)
 
 
 def _is_bos(token: ast.expr) -> bool:

@@ -191,10 +191,18 @@ GIVEN = lazy_pattern(r"batch_idx|batch_nb|dataloader_idx|dataloader_index|optimi
 
 
 def is_synchronized(call: ast.Call) -> bool:
-    """Whether a call is `self.log(…, sync_dist=True)`, which waits for all processes."""
+    """Whether a call is `self.log(…, sync_dist=True)`, which waits for all processes.
+
+    With `rank_zero_only=True` Lightning keeps the value as it is (`_Sync._generate_sync_fn` of 2.6).
+    """
     is_log = isinstance(call.func, ast.Attribute) and call.func.attr in {"log", "log_dict"}
-    given = next((each.value for each in call.keywords if each.arg == "sync_dist"), None)
-    return is_log and isinstance(given, ast.Constant) and given.value is True
+    given = {each.arg: each.value for each in call.keywords}
+    is_alone = "rank_zero_only" in given and not _is_constant(given["rank_zero_only"], False)
+    return is_log and not is_alone and _is_constant(given.get("sync_dist"), True)
+
+
+def _is_constant(node: ast.expr | None, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
 
 
 def logs_by_batch(source: Source) -> Iterator[Guarded]:

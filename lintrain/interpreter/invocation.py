@@ -28,6 +28,7 @@ from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.model import Model, Module, Optimizer
 from lintrain.pipeline.values.python import (
+    ABSENT,
     UNKNOWN,
     Bound,
     Class,
@@ -37,6 +38,7 @@ from lintrain.pipeline.values.python import (
     Instance,
     Library,
     LibraryObject,
+    Literal,
     Mapping,
     Partial,
     Sequence,
@@ -338,12 +340,13 @@ def _add_expanded(call: Call, value: Value, location: Location, *, is_as_written
         return
     call.is_open = call.is_open or not value.is_complete
     call.reader.spend(len(value.entries))
-    here = call.reader.source.path
+    here, optional = call.reader.source.path, value.exclude_each_other() if value.sides else frozenset[Literal]()
     for name, item in value.entries.items():
         if isinstance(name, str):
+            given = join([item, ABSENT]) if name in optional else item
             written = value.written.get(name)
             # What comes from a settings file has its keys there, whatever else the script does with them.
             named_at = written if is_as_written or (written is not None and written.path != here) else None
             # A keyword that was written out wins over one of `**options`. In Python both together are a
             # TypeError, and that is not a mistake of training.
-            call.keywords.setdefault(name, Argument(item, location, named_at=named_at))
+            call.keywords.setdefault(name, Argument(given, location, named_at=named_at))

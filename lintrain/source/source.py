@@ -50,6 +50,9 @@ TESTS = lazy_pattern(
 )
 """What only unit tests contain: a `test_net.py` may also be a script that evaluates, `test_step` is Lightning's."""
 
+TEST_CASE = lazy_pattern(r"^class \w+\((?:unittest\.)?TestCase\)", re.MULTILINE)
+"""A class of tests, which makes a file of any name in a folder of tests one that holds unit tests."""
+
 FOLDER_OF_TESTS = lazy_pattern(r"(^|[/\\])tests[/\\]")
 PLAIN_TEST = lazy_pattern(r"^def test_\w+\(\)(?=.*^[ \t]+assert\b)", re.MULTILINE | re.DOTALL)
 """A test that needs nothing of pytest; a function `test_model()` outside of `tests/` may evaluate."""
@@ -213,9 +216,10 @@ class Source:
     @cached_property
     def holds_unit_tests(self) -> bool:
         """Whether its name and its text show that it contains unit tests, for pytest or unittest."""
+        is_in_folder = FOLDER_OF_TESTS.search(self.path) is not None
         if TEST_FILE.search(self.path) is None:
-            return False
-        is_plain = FOLDER_OF_TESTS.search(self.path) is not None and PLAIN_TEST.search(self.text) is not None
+            return is_in_folder and TEST_CASE.search(self.text) is not None
+        is_plain = is_in_folder and PLAIN_TEST.search(self.text) is not None
         return is_plain or TESTS.search(self.text) is not None
 
     @cached_property

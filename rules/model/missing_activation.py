@@ -102,7 +102,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, prescreen, script_text
+from lintrain.analysis import expressions, prescreen, script_text, shared_values
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Tensor
@@ -175,8 +175,7 @@ def _is_on_purpose(pipeline: Pipeline, location: Location) -> bool:
         return True
     if any(not use.is_read and around.holds(use.location) for use in uses):
         return False
-    later = [use for use in uses if use.is_read and use.location.line >= around.line]
-    return sum(blocks.scope_of(pipeline, use.location) is function for use in later) > 1
+    return shared_values.is_used_elsewhere(pipeline, given.name, around)
 
 
 def _is_below(pipeline: Pipeline, location: Location, around: Location, function: object) -> bool:

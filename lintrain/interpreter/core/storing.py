@@ -17,7 +17,18 @@ from lintrain.interpreter.core.scope import Scope
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Binding
 from lintrain.pipeline.values.columns import DataFrame, Indexer, Series
-from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Either, Mapping, Sequence, Unknown, Value, join
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Class,
+    Constant,
+    Either,
+    Literal,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+    join,
+)
 from lintrain.pipeline.values.tensors import Derived
 from lintrain.source.nodes import children
 
@@ -85,6 +96,15 @@ def _store_entry(reader: Reader, owner: Mapping, key: Value, value: Value) -> No
         return
     before = owner.entries.get(key.value)
     owner.entries[key.value] = weakly(reader, before, value) if reader.conditions else value
+    note_side(reader, owner, key.value, is_new=before is None)
+
+
+def note_side(reader: Reader, owner: Mapping, key: Literal, *, is_new: bool) -> None:
+    """Note the sides of `if` statements that an entry was added on: those that all its additions have in common."""
+    sides = frozenset((each.location, each.is_else) for each in reader.conditions if each.test is not None)
+    known = sides if is_new else owner.sides.pop(key, frozenset()) & sides
+    if known:
+        owner.sides[key] = known
 
 
 def _store_somewhere(reader: Reader, owner: Mapping, key: Value, value: Value) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from lintrain.interpreter.core import operations
+from lintrain.interpreter.core import operations, storing
 from lintrain.interpreter.core.arithmetic import LONGEST
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
@@ -20,6 +20,7 @@ from lintrain.pipeline.values.python import (
     Bound,
     Constant,
     LibraryObject,
+    Literal,
     Mapping,
     Sequence,
     Value,
@@ -110,6 +111,7 @@ def _take(call: Call, receiver: Mapping, key: Constant) -> Value:
 def _update(call: Call) -> Value:
     receiver = call.receiver
     if isinstance(receiver, Mapping):
+        before = frozenset(receiver.entries)
         for argument in call.positional:
             is_known = operations.update(call.reader, receiver.entries, argument.value)
             # Once something unknown was added, no key is certainly missing, whatever comes later.
@@ -117,6 +119,11 @@ def _update(call: Call) -> Value:
             receiver.others = receiver.others if is_known else None
         named = {name: argument.value for name, argument in call.keywords.items() if name != "**"}
         receiver.entries.update(named)
+        keys: dict[Literal, None] = dict.fromkeys(named)
+        for argument in call.positional:
+            keys.update(dict.fromkeys(argument.value.entries if isinstance(argument.value, Mapping) else ()))
+        for key in keys:
+            storing.note_side(call.reader, receiver, key, is_new=key not in before)
         receiver.is_complete = receiver.is_complete and not call.is_open and "**" not in call.keywords
     return Constant(None)
 

@@ -88,7 +88,8 @@ class Mapping(Value):
 
     `written` are the locations of the keys, as long as nothing in the script but a call that expands it names it.
     `others` is any of what is under keys that are not known, where that is known. `factory` makes the entry of a key
-    that is missing, as long as no key was unknown: a `defaultdict`.
+    that is missing, as long as no key was unknown: a `defaultdict`. `sides` are the sides of `if` statements that
+    entries were added on, each the location of its `if` and whether it is the `else`.
     """
 
     entries: dict[Literal, Value]
@@ -96,6 +97,12 @@ class Mapping(Value):
     written: dict[Literal, Location] = field(default_factory=lambda: {})
     others: Value | None = None
     factory: Value | None = None
+    sides: dict[Literal, frozenset[tuple[Location, bool]]] = field(default_factory=lambda: {})
+
+    def exclude_each_other(self) -> frozenset[Literal]:
+        """The keys that some run has without another key: they were added on the two sides of one `if`."""
+        opposite = {(location, not is_else) for sides in self.sides.values() for location, is_else in sides}
+        return frozenset(key for key, sides in self.sides.items() if not opposite.isdisjoint(sides))
 
     def merged(self, others: abc.Sequence[Value]) -> Value | None:
         """Dictionaries with the same keys: each entry is any of theirs."""

@@ -1,0 +1,92 @@
+"""Whether other code uses the value that a name holds where it is given to a call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.pipeline import blocks
+from lintrain.pipeline.record import Pipeline
+from lintrain.source.nodes import own_nodes
+from lintrain.source.source import Source
+
+DESCRIBES = frozenset({"shape", "size", "dim", "ndim", "device", "dtype", "numel"})
+"""Attributes and methods of a tensor that need none of its values."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def is_used_elsewhere(pipeline: Pipeline, name: str, around: Location) -> bool:
+    """Whether a function reads a name again, before or after the statement `around`, while it holds the same value.
+
+    What a parameter holds may also be used by a caller in the same file, after or before it calls the function.
+    """
+    source, function = pipeline.source_of(around), blocks.scope_of(pipeline, around)
+    bound = [line for line in _binding_lines(function, name) if line < around.line]
+    since = max(bound, default=0)
+    if sum(line > since for line in _reading_lines(function, name)) > 1:
+        return True
+    if bound or not isinstance(function, Function):
+        return False
+    return any(sum(line > last for line in lines) > 1 for last, lines in _at_callers(pipeline, source, function, name))
+
+
+def _at_callers(
+    pipeline: Pipeline, source: Source, function: Function, parameter: str
+) -> Iterator[tuple[int, list[int]]]:
+    """For each call that gives a parameter a plain name: where that is bound last before, and where it is read."""
+    names = [each.arg for each in function.args.args]
+    if parameter not in names:
+        return
+    for call in source.nodes_of(ast.Call):
+        if last_name(call.func) != function.name:
+            continue
+        is_method = isinstance(call.func, ast.Attribute) and names[0] == "self"
+        index = names.index(parameter) - is_method
+        by_name = {each.arg: each.value for each in call.keywords}
+        given = call.args[index] if 0 <= index < len(call.args) else by_name.get(parameter)
+        if isinstance(given, ast.Name):
+            caller = blocks.scope_of(pipeline, source.location(call))
+            bound = [line for line in _binding_lines(caller, given.id) if line < call.lineno]
+            yield max(bound, default=0), list(_reading_lines(caller, given.id))
+
+
+def _binding_lines(function: ast.AST, name: str) -> Iterator[int]:
+    """The last lines of the statements of a function that bind a name."""
+    for node in own_nodes(function):
+        match node:
+            case ast.Assign(targets=targets):
+                bound = targets
+            case ast.AnnAssign(target=target) | ast.AugAssign(target=target) | ast.NamedExpr(target=target):
+                bound = [target]
+            case ast.For(target=target) | ast.AsyncFor(target=target):
+                if _binds(target, name):
+                    yield target.lineno
+                continue
+            case _:
+                continue
+        if any(_binds(target, name) for target in bound):
+            yield node.end_lineno or node.lineno
+
+
+def _binds(target: ast.expr, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(target))
+
+
+def _reading_lines(function: ast.AST, name: str) -> Iterator[int]:
+    """The lines where a function reads the values that a name holds."""
+    nodes = own_nodes(function)
+    described = {id(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in DESCRIBES}
+    printed = {
+        id(each)
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+        for each in ast.walk(node)
+    }
+    unused = described | printed
+    for node in nodes:
+        is_read = isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+        if is_read and id(node) not in unused:
+            yield node.lineno
