@@ -15,7 +15,8 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-PLAIN = frozenset({"object", "nn.Module", "torch.nn.Module", "ABC", "abc.ABC"})
+ABSTRACT = frozenset({"ABC", "abc.ABC"})
+PLAIN = frozenset({"object", "nn.Module", "torch.nn.Module"}) | ABSTRACT
 ROWS = frozenset({"Dataset", "torch.utils.data.Dataset", "data.Dataset", "IterableDataset"})
 
 OF_TORCH = lazy_pattern(r"\b(import torch\b|from torch\b)")
@@ -99,6 +100,8 @@ def _unset_in(source: Source, cls: ast.ClassDef, classes: dict[str, ast.ClassDef
     family = [*above, *below]
     if not all(_is_plain(source, each, classes) for each in above) or any(map(_is_dynamic, family)):
         return
+    if below == [cls] and any(unparse(base) in ABSTRACT for base in cls.bases):
+        return  # the classes that derive from an abstract one, and have what it lacks, are elsewhere
     names = given | {name for each in family for name in _names_of(each)}
     if not any("__init__" in _names_of(each) for each in above):
         return  # a class without one may be mixed into another, which has what it lacks

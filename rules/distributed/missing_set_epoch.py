@@ -123,7 +123,9 @@ class MissingSetEpoch(Rule[Claim]):
         for use in _uses(pipeline):
             epochs = _epochs_around(pipeline, use)
             sampler = _shuffling_sampler(use.loader)
-            if epochs is not None and sampler is not None and sampler.origin is not None:
+            if epochs is None or sampler is None or sampler.origin is None:
+                continue
+            if not _gets_other_rows(epochs, use.loader, sampler.origin):
                 found.setdefault(sampler.origin, self._report(pipeline, use.loader, sampler, sampler.origin, epochs))
         for loader, restart in loaders.cycled(pipeline):
             sampler = _shuffling_sampler(loader)
@@ -210,6 +212,12 @@ def _epochs_around(pipeline: Pipeline, use: Use) -> Loop | None:
         if not is_once and (lr_schedules.counts_epochs(pipeline, loop) or _repeats(pipeline, loop, use.loader)):
             return loop
     return None
+
+
+def _gets_other_rows(epochs: Loop, loader: Loader, made: Location) -> bool:
+    """Whether each epoch makes its sampler and its data set: the rows are others, in whatever order."""
+    rows = loader.dataset.origin
+    return rows is not None and epochs.location.holds(rows) and epochs.location.holds(made)
 
 
 def _repeats(pipeline: Pipeline, loop: Loop, loader: Loader) -> bool:
