@@ -8,18 +8,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
+from lintrain.analysis.random_transforms import is_off, is_random
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
-
-RANDOM = lazy_pattern(
-    r"(Random(?!Sampl|State|Subset|Apply\b)\w+|ColorJitter|RandAugment|AutoAugment|TrivialAugmentWide|AugMix|CoarseDropout"
-    r"|HorizontalFlip|VerticalFlip|ShiftScaleRotate|Cutout|RandomApply)$"
-)
-"""Transforms of torchvision and albumentations that change with each call."""
 
 ON_PURPOSE = lazy_pattern(r"\btta\b|TTA|test.time.aug|(?<!self)\.transforms? *=(?!=)")
 """Code that augments evaluation data on purpose, or replaces the transform later."""
@@ -72,7 +67,7 @@ def _of_generators(source: Source) -> list[AugmentedData]:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(keywords=given) as call):
                 if unparse(call.func).endswith("ImageDataGenerator") and bound[name] == 1:
-                    if any(each.arg in CHANGES and not _is_off(each.value) for each in given):
+                    if any(each.arg in CHANGES and not is_off(each.value) for each in given):
                         made[name] = source.location(node)
                     continue
                 words = words_of(name)
@@ -232,10 +227,6 @@ CHANGES = frozenset(
 """Arguments of `ImageDataGenerator` that change images at random."""
 
 
-def _is_off(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and not value.value
-
-
 def _given_to_evaluation(
     uses: list[tuple[str, frozenset[str], Location]], made: dict[str, Location]
 ) -> list[AugmentedData]:
@@ -254,7 +245,7 @@ def _random_transforms(source: Source) -> Iterator[tuple[str, Location]]:
     own = {
         node.name
         for node in source.nodes_of(ast.ClassDef)
-        if any(isinstance(each, ast.Call) and _is_random(each) for each in walk(node))
+        if any(isinstance(each, ast.Call) and is_random(each) for each in walk(node))
     }
     for node in source.nodes_of(ast.Assign):
         match node:
@@ -265,7 +256,7 @@ def _random_transforms(source: Source) -> Iterator[tuple[str, Location]]:
                 )
                 inside = [each for each in walk(call) if isinstance(each, ast.Call)]
                 inside += _appended(source, call)
-                if is_own or ("Compose" in unparse(call.func) and any(map(_is_random, inside))):
+                if is_own or ("Compose" in unparse(call.func) and any(map(is_random, inside))):
                     yield name, source.location(node)
             case _:
                 pass
@@ -288,10 +279,6 @@ def _appended(source: Source, compose: ast.Call) -> list[ast.Call]:
             case _:
                 pass
     return found
-
-
-def _is_random(call: ast.Call) -> bool:
-    return RANDOM.search(unparse(call.func).rpartition(".")[2]) is not None
 
 
 def _is_unused_beside(source: Source, name: str, call: ast.Call) -> bool:

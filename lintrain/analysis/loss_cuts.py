@@ -168,7 +168,9 @@ def trained_references(source: Source) -> Iterator[Uncut]:
         is_teacher = TEACHER.search(name.rpartition(".")[2]) is not None and f"{name}.eval()" in source.text
         if not (name in averaged or is_teacher) or _is_off(source, call) or _is_frozen(source, name):
             continue
-        if (made := _optimizer_of(source, call, name)) is not None and not _is_detached_later(source, call):
+        # An optimizer of a teacher alone trains it on purpose, before it teaches.
+        made = _optimizer_of(source, call, name, may_be_its_own=name in averaged)
+        if made is not None and not _is_detached_later(source, call):
             yield Uncut(
                 source.location(call),
                 f"`{name}` runs with gradients, and the optimizer trains it too",
@@ -194,7 +196,7 @@ def _is_detached_later(source: Source, call: ast.Call) -> bool:
     return bool(parts) and re.search(later, code) is not None
 
 
-def _optimizer_of(source: Source, call: ast.Call, name: str) -> ast.Call | None:
+def _optimizer_of(source: Source, call: ast.Call, name: str, *, may_be_its_own: bool) -> ast.Call | None:
     """The call that makes an optimizer of all weights of the object that a network is a part of, or of its own."""
     owner = next((each for each in source.nodes_of(ast.ClassDef) if any(one is call for one in walk(each))), None)
     for each in source.nodes_of(ast.Call):
@@ -203,6 +205,10 @@ def _optimizer_of(source: Source, call: ast.Call, name: str) -> ast.Call | None:
         if given is None:
             continue
         is_whole = name.startswith("self.") and owner is not None and "Module" in "".join(map(unparse, owner.bases))
-        if given[1] == name or (is_whole and given[1] == "self") or (is_whole and "." not in given[1]):
+        if (
+            (given[1] == name and may_be_its_own)
+            or (is_whole and given[1] == "self")
+            or (is_whole and "." not in given[1])
+        ):
             return each
     return None

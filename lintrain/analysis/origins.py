@@ -352,3 +352,17 @@ def is_measured(source: Source, code: str) -> bool:
 
 def _plain(code: str) -> str:
     return code.rpartition(".")[2].lstrip("_")
+
+
+def changed_by(target: ast.expr) -> Iterator[str]:
+    """The names whose value an assignment changes, without those of an index: `rows` of `rows[:, step]`."""
+    match target:
+        case ast.Name(id=name):
+            yield name
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            for part in parts:
+                yield from changed_by(part)
+        case ast.Starred(value=inner) | ast.Subscript(value=inner) | ast.Attribute(value=inner):
+            yield from changed_by(inner)
+        case _:
+            pass

@@ -379,8 +379,7 @@ def inputs_of(method: ast.FunctionDef) -> set[str]:
         known -= counted_in(method)
     for node in walk(method):
         if isinstance(node, ast.Assign) and tensors_in(node.value) & known:
-            names = (part for target in node.targets for part in walk(target) if isinstance(part, ast.Name))
-            known |= {part.id for part in names}
+            known |= {name for target in node.targets for name in origins.changed_by(target)}
     return known
 
 

@@ -87,6 +87,8 @@ def _reading_lines(function: ast.AST, name: str) -> Iterator[int]:
     }
     unused = described | printed
     for node in nodes:
-        is_read = isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-        if is_read and id(node) not in unused:
-            yield node.lineno
+        match node:
+            case ast.Name(id=read, ctx=ast.Load()) if read == name and id(node) not in unused:
+                yield node.lineno
+            case _:
+                pass

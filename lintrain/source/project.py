@@ -359,12 +359,23 @@ def scripts_give(path: str, cls: str, name: str) -> bool:
     return _any_script(path, rf"{derives}|{stores}|setattr\([^)]*\b{re.escape(name)}\b", if_unread=False)
 
 
+def folders_around(path: str) -> list[str]:
+    """The folder of a file and those above it, up to that whose scripts are those of its project."""
+    folders = [os.path.dirname(os.path.abspath(path))]
+    around = project_around(folders[0]) or (os.getcwd() if is_within(folders[0], os.getcwd()) else folders[0])
+    while folders[-1] not in {around, os.path.dirname(folders[-1])}:
+        folders.append(os.path.dirname(folders[-1]))
+    return [*folders[:-1], around]
+
+
 def _any_script(path: str, pattern: str, *, if_unread: bool = True) -> bool:
-    """`if_unread` is the answer for a file that cannot be read, or if there are too many."""
-    folder = os.path.dirname(os.path.abspath(path))
-    around = project_around(folder) or (os.getcwd() if is_within(folder, os.getcwd()) else folder)
+    return any_script_in(folders_around(path)[-1], pattern, if_unread=if_unread)
+
+
+def any_script_in(folder: str, pattern: str, *, if_unread: bool = True) -> bool:
+    """Whether a script in or below a folder has a pattern; `if_unread` for one that is not read, or for too many."""
     sought = re.compile(pattern.encode())
-    for number, file in enumerate(_scripts_in(around)):
+    for number, file in enumerate(_scripts_in(folder)):
         if number >= MOST_SCRIPTS:
             return if_unread
         if _mentions(file, sought, if_unread=if_unread):

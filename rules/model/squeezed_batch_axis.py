@@ -115,6 +115,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import squeezes, swaps
 from lintrain.rule import Evidence, Finding, Level, Location, OddCallRule, Pipeline, Source, Targets
+from lintrain.source.nearby_loaders import drop_last_batch
 
 
 class SqueezedBatchAxis(OddCallRule):
@@ -130,7 +131,10 @@ class SqueezedBatchAxis(OddCallRule):
         return bool(_squeezed(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for location, code in _squeezed(pipeline.source).items():
+        found = _squeezed(pipeline.source)
+        if found and drop_last_batch(pipeline.source.path):
+            return  # no batch has one row
+        for location, code in found.items():
             shown = f"`{code}`" if len(code) <= 24 else "this tensor"
             yield self.finding(
                 location,

@@ -379,6 +379,9 @@ def _whole_model(pipeline: Pipeline, trained: tuple[Value, ...]) -> Model | None
     model = models[0]
     if model.is_adapted or model.frozen or "quantization_config" in model.arguments:
         return None
+    passes = [call.without_grad for call in pipeline.model_calls if call.model is model]
+    if passes and all(passes):
+        return None  # an optimizer skips weights without gradients
     freezes = pipeline.acts(Act.FREEZE)
     if any(isinstance(event.subject, Unknown) or modules.overlap(event.subject, model) for event in freezes):
         return None

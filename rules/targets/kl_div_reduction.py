@@ -74,7 +74,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import averages, loop_verdicts
 from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Evidence, Finding, Level, OddCallRule, Pipeline, Verdict, one_per_location
+from lintrain.rule import Evidence, Finding, Level, OddCallRule, Pipeline, Verdict, lazy_pattern, one_per_location
 
 
 class KlDivReduction(OddCallRule):
@@ -104,8 +104,16 @@ class KlDivReduction(OddCallRule):
         )
 
 
+OF_ACTIONS = lazy_pattern(
+    r"(?i)\bact(?:ion)?s?_log_?probs?|\b(?:old|new)_(?:act(?:ion)?s?_)?log_?probs?|\.log_probs?\("
+)
+"""Probabilities of the actions that were taken: one number for each row, and no classes."""
+
+
 def _is_over_classes(pipeline: Pipeline, loss: LossCall) -> bool:
     """Whether a divergence is a mean over all values that have classes, and is not multiplied by their number."""
+    if any(given is not None and OF_ACTIONS.search(given.text) for given in (loss.prediction, loss.target)):
+        return False
     ranks = [tensor.shape.rank for tensor in loop_verdicts.tensors_given(loss)]
     if "reduction" in loss.options:
         return False  # who writes `reduction="mean"` has chosen it
