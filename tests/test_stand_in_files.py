@@ -187,7 +187,8 @@ def test_a_loss_names_its_columns(text: str, columns: str, monkeypatch: pytest.M
     [
         ("random.sample(corpus['_id'], k=10_000)", {"corpus": 10_000, "test": 2_000}),
         ("random.sample(corpus['_id'], k=100)", {"corpus": 2_000, "test": 400}),
-        ("rows['test'].select(range(1_000))", {"train": 20_000, "validation": 1_000}),
+        ("rows['test'].select(range(1_000))", {"train": 4_000, "validation": 1_000}),
+        ("train_test_split(rows['train'], test_size=12_000)", {"train": 12_000, "validation": 400}),
         ("rows.select(range(100_000))\nrandom.sample(ids, k=5_000)", {"corpus": 5_000, "test": 2_000}),
         ("random.choices(corpus['_id'], k=10_000)", {"corpus": 2_000, "test": 400}),
     ],

@@ -21,17 +21,9 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_dictionary, is_row, library
 from lintrain.runtime.stand_ins.columns import TURN, columns_of_data_set, read_of, structs_of
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+from lintrain.runtime.stand_ins.lengths import MOST_ASKED, SHORTER, fitted, length
 from lintrain.runtime.stand_ins.rows import DIFFERENT, Rows, kind_of_fact, read_wave
 
-LONGEST = 20_000
-"""Rows of a split: enough for `select(range(10_000))`, few enough for a loop over all."""
-LENGTHS = {"train": 20_000}
-SHORTER = 2_000
-EVALUATED = 400
-"""Rows of a split for evaluation that the script names no number of: some evaluate on all of them before they train."""
-MOST_ASKED = 200_000
-ASKED = re.compile(r"range\(\s*([\d_]+)\s*\)")
-SAMPLED = re.compile(r"\bsample\([^()]*\bk\s*=\s*([\d_]+)\s*\)")
 NEEDS_LABEL = re.compile(r"ForSequenceClassification\b[\s\S]*\bTrainer\(")
 NAMES_LABEL = re.compile(r"""(?i)["'][\w ]*(labels?|targets?|class|category|score|rating|sentiment)(_ids?)?["']""")
 """A column that a classifier learns, by whichever name the script's text calls it."""
@@ -42,13 +34,10 @@ CLASSES = [f"class {number}" for number in range(10)]
 """The names of classes that a script asks the data set for, so that it is ready for any number."""
 OF_SOUND = ("array", "sampling_rate")
 """What a row's sound has, which is no column."""
-OF_MEDIA = 300
 FEW_ROWS = 10
 """Rows of a file that the user gave, below which training and evaluation get the same ones."""
 SPLITS = ("train", "validation", "test")
 READERS = ("json", "csv", "text", "parquet", "arrow", "pandas", "imagefolder", "audiofolder")
-SPLIT = re.compile(r"(?i)train|test|val|dev|eval")
-FOR_EVALUATION = re.compile(r"(?i)test|val|dev|eval")
 PART = re.compile(r"([\w.-]+)(?:\[(-?\d*)(%?):(-?\d*)(%?)\])?")
 
 
@@ -216,7 +205,7 @@ class HubData:
         if self._facts is not None and self._facts.splits:
             rows = {name: count or SHORTER for name, count in self._facts.splits.items()}
         elif self._known is not None:
-            rows = {name: _length(name) for name in self._known[0]}
+            rows = {name: length(name) for name in self._known[0]}
         else:
             # The splits of `data_files={"train": ..., "test": ...}` are the keys that the script will ask for.
             files = self._given.get("data_files")
@@ -224,17 +213,9 @@ class HubData:
             asked = [part for part in str(self._given.get("split") or "").split("+") if part and part != "None"]
             asked = [part.partition("[")[0] for part in asked]
             of_files = ["train"] if self._path in READERS else [*SPLITS, *self._read.splits]
-            rows = {name: _length(name) for name in dict.fromkeys([*asked, *(named or of_files)])}
-        selected, sampled = max(self._numbers(ASKED), default=0), max(self._numbers(SAMPLED), default=0)
-        # Only training splits grow: a script that selects 50,000 rows trains on them, and evaluates on few.
-        if selected > LONGEST:
-            rows = {name: selected if name.startswith("train") else count for name, count in rows.items()}
-        if sampled > SHORTER and self._facts is None:  # splits with names of their own: `corpus`, `queries`
-            rows = {name: count if SPLIT.match(name) else max(count, sampled) for name, count in rows.items()}
-        evaluated = max(EVALUATED, min(max(selected, sampled), SHORTER))
-        rows = {name: min(count, evaluated) if FOR_EVALUATION.match(name) else count for name, count in rows.items()}
-        most = OF_MEDIA if any(kind in MEDIA for kind in self.kinds().values()) else max(LONGEST, selected, sampled)
-        return {name: min(count, most) for name, count in rows.items()}
+            rows = {name: length(name) for name in dict.fromkeys([*asked, *(named or of_files)])}
+        has_media = any(kind in MEDIA for kind in self.kinds().values())
+        return fitted(rows, self._ledger.script, has_media=has_media, is_known=self._facts is not None)
 
     def kinds(self) -> dict[str, str]:
         """The columns with their kinds."""
@@ -291,10 +272,6 @@ class HubData:
             choices = self._read.choices
             made |= {name: [*choices[name]] for name, kind in kinds.items() if kind == "text" and name in choices}
         return {name: names for name, names in made.items() if names}
-
-    def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
-        """The numbers of rows that the script's text selects in one way."""
-        return [min(int(each), MOST_ASKED) for each in pattern.findall(self._ledger.script)]
 
     def _languages(self) -> list[str]:
         import sys
@@ -363,10 +340,6 @@ def part_of_file(datasets: Any, path: str, *, is_train: bool) -> Any:
     first = len(table) * 4 // 5
     part = table if len(table) < FEW_ROWS else table[:first] if is_train else table[first:]
     return datasets.Dataset.from_pandas(part, preserve_index=False)
-
-
-def _length(split: str) -> int:
-    return LENGTHS["train"] if split.startswith("train") else SHORTER
 
 
 def _part(datasets: Any, made: Any, text: str) -> Any:
