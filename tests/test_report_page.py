@@ -19,6 +19,8 @@ from lintrain.evidence.run import (
     BatchRow,
     BatchTable,
     ColumnEvidence,
+    EncodedTexts,
+    EvaluationEvidence,
     Evidence,
     Failure,
     ForwardEvidence,
@@ -39,6 +41,7 @@ from lintrain.evidence.run import (
     TensorEvidence,
 )
 from lintrain.evidence.stages import ALWAYS_MEASURED, Ending, EndingKind
+from lintrain.evidence.sweep import Sweep, WrongRows
 from lintrain.model.finding import Finding
 from lintrain.model.level import Level
 from lintrain.model.location import Location
@@ -215,6 +218,55 @@ def test_everything_that_was_measured_is_shown() -> None:
     assert "10 times the rate: 1.100 to 1.500" in text
     assert "share</code> 0.25" in text
     assert '<mark class="finding-mark">rate=1</mark>' in text
+
+
+def test_the_findings_are_directly_under_the_picture() -> None:
+    run = measured()
+    record = Record(
+        SCHEMA,
+        "0.1",
+        "train.py",
+        "",
+        "python3",
+        Ending(EndingKind.MEASURED, notes=("a request was blocked",)),
+        (run,),
+        (),
+        (),
+    )
+    text = page(record, [], Conclusion(0, "ok"), {}.get)
+    assert text.index("</svg>") < text.index("<h2>Findings</h2>") < text.index("Blocked requests")
+    between = text[: text.index("<h2>Findings</h2>")].rpartition("</svg>")[2]
+    assert "<h3>" not in between
+
+
+def test_a_stage_has_what_the_sweep_found_and_what_is_left_of_its_texts() -> None:
+    wrong = WrongRows("constant image", "pixels", 1, (7,), "every value is 0")
+    split = SplitEvidence("train_dataset", 90, (), sweep=Sweep(60, 90, 0.5, (wrong,)))
+    cut = EncodedTexts(Location("train.py", 1, 1, 1, 2), 8, 40, 3, 12, "left")
+    text = shown(replace(measured(), splits=(split,), encodings=(cut,)))
+    assert "train: 60 of 90 rows read" in text
+    assert "row 7: <code>pixels</code> is an image of one value" in text
+    assert "texts: 3 of 8 cut at the start (12 of 40 tokens)" in text
+
+
+def test_a_metric_has_what_answers_that_know_nothing_score_next_to_it() -> None:
+    scored = EvaluationEvidence(
+        True, has_metric_function=True, metric_function_called=True, rows=16, metrics={"f1": 0.5, "exact": 0.25},
+        of_constant={"f1": 0.8125}, of_random={"f1": 0.375},
+    )  # fmt: skip
+    text = shown(replace(measured(), evaluation=scored))
+    assert "<td><code>f1</code></td><td>0.5</td><td>0.8125</td><td>0.375</td>" in text
+    assert "<td><code>exact</code></td><td>0.25</td><td></td><td></td>" in text
+
+
+def test_a_column_with_a_number_for_a_name_is_no_count() -> None:
+    column = ColumnEvidence("1", "class label", "int64", 0, 1, ((0, 30), (1, 60)), rows_read=90)
+    one = replace(rows(), classes=(PredictedClass(0, "no", 5, 1),))
+    text = shown(
+        replace(measured(), splits=(SplitEvidence("train_dataset", 90, (column,), label_column="1"),), tables=(one,))
+    )
+    assert "<figcaption><code>1</code> of train_dataset: 90 rows</figcaption>" in text
+    assert "5 (1 label)" in text
 
 
 def test_lengths_beyond_the_positions_of_the_model_are_set_off() -> None:

@@ -121,6 +121,17 @@ def test_a_terminal_without_other_signs_gets_ascii_where_a_line_is_cut() -> None
     assert (Style(unicode=False).writable("a lo…"), Style().writable("a lo…")) == ("a lo~", "a lo…")
 
 
+def test_classes_without_names_are_told_from_their_rows() -> None:
+    counts = ((0, 89), (1, 111))
+    column = ColumnEvidence("1", "class label", "int64", counts=counts, rows_read=200)
+    plain = replace(MEASURED, splits=(SplitEvidence("train_dataset", 200, (column,), label_column="1"),))
+    assert numbers(plain, "dataset") == "train_dataset 200 rows [1], 1: 89 of class 0, 111 of class 1"
+    named = replace(column, names=("cat", "dog"))
+    assert numbers(
+        replace(MEASURED, splits=(SplitEvidence("train_dataset", 200, (named,), label_column="1"),)), "dataset"
+    ).endswith("1: cat 89, dog 111")
+
+
 def test_a_metric_is_shown_with_what_answers_that_know_nothing_score() -> None:
     measured = evaluated(called=True, accuracy=0.625)
     assert measured.evaluation is not None

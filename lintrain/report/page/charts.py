@@ -60,7 +60,7 @@ def bars(title: str, entries: Sequence[Bar]) -> Markup:
         (_bar(bar, ROW * row) for row, bar in enumerate(entries)),
         viewBox=f"0 0 {WIDTH} {height}",
         role="img",
-        aria_label=f"{title}: {spoken}",
+        aria_label=f"{title.replace('`', '')}: {spoken}",
         class_="chart",
     )
 

@@ -12,9 +12,9 @@ from lintrain.report.page.charts import SIGNS, picture
 from lintrain.report.page.facts import facts_of
 from lintrain.report.page.files import Files
 from lintrain.report.page.findings import failure, findings, fold_button
-from lintrain.report.page.markup import Markup, joined, section, table, tag, whole_page, with_code
+from lintrain.report.page.markup import Markup, Piece, joined, section, table, tag, whole_page, with_code
 from lintrain.report.page.rows import rows_of
-from lintrain.report.text.stage_numbers import numbers
+from lintrain.report.text.stage_numbers import details_below, numbers
 from lintrain.runtime.parent.record import Record
 from lintrain.source.source import FindSource
 from lintrain.verdicts.conclusion import Conclusion
@@ -32,7 +32,6 @@ def page(record: Record, judged: Sequence[Reported], conclusion: Conclusion, fin
         tag(
             "main",
             list(_pictures(record.runs, find_source)) or _nothing(record),
-            joined(_notes("Blocked requests", record.ending.notes)),
             files.overview(),
             tag(
                 "section",
@@ -44,6 +43,7 @@ def page(record: Record, judged: Sequence[Reported], conclusion: Conclusion, fin
             list(_earlier(record.runs, find_source)),
             list(_looks(record.runs)),
             list(_measurements(record.runs, find_source)),
+            joined(_notes("Blocked requests", record.ending.notes)),
             files.listings(),
         ),
         tag("footer", tag("p", f"lintrain {record.lintrain}, {record.ending.seconds:.1f} s, {record.python}")),
@@ -160,11 +160,17 @@ def _stages(evidence: Evidence, find_source: FindSource, prefix: str) -> Markup:
     return table(("", "stage", "time", "measured"), rows, caption="stages and their measurements", kind="words")
 
 
-def _measured(evidence: Evidence, number: int, find_source: FindSource) -> str:
+def _measured(evidence: Evidence, number: int, find_source: FindSource) -> Piece:
     stage = evidence.stages[number]
     if stage.failure:
         return f"{stage.failure.type}: {stage.failure.message}"
-    return stage.reason or numbers(evidence, stage.name, find_source)
+    if stage.reason:
+        return stage.reason
+    details = (f"{about}: {text}" if about else text for about, text in details_below(evidence, stage.name))
+    return [
+        numbers(evidence, stage.name, find_source),
+        [tag("div", with_code(line), class_="aside") for line in details],
+    ]
 
 
 def _remarks(evidence: Evidence) -> Markup:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from lintrain.evidence.run import ColumnEvidence, Evidence, LayerGradient, LayerUpdate, MetricUse, SplitEvidence
+from lintrain.evidence.run import (
+    ColumnEvidence,
+    EvaluationEvidence,
+    Evidence,
+    LayerGradient,
+    LayerUpdate,
+    MetricUse,
+    SplitEvidence,
+)
 from lintrain.report.page.charts import Bar, Series, bars, curve
 from lintrain.report.page.extras import extras_of
 from lintrain.report.page.markup import Markup, Piece, figure, joined, section, table, tag
@@ -40,7 +48,7 @@ def _histogram(split: SplitEvidence, column: ColumnEvidence) -> Markup:
     left = len(column.counts) - len(entries)
     unit = "labels" if column.kind.startswith(PER_TOKEN) else "rows"
     more = f", and {left} more values" if left > 0 else ""
-    caption = f"{_title(split)}: {column.name} of {total:,} {unit}{more}"
+    caption = f"`{column.name}` of {_title(split)}: {total:,} {unit}{more}"
     return figure(caption, bars(caption, entries))
 
 
@@ -194,12 +202,22 @@ def metrics_of(evidence: Evidence) -> Iterator[Markup]:
     if evaluation is None or not (uses or evaluation.metrics):
         return
     known = {name or use.function for use in uses for name in use.values}
-    others = [(tag("code", name), _number(value)) for name, value in evaluation.metrics.items() if name not in known]
+    others = [
+        (tag("code", name), _number(value), *(_number(scores.get(name)) for scores in _baselines(evaluation)))
+        for name, value in evaluation.metrics.items()
+        if name not in known
+    ]
     rows = f"{evaluation.rows:,} rows of {evaluation.argument}" if evaluation.rows else evaluation.argument
     tables = (
-        table(("metric", "value"), others, caption=f"{rows}, with the barely trained model") if others else None,
         table(
-            ("metric", "predictions", "labels", "result"),
+            ("metric", "value", "constant answer", "random answer"),
+            others,
+            caption=f"{rows}, with the barely trained model",
+        )
+        if others
+        else None,
+        table(
+            ("metric", "predictions", "labels", "result", "constant answer", "random answer"),
             [_used(use) for use in uses],
             caption="inputs and results of the metrics",
         )
@@ -209,8 +227,14 @@ def metrics_of(evidence: Evidence) -> Iterator[Markup]:
     yield section("Evaluation", tag("div", tables, class_="charts"))
 
 
+def _baselines(scored: EvaluationEvidence | MetricUse) -> tuple[dict[str, float], dict[str, float]]:
+    """What answers that know nothing score in the same metrics."""
+    return scored.of_constant, scored.of_random
+
+
 def _used(use: MetricUse) -> tuple[Piece, ...]:
-    return (tag("code", use.function), *_inputs(use), _result(use))
+    beside = (_shown(scores[name] for name in use.values if name in scores) for scores in _baselines(use))
+    return (tag("code", use.function), *_inputs(use), _result(use), *beside)
 
 
 def _inputs(use: MetricUse) -> tuple[str, str]:
@@ -222,7 +246,11 @@ def _inputs(use: MetricUse) -> tuple[str, str]:
 def _result(use: MetricUse) -> Piece:
     if use.error:
         return tag("span", f"raises {use.error}", class_="status failed")
-    return ", ".join(f"{value:.4g}" for value in use.values.values())
+    return _shown(use.values.values())
+
+
+def _shown(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)
 
 
 def facts_of(evidence: Evidence) -> Markup:

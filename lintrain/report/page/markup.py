@@ -82,7 +82,7 @@ def section(title: str, *inside: Piece) -> Markup:
 
 def figure(caption: str, chart: Piece) -> Markup:
     """A chart under its caption."""
-    return tag("figure", tag("figcaption", caption), chart)
+    return tag("figure", tag("figcaption", with_code(caption)), chart)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Piece]], *, caption: str, kind: str = "numbers") -> Markup:

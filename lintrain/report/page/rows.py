@@ -90,8 +90,12 @@ def _classes(one: BatchTable) -> Piece:
         Bar(
             each.name or str(each.value),
             each.predicted / every,
-            str(each.predicted) if each.labels is None else f"{each.predicted} ({each.labels} labels)",
+            str(each.predicted) if each.labels is None else f"{each.predicted} ({_labels(each.labels)})",
         )
         for each in one.classes
     ]
     return figure("predicted classes of the first batch", bars("predicted classes", entries))
+
+
+def _labels(count: int) -> str:
+    return "1 label" if count == 1 else f"{count} labels"

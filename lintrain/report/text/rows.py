@@ -242,7 +242,9 @@ def kept_of_texts(evidence: Evidence) -> Iterator[str]:
     texts, cut = sum(each.texts for each in evidence.encodings), sum(each.cut for each in evidence.encodings)
     if texts:
         lost, tokens = (sum(getattr(each, name) for each in evidence.encodings) for name in ("lost", "tokens"))
-        yield f"{cut} of {texts} cut" + (f" ({lost} of {tokens} tokens)" if cut else "")
+        sides = {each.side for each in evidence.encodings if each.cut}
+        where = {frozenset({"right"}): "at the end", frozenset({"left"}): "at the start"}.get(frozenset(sides), "")
+        yield f"{cut} of {texts} cut" + (f" {where}".rstrip() + f" ({lost} of {tokens} tokens)" if cut else "")
     losses = {name for each in evidence.encodings for name, lost in _lost_by_tokenizer(each) if lost}
     if losses:
         yield f"lost by the tokenizer: {' and '.join(sorted(losses))}"

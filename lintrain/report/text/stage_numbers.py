@@ -93,12 +93,12 @@ def _labels(column: ColumnEvidence) -> str:
         if column.minimum is None:
             return f"{column.name} {column.kind}"
         return f"{column.name} {column.minimum:g} to {column.maximum:g}"
-    named = (f"{_class_name(column, value)} {rows}" for value, rows in column.counts)
-    return f"{column.name}: {', '.join(named)}"
+    return f"{column.name}: {', '.join(_rows_of_class(column, value, rows) for value, rows in column.counts)}"
 
 
-def _class_name(column: ColumnEvidence, value: int) -> str:
-    return column.names[value] if 0 <= value < len(column.names) else str(value)
+def _rows_of_class(column: ColumnEvidence, value: int, rows: int) -> str:
+    """`joy 2750`; `89 of class 0` where classes have no names, because two bare numbers are read as one."""
+    return f"{column.names[value]} {rows}" if 0 <= value < len(column.names) else f"{rows} of class {value}"
 
 
 def _batch(batch: BatchEvidence) -> str:
@@ -278,13 +278,20 @@ LONGEST = 20
 """The largest width of labels: names of metric classes are long."""
 
 
-def lines_below(evidence: Evidence, name: str, style: Style) -> list[Line]:
-    """The lines below the first line of a stage."""
+def details_below(evidence: Evidence, name: str) -> list[Line]:
+    """The lines below the first line of a stage that are words: what the sweep found, what is left of the texts."""
     if name == "dataset" and evidence.stage("rows") is None:
         return list(rows_read(evidence, only_telling=True))
-    schedule = evidence.schedule
     if name == "batch" and (kept := ", ".join(kept_of_texts(evidence))):
-        return [("texts", kept)]
+        return [("texts" if evidence.encodings else "rows", kept)]
+    return []
+
+
+def lines_below(evidence: Evidence, name: str, style: Style) -> list[Line]:
+    """The lines below the first line of a stage, with the learning rate as a small chart."""
+    if details := details_below(evidence, name):
+        return details
+    schedule = evidence.schedule
     if name == "step" and evidence.step is not None and schedule is not None and not is_constant(schedule):
         return [("rate", f"{picture_of(schedule, style)} over {schedule.steps} steps"), ("", rates_at_shares(schedule))]
     return []
