@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 JUDGEMENTS = Path(__file__).with_name("posts.csv")
-DRAWS = {1: JUDGEMENTS, **{number: JUDGEMENTS.with_name(f"posts-{number}.csv") for number in (2, 3, 5, 9)}}
+DRAWS = {1: JUDGEMENTS, **{number: JUDGEMENTS.with_name(f"posts-{number}.csv") for number in (2, 3, 5, 9, 15)}}
 """The table of each draw."""
 TOLERANCE = 2
 """How many lines a finding may be away from the words of the mistake: a call goes over several lines."""

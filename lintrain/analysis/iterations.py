@@ -24,8 +24,6 @@ from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value, literal
-from lintrain.source.nodes import unparse
-from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 ON_GRADIENTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.CLIP})
@@ -357,43 +355,3 @@ def _is_rarer(step: Event, backward: Event, loop: Loop) -> bool:
     """Whether some iterations skip a step though they compute gradients for it."""
     is_skipped = step.is_conditional_in(loop) if loop in step.loops else bool(step.conditions)
     return is_skipped and len(step.conditions) > len(backward.conditions)
-
-
-@dataclass(frozen=True, slots=True)
-class FirstStep:
-    """A step of several batches that is already made after the first: its test, the counter, and their number."""
-
-    step: Event
-    test: Location
-    counter: str
-    batches: str
-
-
-def first_step(pipeline: Pipeline, training: TrainingLoop) -> FirstStep | None:
-    """The step of a loop that accumulates gradients, if `index % n == 0` is its only test and `index` starts at 0."""
-    step, backward = accumulated_step(pipeline, training), training.backward
-    own = [each for each in step.conditions if each not in backward.conditions] if step is not None else []
-    if step is None or len(own) != 1 or step.order < backward.order or step.loops != backward.loops:
-        return None
-    counted = _divided_counter(own[0])
-    loop = step.loops[-1]
-    counter = unparse(counted[0]) if counted is not None else ""
-    head = rf"for \(?{re.escape(counter)}, [^\n]* in enumerate\("
-    is_counter = bool(counter) and re.match(head, pipeline.code(loop.location)) is not None
-    starts_later = re.search(r"start\s*=|,\s*[1-9]\d*\)$", loop.header) is not None
-    if counted is None or not is_counter or starts_later or unparse(counted[1]) == "1":
-        return None
-    return FirstStep(step, own[0].location, counter, unparse(counted[1]))
-
-
-def _divided_counter(condition: Condition) -> tuple[ast.expr, ast.expr] | None:
-    """`i` and `n` of the test `i % n == 0` or `not i % n`."""
-    match condition.test:
-        case ast.Compare(left=ast.BinOp() as divided, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
-            pass
-        case ast.UnaryOp(op=ast.Not(), operand=ast.BinOp() as divided):
-            pass
-        case _:
-            return None
-    is_counter = isinstance(divided.op, ast.Mod) and isinstance(divided.left, ast.Name) and not condition.is_else
-    return (divided.left, divided.right) if is_counter else None

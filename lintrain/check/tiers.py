@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from lintrain.rulebook import RuleFile
 
 LIBRARIES = lazy_pattern(
-    rb"\b(?:accelerate|datasets|evaluate|hydra|keras|lightning|peft|pytorch_lightning|sklearn|tensorflow|torch|transformers|trl)\b"
+    rb"\b(?:accelerate|datasets|evaluate|hydra|keras|lightning|peft|pytorch_lightning|sentence_transformers|setfit|sklearn"
+    rb"|tensorflow|torch|transformers|trl)\b"
 )
 """A file that names none of these contains no training run that lintrain knows."""
 

@@ -92,21 +92,22 @@ MODULES: Mapping[str, str] = {
     **{
         name: name
         for name in (
+            *("accelerate", "argparse", "collections", "copy", "cv2", "datasets", "evaluate", "functools", "gc"),
             *(
-                "accelerate",
-                "argparse",
-                "collections",
-                "copy",
-                "cv2",
-                "datasets",
-                "evaluate",
-                "functools",
-                "gc",
                 "glob",
+                "itertools",
+                "json",
+                "logging",
+                "lightning",
+                "math",
+                "numpy",
+                "os",
+                "pandas",
+                "peft",
+                "pickle",
             ),
-            *("itertools", "json", "logging", "lightning", "math", "numpy", "os", "pandas", "peft", "pickle", "random"),
-            *("re", "scipy", "shutil", "sklearn", "sys", "tensorflow", "time", "torch", "torchaudio", "torchmetrics"),
-            *("torchvision", "transformers", "trl", "tqdm", "wandb", "warnings", "yaml"),
+            *("random", "re", "scipy", "shutil", "sklearn", "sys", "tensorflow", "time", "torch", "torchaudio"),
+            *("torchmetrics", "torchvision", "transformers", "trl", "tqdm", "wandb", "warnings", "yaml"),
         )
     },
 }
@@ -130,7 +131,6 @@ NAMES = {
     "PeftModelForSequenceClassification PeftModelForTokenClassification PrefixTuningConfig PromptTuningConfig TaskType "
     "get_peft_config get_peft_model prepare_model_for_int8_training prepare_model_for_kbit_training",
     "PIL": "Image",
-    "sentence_transformers": "InputExample SentenceTransformer SentenceTransformerTrainer",
     "setfit": "SetFitModel SetFitTrainer",
     "sklearn.decomposition": "PCA",
     "sklearn.ensemble": "RandomForestClassifier",
@@ -206,6 +206,10 @@ LONGEST = 80
 """Characters of a name of theirs."""
 
 HUB_NAMES: Mapping[str, re.Pattern[str]] = {
+    "sentence_transformers": lazy_pattern(
+        r"InputExample|(?:SentenceTransformer|CrossEncoder)(?:Trainer|TrainingArguments)?"
+        r"|(?:CE|CrossEncoder)[A-Z]\w+Evaluator|EmbeddingSimilarityEvaluator|TripletEvaluator|InformationRetrievalEvaluator"
+    ),
     "trl": lazy_pattern(r"(?:CPO|DPO|GRPO|KTO|ORPO|PPO|RLOO|Reward|SFT)(?:Config|Trainer)"),
     "transformers": lazy_pattern(
         r"Auto[A-Z]\w+|(?:[A-Z]\w*)?[a-z\d]\w*For[A-Z]\w+|[A-Z\d]{2,}For[A-Z]\w+|[A-Z]\w+(?:Tokenizer|TokenizerFast)|DataCollator\w*"
@@ -228,6 +232,7 @@ HUB_ROWS = lazy_pattern(r"\b(?:Iterable)?Dataset\.(?:from_|load_)")
 HUB_DATASETS = lazy_pattern(
     r"\bdatasets\.(?:load_|Dataset|Features|Value|ClassLabel|concatenate_|Audio|Image\(|logging)"
 )
+SENTENCES = lazy_pattern(r"\b(?:SentenceTransformer|CrossEncoder)\(")
 HUB_METRICS = lazy_pattern(r"\bevaluate\.(?:load|combine|evaluator)\(")
 
 
@@ -259,6 +264,8 @@ def _decided(name: str, text: str) -> str | None:
     """The names that two libraries have, decided by what they are given."""
     if name == "Trainer":
         return "pytorch_lightning.Trainer" if LIGHTNING.search(text) else "transformers.Trainer"
+    if name == "losses" and SENTENCES.search(text):
+        return "sentence_transformers.losses"
     if name in {"Dataset", "IterableDataset"}:
         return f"{'datasets' if HUB_ROWS.search(text) else 'torch.utils.data'}.{name}"
     return None

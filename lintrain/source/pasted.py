@@ -27,6 +27,8 @@ ACT = (
     r"|\b(?:train_test_split|fit_resample)\("
     r"|\bdef (?:configure_optimizers|training_step|validation_step)\(self\b|\bself\.log\([^\n]*\bon_(?:epoch|step) *="
     r"|\.load_from_checkpoint\("
+    r"|\b(?:Accelerator|CrossEncoder|DataCollator\w*|InputExample|SentenceTransformer|tokenizer)\("
+    r"|\baccelerator\.[a-z]|\bdef compute_metrics\(|\.map\([^()]*\bbatched *=|\btokenizer\.\w+_token = "
 )
 """What only code that trains says."""
 

@@ -22,6 +22,18 @@ In the iterations that step, before their own backward pass:
         if (index + 1) % 2 == 0:
             optimizer.step()
 
+Inside `accumulate` of Accelerate, gradients are cleared only with the batch that steps:
+
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(gradient_accumulation_steps=2)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        with accelerator.accumulate(net):
+            optimizer.zero_grad()  # <- cleared-accumulation
+            accelerator.backward(criterion(net(x), y))
+            optimizer.step()
+
 ## Good
 
     optimizer.zero_grad()
@@ -41,6 +53,18 @@ and
         loss.backward()
         if (index + 1) % 2 == 0:
             optimizer.step()
+
+and
+
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(gradient_accumulation_steps=2)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        with accelerator.accumulate(net):
+            accelerator.backward(criterion(net(x), y))
+            optimizer.step()
+            optimizer.zero_grad()
 
 ## When it is fine
 
@@ -79,7 +103,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import gradients, iterations, script_text, training_loops
+from lintrain.analysis import accumulate_contexts, gradients, iterations, script_text, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
@@ -89,6 +113,7 @@ class ClearedAccumulation(Rule):
     keywords = "zero_grad|.grad & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from self._in_contexts(pipeline)
         if not training_loops.trains_by_hand(pipeline) or script_text.runs_by_launcher(pipeline):
             return
         yield from one_per_location(
@@ -117,6 +142,17 @@ class ClearedAccumulation(Rule):
             )
             for clear, step in _stepped_after(pipeline)
         )
+
+    def _in_contexts(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """Inside `accelerator.accumulate`, which clears only with the batch that steps."""
+        for found in accumulate_contexts.cleared_before_steps(pipeline):
+            yield self.finding(
+                found.clear,
+                "the gradients of the batches before are cleared right before their step",
+                related=[Related(found.step, "steps with the gradients of this batch only", "step")],
+                help="clear the gradients after the step",
+                level=Level.ERROR if found.is_certain else Level.WARNING,
+            )
 
     def _report(self, clear: Event, step: Event) -> Finding:
         return self.finding(

@@ -1,7 +1,8 @@
-"""A loop that accumulates gradients steps in its first iteration.
+"""A loop that accumulates gradients makes its first step too early.
 
 `index % 4 == 0` is true for the first batch, whose index is 0. The first step is made with the gradients of one batch,
-divided as if there were four, and at the end of the epoch the last batches are left without a step. No error is raised.
+divided as if there were four, and at the end of the epoch the last batches are left without a step. A count from 1 to
+which the test adds 1 leaves out one batch of the first step. No error is raised.
 
 ## Bad
 
@@ -23,6 +24,14 @@ The number in an attribute, and a progress bar around the loader:
     for step, (x, y) in enumerate(tqdm(loader)):
         (criterion(net(x), y) / settings.accumulation_steps).backward()
         if not step % settings.accumulation_steps:
+            optimizer.step()  # <- off-by-one-accumulation
+            optimizer.zero_grad()
+
+The count starts at 1, and the test adds 1 as well:
+
+    for index, (x, y) in enumerate(loader, start=1):
+        (criterion(net(x), y) / 4).backward()
+        if (index + 1) % 4 == 0:
             optimizer.step()  # <- off-by-one-accumulation
             optimizer.zero_grad()
 
@@ -74,7 +83,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, script_text, training_loops
+from lintrain.analysis import script_text, step_counters, training_loops
 from lintrain.pipeline.events import Act
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
@@ -87,16 +96,26 @@ class OffByOneAccumulation(Rule):
         if not training_loops.trains_by_hand(pipeline) or script_text.runs_by_launcher(pipeline):
             return
         yield from one_per_location(
-            self.finding(
-                first.step.location,
-                f"the first step has the gradients of one batch: 0 is divisible by `{first.batches}`"
-                if len(first.batches) <= LONGEST
-                else "the first step has the gradients of one batch, and not of several",
-                related=[Related(first.test, "true in the first iteration", "test")],
-                help=f"test `({first.counter} + 1) % {first.batches} == 0`",
-            )
+            self._report(first)
             for training in training_loops.training_loops(pipeline)
-            if (first := iterations.first_step(pipeline, training)) is not None and not _clears_always(training)
+            if (first := step_counters.first_step(pipeline, training)) is not None and not _clears_always(training)
+        )
+
+    def _report(self, first: step_counters.FirstStep) -> Finding:
+        if first.is_late:
+            return self.finding(
+                first.step.location,
+                "the first step lacks one batch: the loop counts from 1, and the test adds 1",
+                related=[Related(first.test, f"true for the first time one batch before `{first.batches}`", "test")],
+                help=f"test `{first.counter} % {first.batches} == 0`",
+            )
+        return self.finding(
+            first.step.location,
+            f"the first step has the gradients of one batch: 0 is divisible by `{first.batches}`"
+            if len(first.batches) <= LONGEST
+            else "the first step has the gradients of one batch, and not of several",
+            related=[Related(first.test, "true in the first iteration", "test")],
+            help=f"test `({first.counter} + 1) % {first.batches} == 0`",
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
@@ -116,8 +135,11 @@ class OffByOneAccumulation(Rule):
             return Verdict.inconclusive(f"{loop.steps} steps ran, at least 2 are needed")
         # Batches are counted only where they come from a loader.
         is_one_each = not any(loop.batches_per_step) or loop.batches_per_step == loop.backwards_per_step
-        if first == 1 and min(later) == max(later) > 1 and is_one_each:
-            return Verdict.confirmed(f"the first step came after 1 batch, each later one after {later[0]}", first=first)
+        is_even = bool(later) and min(later) == max(later) > 1
+        if is_even and first in {1, later[0] - 1} and is_one_each:
+            batches = "1 batch" if first == 1 else f"{first} batches"
+            text = f"the first step came after {batches}, each later one after {later[0]}"
+            return Verdict.confirmed(text, first=first)
         return Verdict.refuted(f"the first step came after {first} backward passes", first=first)
 
 

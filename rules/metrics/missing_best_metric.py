@@ -15,6 +15,19 @@ error, after the first epoch or a few hundred steps of training.
         compute_metrics=compute_metrics,
     )
 
+The loss of several evaluation sets, each of which has its own:
+
+    args = TrainingArguments(
+        "out", eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True  # <- missing-best-metric
+    )
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=tokenized["train"],
+        eval_dataset={"matched": tokenized["validation_matched"], "mismatched": tokenized["validation_mismatched"]},
+        data_collator=collator,
+    )
+
 ## Good
 
     args = TrainingArguments("out", eval_strategy="epoch", metric_for_best_model="accuracy")
@@ -88,6 +101,8 @@ from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Ver
 ALWAYS = frozenset(
     {"loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time", "jit_compilation_time"}
 )
+WANTS = ("metric_for_best_model", "load_best_model_at_end")
+"""The settings that ask for a metric; with the second alone, it is the loss."""
 ADDS_METRICS = frozenset({"evaluate", "evaluation_loop", "prediction_loop", "log", "_maybe_log_save_evaluate"})
 
 
@@ -113,11 +128,35 @@ class MissingBestMetric(Rule[Claim]):
                 evaluation_schedule.best_metric(settings),
                 evaluation_schedule.evaluation_strategy(settings),
             )
-            if name is None or strategy is None or strategy.value == "no" or not _is_written(settings):
+            if evaluation_schedule.is_left_out(settings, WANTS[0]) and evaluation_schedule.keeps_the_best(settings):
+                name = "loss"
+            if name is None or strategy is None or strategy.value == "no":
                 continue
             given = _names_given(run)
-            if given is not None and name not in given | ALWAYS and not _may_be_prefixed(run, name, given):
+            is_other = given is not None and name not in given | ALWAYS and not _may_be_prefixed(run, name, given)
+            if given is not None and is_other and _is_written(settings):
                 yield self._report(run, settings, name, given)
+                continue
+            sets = _sets_of(run)
+            if sets and not any(name.startswith(f"{each}_") for each in sets):
+                yield from self._of_sets(run, settings, name, sets)
+
+    def _of_sets(
+        self, run: TrainerRun, settings: TrainingArguments, name: str, sets: list[str]
+    ) -> Iterator[Finding[Claim]]:
+        """With several evaluation sets there is no metric without the name of one, not even the loss."""
+        location = next((settings.locations[each] for each in WANTS if each in settings.locations), None)
+        given = run.arguments.get("eval_dataset")
+        if location is None or given is None:
+            return
+        yield self.finding(
+            location,
+            f"the best checkpoint is chosen by `{name}`, but each set has its own metrics",
+            related=[Related(given.location, f"evaluates on `{sets[0]}` and others", "sets")],
+            help=f'name the set as well: `metric_for_best_model="{sets[0]}_{name}"`',
+            subject="metric_for_best_model",
+            claim=Claim(name, None),  # which set is to decide is not certain
+        )
 
     def _report(self, run: TrainerRun, settings: TrainingArguments, name: str, given: frozenset[str]) -> Finding[Claim]:
         names = sorted(given)
@@ -171,6 +210,18 @@ class MissingBestMetric(Rule[Claim]):
             return None
         edit = fixes.SetArgument(finding.location, "metric_for_best_model", f'"{nearest}"')
         return fixes.Fix.of(f"use `{nearest}`", edit, safe=False)
+
+
+def _sets_of(run: TrainerRun) -> list[str]:
+    """The names of the evaluation sets, if a dictionary has several of them; empty if that is not certain."""
+    given = run.value("eval_dataset")
+    if (
+        not isinstance(given, Mapping)
+        or not given.is_complete
+        or not all(isinstance(each, str) for each in given.entries)
+    ):
+        return []
+    return [str(each) for each in given.entries]
 
 
 def _is_written(settings: TrainingArguments) -> bool:

@@ -1,8 +1,9 @@
-"""A network of torchvision for segmentation or detection is used as if it took and gave plain tensors.
+"""A model that returns a dictionary is used as if it took and gave plain tensors.
 
-The networks for segmentation return a dictionary, whose entry `out` has the scores. Detectors take a list of images
-and one of targets, and return a dictionary of losses in training. The run ends with an error in its first step: an
-image has another number of boxes than the next, a dictionary has no `backward`, a loss gets no tensor.
+Models of transformers return an output with named parts, such as `logits`; a loss takes no such thing, and two names
+that get it as a tuple get the names of its parts. The networks of torchvision for segmentation return a dictionary,
+whose entry `out` has the scores. Detectors take a list of images and one of targets, and return a dictionary of losses
+in training. The run ends with an error in its first step: a dictionary has no `backward`, a loss gets no tensor.
 
 ## Bad
 
@@ -28,6 +29,17 @@ The losses of a detector, and a loader that stacks its rows:
         loss = detector(images, targets)
         optimizer.zero_grad()
         loss.backward()  # <- dictionary-output
+        optimizer.step()
+
+The output of a model of transformers, given to a loss:
+
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+    for batch in batches:
+        output = model(batch["input_ids"])
+        loss = F.cross_entropy(output, batch["labels"])  # <- dictionary-output
+        optimizer.zero_grad()
+        loss.backward()
         optimizer.step()
 
 ## Good
@@ -56,6 +68,17 @@ and
         loss.backward()
         optimizer.step()
 
+and
+
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+    for batch in batches:
+        output = model(batch["input_ids"])
+        loss = F.cross_entropy(output.logits, batch["labels"])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
 ## When it is fine
 
 The losses are added up before:
@@ -71,13 +94,20 @@ The losses are added up before:
         loss.backward()
         optimizer.step()
 
+A model of transformers returns a tuple where it is asked to:
+
+    from transformers import AutoModel
+
+    encoder = AutoModel.from_pretrained("bert-base-uncased", return_dict=False)
+    states, pooled = encoder(**collator(rows))
+
 ## Fix
 
 None: which entries are wanted is not certain.
 
 ## References
 
-torchvision documentation, "Semantic Segmentation" and "Object Detection".
+torchvision documentation, "Semantic Segmentation" and "Object Detection"; transformers documentation, "Model outputs".
 """
 
 from __future__ import annotations
@@ -85,12 +115,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import vision_outputs
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.pipeline.values.model import Model, ModelOutput
+from lintrain.pipeline.values.python import Constant, Value
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, one_per_location
+
+USES = {
+    "unpacked": "these names get the names of the output's parts, and not the parts",
+    "tensor": "this is the output of the model with all its parts, and not a tensor",
+}
+"""What is wrong with each use of a model's output that the reader keeps."""
+LOADERS = frozenset({"from_pretrained", "from_config", ""})
+PLAIN = {"return_dict": True, "torchscript": False, "trust_remote_code": False}
+"""Settings under which a model may return a tuple, with the values under which it does not."""
 
 
 class DictionaryOutput(Rule):
     level = Level.ERROR
-    keywords = "torchvision & segmentation|detection"
+    keywords = "torchvision|transformers|from_pretrained & segmentation|detection|oss|ntropy|backward|=|argmax|softmax"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
@@ -102,3 +143,39 @@ class DictionaryOutput(Rule):
             )
             for found in vision_outputs.wrong_outputs(pipeline.source)
         )
+        yield from one_per_location(
+            self._report(location, output.model, problem, pipeline.code(location))
+            for location, output, problem in _misused(pipeline)
+            if isinstance(output.model, Model) and _returns_a_dictionary(pipeline, output, output.model)
+        )
+
+    def _report(self, location: Location, model: Model, problem: str, code: str) -> Finding:
+        made = [Related(model.origin, "the model is made here", "model")] if model.origin else []
+        part = f"`{code}.logits`" if code.isidentifier() else "`.logits` of it"
+        return self.finding(location, problem, related=made, help=f"read the part that is wanted, such as {part}")
+
+
+def _misused(pipeline: Pipeline) -> Iterator[tuple[Location, ModelOutput, str]]:
+    """The outputs of models that a loss gets, or that are used like a tuple or a tensor."""
+    for call in pipeline.losses:
+        if call.prediction is not None and isinstance(call.prediction.value, ModelOutput) and not call.is_alternative:
+            yield call.prediction.location, call.prediction.value, USES["tensor"]
+    for misuse in pipeline.misuses:
+        if isinstance(misuse.value, ModelOutput) and misuse.use in USES:
+            yield misuse.location, misuse.value, USES[misuse.use]
+
+
+def _returns_a_dictionary(pipeline: Pipeline, output: ModelOutput, model: Model) -> bool:
+    """Whether nothing asks a model of transformers for tuples, and its version is known."""
+    if not model.path.startswith("transformers.") or model.framework != "torch" or model.how not in LOADERS:
+        return False
+    given = [call.arguments for call in pipeline.model_calls if call.output is output]
+    asked = [{name: argument.value for name, argument in each.items()} for each in given]
+    asked += [model.arguments, *([model.config.arguments, model.config.attributes] if model.config else [])]
+    settings = [(name, of[name]) for of in asked for name in PLAIN if name in of]
+    return all(_is_plain(name, value) for name, value in settings) and "transformers" not in pipeline.targets.outside
+
+
+def _is_plain(name: str, value: Value) -> bool:
+    """Whether a setting is written as it is by default; any other value may stand for a tuple."""
+    return isinstance(value, Constant) and value.value is PLAIN[name]

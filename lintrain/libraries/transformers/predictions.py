@@ -220,12 +220,18 @@ def _write_out(call: Call) -> None:
             call.keywords.setdefault(name, replace(batch, value=value, source=None))
 
 
+OF_TENSORS = frozenset({"argmax", "backward", "detach", "item", "reshape", "size", "softmax", "squeeze", "view"})
+"""Attributes of a tensor that a model's output lacks."""
+
+
 @attribute_of(ModelOutput)
 def _output(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, ModelOutput):
         return None
     role = {"loss": Role.LOSS, "logits": Role.LOGITS, "last_hidden_state": Role.HIDDEN}.get(name)
     if role is None:
+        if name in OF_TENSORS:
+            reader.record.misuses.append(Misuse(location, value, "tensor", reader.code(location)))
         return dispatch.child(reader, value, name)
     value.reads.add(name)
     if role is Role.HIDDEN:
@@ -282,7 +288,11 @@ def _output_slice(reader: Reader, value: ModelOutput, key: Slice, location: Loca
 @unpacked(ModelOutput)
 def _unpack_output(reader: Reader, value: Value, count: int) -> list[Value] | None:
     """`loss, logits = model(…)`: the tuple of older versions, or of `return_dict=False`."""
-    if not isinstance(value, ModelOutput) or not value.has_labels or count < 2:
+    if not isinstance(value, ModelOutput) or count < 2:
+        return None
+    if value.origin is not None:
+        reader.record.misuses.append(Misuse(value.origin, value, "unpacked", reader.code(value.origin)))
+    if not value.has_labels:
         return None
     value.reads |= {"loss", "logits"}
     parts: list[Value] = [Tensor(Role.LOSS, value.model), Tensor(Role.LOGITS, value.model)]

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Either, Unknown, Value
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Either, LibraryObject, Unknown, Value
 from lintrain.pipeline.values.tensors import Operation, Shape
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -80,6 +80,16 @@ class Model(Value):
     def name(self) -> str:
         """The last part of the class's path."""
         return self.path.rpartition(".")[2]
+
+
+@dataclass(eq=False, slots=True)
+class Encoder(LibraryObject):
+    """A model of Sentence Transformers: a SentenceTransformer makes vectors of texts, a CrossEncoder scores pairs."""
+
+    @property
+    def scores_pairs(self) -> bool:
+        """Whether it is a CrossEncoder."""
+        return self.path.endswith("CrossEncoder")
 
 
 @dataclass(eq=False, slots=True)
