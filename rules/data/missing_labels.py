@@ -20,6 +20,20 @@ Removing all columns also removes the labels:
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- missing-labels
     # raises ValueError: The model did not return a loss
 
+A network of the script's own takes no labels, and returns scores in place of a loss:
+
+    class Scorer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.EmbeddingBag(1000, 8)
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, input_ids, attention_mask=None):  # <- missing-labels
+            return self.head(self.embed(input_ids % 1000))
+
+    trainer = Trainer(Scorer(), args, train_dataset=tokenized["train"], data_collator=collator)
+    # raises RuntimeError: grad can be implicitly created only for scalar outputs
+
 ## Good
 
     rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "target": [1, 0] * 8})
@@ -35,6 +49,20 @@ and
 
     rows = raw["train"].map(tokenize_with_labels, batched=True, remove_columns=raw["train"].column_names)
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
+
+and
+
+    class Scorer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.EmbeddingBag(1000, 8)
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, input_ids, attention_mask=None, labels=None):
+            scores = self.head(self.embed(input_ids % 1000))
+            return {"loss": F.cross_entropy(scores, labels), "logits": scores}
+
+    trainer = Trainer(Scorer(), args, train_dataset=tokenized["train"], data_collator=collator)
 
 ## When it is fine
 
@@ -70,7 +98,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import run_data, trainer_methods
+from lintrain.analysis import lossless_models, run_data, trainer_methods
 from lintrain.pipeline.values.data import Collator, Column, Dataset, Kind
 from lintrain.pipeline.values.loading import Batch, Collated
 from lintrain.pipeline.values.model import ModelOutput, Task
@@ -117,9 +145,23 @@ class MissingLabels(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from one_per_location(self._of_loops(pipeline))
+        yield from one_per_location(self._of_own_models(pipeline))
         for given in run_data.given_datasets(pipeline):
             if given.parameter == "train_dataset" and _needs_labels(given) and all(map(_has_none, given.datasets)):
                 yield self._report(given)
+
+    def _of_own_models(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """Networks of the script's own that take no labels and return no loss."""
+        for run in pipeline.runs:
+            forward = lossless_models.forward_without_loss(pipeline, run)
+            if forward is not None:
+                yield self.finding(
+                    forward,
+                    "`forward` computes no loss, and the Trainer takes the loss from its output",
+                    related=[Related(run.construction, "this trainer trains the network", "trainer")],
+                    help="take `labels` as well and return the loss first, or override `compute_loss`",
+                    subject="forward",
+                )
 
     def _of_loops(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         """Passes of a model by the script's own code that read a loss which the model does not compute."""
@@ -166,6 +208,8 @@ class MissingLabels(Rule[Claim]):
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if finding.subject == "forward":
+            return _verdict_of_own(evidence)
         batch = evidence.batch(finding.subject or "train_dataset")
         if evidence.model is None or batch is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
@@ -213,6 +257,20 @@ class MissingLabels(Rule[Claim]):
             return None
         code = f'{claim.text}.rename_column("{claim.column}", "labels")'
         return fixes.Fix.of(f"rename `{claim.column}` to `labels`", fixes.Replace(finding.location, code), safe=True)
+
+
+NO_LOSS = ("did not return a loss", "grad can be implicitly created", "does not require grad", "no attribute")
+"""What a step says whose model returns no loss: of a dictionary without one, and of scores taken for one."""
+
+
+def _verdict_of_own(evidence: Evidence) -> Verdict:
+    """Whether a network of the script's own returns what can be taken for a loss."""
+    failed = evidence.failed_with(*NO_LOSS)
+    if failed is not None and failed.failure is not None:
+        return Verdict.confirmed(f"the {failed.name} stage failed: `{failed.failure.message.splitlines()[0][:60]}`")
+    if evidence.passed("forward"):
+        return Verdict.refuted("a training step ran through the output of the network")
+    return Verdict.inconclusive(evidence.not_reached("forward"))
 
 
 def _rows_of(batch: Value) -> Dataset | None:
