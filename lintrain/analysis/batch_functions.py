@@ -11,11 +11,14 @@ from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 MADE_FOR_TEXT = frozenset({"endswith", "lower", "lstrip", "rstrip", "split", "startswith", "strip", "title", "upper"})
 """Methods that a text has, and neither a list nor an array."""
 
 ASKS_FIRST = frozenset({"isinstance", "type", "hasattr", "callable"})
+
+TOKENIZER = lazy_pattern(r"Tokenizer\w*\.from_pretrained$")
 
 Mapped: TypeAlias = ast.FunctionDef | ast.Lambda
 
@@ -48,8 +51,15 @@ def _mapped(source: Source, call: ast.Call) -> Mapped | None:
         return None
     keywords = {each.arg: each.value for each in call.keywords}
     batched = keywords.get("batched")
-    if "input_columns" in keywords or not (isinstance(batched, ast.Constant) and batched.value is True):
+    is_batched = isinstance(batched, ast.Constant) and batched.value is True
+    return _given_to_map(source, call) if is_batched and "input_columns" not in keywords else None
+
+
+def _given_to_map(source: Source, call: ast.Call) -> Mapped | None:
+    """The function of the file that `map` is given, if no other has its name."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "map":
         return None
+    keywords = {each.arg: each.value for each in call.keywords}
     given = call.args[0] if call.args else keywords.get("function")
     if isinstance(given, ast.Lambda):
         return given
@@ -57,6 +67,28 @@ def _mapped(source: Source, call: ast.Call) -> Mapped | None:
     named = source.cached(_functions_by_name).get(name, ()) if name else ()
     is_bound = name in source.cached(_stored_names)
     return named[0] if len(named) == 1 and not is_bound and not named[0].decorator_list else None
+
+
+def lost_columns(source: Source) -> Iterator[tuple[Location, ast.FunctionDef]]:
+    """The calls of `map` whose result is kept, and whose function ends by setting a column and returns nothing."""
+    kept = [node.value for node in source.nodes_of(ast.Assign) if isinstance(node.value, ast.Call)]
+    for call in kept:
+        function = _given_to_map(source, call)
+        if isinstance(function, ast.FunctionDef) and _sets_last(function) and not _returns(function):
+            yield source.location(call.func), function
+
+
+def _sets_last(function: ast.FunctionDef) -> bool:
+    """Whether the last statement of a function sets an entry by its name: `row["label"] = …`."""
+    match function.body[-1]:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(), slice=ast.Constant(value=str()))]):
+            return True
+        case _:
+            return False
+
+
+def _returns(function: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in ast.walk(function))
 
 
 def _functions_by_name(source: Source) -> dict[str, list[ast.FunctionDef]]:
@@ -92,9 +124,11 @@ def _row_name(function: Mapped) -> str | None:
 
 
 def _failing(source: Source, function: Mapped, name: str) -> Iterator[tuple[ast.expr, str]]:
-    tables = source.cached(_tables)
+    tables, tokenizers = source.cached(_tables), source.cached(_tokenizers)
     for node in walk(function):
         column, what = _operation(node, name, tables)
+        if column is None:
+            column, what = _encoded(node, name, tokenizers), "and `encode` takes one text"
         if column is not None and isinstance(node, ast.expr):
             yield node, f"`{_shown(column)}` is a list in a batch, {what}"
     for value in _columns_set(function, name):
@@ -118,6 +152,24 @@ def _operation(node: ast.AST, name: str, tables: frozenset[str]) -> tuple[ast.Su
             return _column(key, name), f"which is no key of `{table}`"
         case _:
             return None, ""
+
+
+def _encoded(node: ast.AST, name: str, tokenizers: frozenset[str]) -> ast.Subscript | None:
+    """The column that a tokenizer's `encode` gets, which takes it for the words of one text."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="encode"), args=[first, *_]):
+            return _column(first, name) if owner in tokenizers else None
+        case _:
+            return None
+
+
+def _tokenizers(source: Source) -> frozenset[str]:
+    """The names of tokenizers: those that say so, and those that one is loaded into."""
+    names = {node.id for node in source.nodes_of(ast.Name) if node.id.endswith("tokenizer")}
+    for node in source.nodes_of(ast.Assign):
+        if isinstance(node.value, ast.Call) and TOKENIZER.search(unparse(node.value.func)):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return frozenset(names)
 
 
 def _column(node: ast.AST, name: str) -> ast.Subscript | None:

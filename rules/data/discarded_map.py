@@ -1,8 +1,8 @@
-"""The result of a method of a data set or frame is discarded.
+"""The result of a method of a data set or frame is discarded, or a mapped function returns none.
 
 Methods such as `map`, `filter` and `shuffle` return a new data set and do not change the old one. A call whose result
 is not assigned has no effect: a later step fails, or training silently uses the unchanged rows. The same holds for
-`drop`, `fillna` and others of a pandas frame.
+`drop`, `fillna` and others of a pandas frame, and for the columns that a mapped function sets and does not return.
 
 ## Bad
 
@@ -56,12 +56,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, run_data, script_text
+from lintrain.analysis import batch_functions, expressions, run_data, script_text
 from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.columns import DataFrame
 from lintrain.pipeline.values.data import Dataset, DatasetDict
 from lintrain.pipeline.values.python import Either, Value
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Source, Targets, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    dataclass,
+    fixes,
+)
 
 CHANGING = frozenset(
     {
@@ -105,11 +118,12 @@ class Claim:
 
 class DiscardedMap(Rule[Claim]):
     level = Level.ERROR
-    keywords = "dataset|pandas"
+    keywords = "dataset|pandas|.map("
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return not (CHANGING | OF_FRAMES).isdisjoint(script_text.methods_called_as_statements(source))
+        called = script_text.methods_called_as_statements(source)
+        return not (CHANGING | OF_FRAMES).isdisjoint(called) or any(batch_functions.lost_columns(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for discard in pipeline.discards:
@@ -117,6 +131,22 @@ class DiscardedMap(Rule[Claim]):
                 yield self._report(pipeline, discard)
             elif isinstance(discard.receiver, DataFrame) and not discard.is_displayed and _is_new(pipeline, discard):
                 yield self._of_frame(discard)
+        seen = set[str]()
+        for mapped, function in batch_functions.lost_columns(pipeline.source):
+            if function.name not in seen:
+                seen.add(function.name)
+                yield self._of_function(mapped, pipeline.source.location(function.body[-1]), function.name)
+
+    def _of_function(self, mapped: Location, last: Location, name: str) -> Finding[Claim]:
+        shown = f"`{name}`" if len(name) <= 30 else "this function"
+        return self.finding(
+            mapped,
+            f"{shown} returns nothing, so `map` keeps none of the columns that it sets",
+            related=[Related(last, "the function ends here", "function")],
+            help="end it with `return`, and the dictionary whose columns are to be kept",
+            subject="function",
+            claim=Claim(),
+        )
 
     def _of_frame(self, discard: Discard) -> Finding[Claim]:
         name = discard.receiver_text
@@ -163,6 +193,8 @@ class DiscardedMap(Rule[Claim]):
             )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if finding.subject == "function":
+            return Verdict.inconclusive("what a mapped function was meant to return is not measured")
         added = finding.claim.added if finding.claim else ()
         split = next((each for each in evidence.splits if each.columns), None)
         if split is None:
