@@ -239,7 +239,14 @@ ENVIRONMENT_CLASSES = {"pydantic.BaseSettings", "pydantic_settings.BaseSettings"
 
 FIELD_CLASSES = {
     *("dataclasses.dataclass", "typing.NamedTuple", "attr.s", "attr.attrs", "attr.define", "attr.dataclass"),
-    *("attrs.define", "attrs.frozen", "pydantic.BaseModel", "pydantic.dataclasses.dataclass", *ENVIRONMENT_CLASSES),
+    *(
+        "attr.frozen",
+        "attrs.define",
+        "attrs.frozen",
+        "pydantic.BaseModel",
+        "pydantic.dataclasses.dataclass",
+        *ENVIRONMENT_CLASSES,
+    ),
 }
 """Decorators and bases that make a class's constructor from its annotations."""
 
@@ -310,4 +317,16 @@ def fields_of(cls: Class) -> list[str]:
     """The names of a dataclass's fields, those of its bases first."""
     # From the furthest base to the class itself: a dataclass orders its fields so. A dictionary keeps the
     # first place of a field that a subclass annotates again.
-    return list(dict.fromkeys(name for _, name, _ in field_statements(cls)))
+    names = [name for _, name, _ in field_statements(cls)]
+    # `rate = attr.ib(default=0.1)`: the older form has no annotations.
+    unannotated = (
+        name for owner in reversed(cls.lineage()) for name, held in owner.attributes.items() if _is_field(held)
+    )
+    return list(dict.fromkeys((*names, *unannotated)))
+
+
+ATTRS_FIELDS = ("attr.ib", "attr.attrib", "attr.field", "attrs.field")
+
+
+def _is_field(value: Value) -> bool:
+    return isinstance(value, LibraryObject) and value.path in ATTRS_FIELDS

@@ -12,7 +12,7 @@ from functools import lru_cache
 from lintrain.interpreter import project_modules
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.reader import Flow, Reader
-from lintrain.interpreter.core.registry import FUNCTIONS, attribute_of, statement
+from lintrain.interpreter.core.registry import FUNCTIONS, attribute_of, leads_to_function, named_value, statement
 from lintrain.interpreter.core.scope import Scope, StarImport, settled
 from lintrain.knowledge.networks import KNOWN, PARTLY_KNOWN
 from lintrain.model.location import Location
@@ -109,6 +109,11 @@ LIBRARIES = frozenset(
     }
 )
 """Top-level packages whose dotted names mean something to the reader."""
+
+FEW_FUNCTIONS = frozenset(
+    {"absl", "addict", "box", "configargparse", "detectron2", "fvcore", "importlib", "tap", "wandb", "yacs"}
+)
+"""Packages of which only the functions with an entry in the tables mean something: anything else is unknown."""
 
 GRAPH_LOADERS = frozenset(f"torch_geometric.{name}.DataLoader" for name in ("loader", "data", "loader.dataloader"))
 """The loader of PyG, a library whose layers have no tables."""
@@ -207,11 +212,15 @@ def library(path: str) -> Value:
     """The library at a dotted path, or Unknown if it is none that the reader knows."""
     top = path.partition(".")[0]
     is_known = top in LIBRARIES or path in GRAPH_LOADERS or (top in PARTLY_KNOWN and path in KNOWN)
+    if top in FEW_FUNCTIONS:
+        is_known = leads_to_function(path)
     return Library(canonical(path)) if is_known else Unknown(name=path)
 
 
 def _imported(reader: Reader, path: str) -> Value:
     """What an import of a library binds: of an installed package without tables what was read of its source."""
+    if (known := named_value(reader, canonical(path))) is not None:
+        return known
     value, installed = library(path), reader.record.targets.installed
     if isinstance(reader.source, Configuration):
         return Library(canonical(path))  # whichever tool the file is for
@@ -228,7 +237,9 @@ def _library_attribute(reader: Reader, value: Library, name: str, location: Loca
         reader.record.names.append(used)
     path = f"{value.path}.{name}"
     # Of a package that is known for a few functions alone, any other name may be anything.
-    return _imported(reader, path) if path.partition(".")[0] in PARTLY_KNOWN else Library(canonical(path))
+    if path.partition(".")[0] in FEW_FUNCTIONS | PARTLY_KNOWN:
+        return _imported(reader, path)
+    return named_value(reader, canonical(path)) or Library(canonical(path))
 
 
 @statement(ast.Import)
@@ -236,10 +247,10 @@ def execute_import(reader: Reader, node: ast.Import, scope: Scope) -> Flow:
     """`import a.b as c`."""
     for alias in node.names:
         path = alias.name if alias.asname else alias.name.partition(".")[0]
-        own = _own_module(reader, alias.name)
+        own = own_module(reader, alias.name)
         if own is not None and not alias.asname:
             # `import a.b` binds `a`, of which only the folder may exist.
-            own = _own_module(reader, path) or ModuleFile(path, None, _folder_of(own, alias.name))
+            own = own_module(reader, path) or ModuleFile(path, None, _folder_of(own, alias.name))
         scope.bind(alias.asname or path, project_modules.made_module(reader, own) if own else _imported(reader, path))
     return Flow.ON
 
@@ -253,7 +264,7 @@ def _folder_of(module: ModuleFile, path: str) -> str:
 def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> Flow:
     """`from a import b as c`."""
     module = node.module or ""
-    own = _relative_module(reader, node.level, module) if node.level else _own_module(reader, module)
+    own = _relative_module(reader, node.level, module) if node.level else own_module(reader, module)
     for alias in node.names:
         if own is not None:
             _import_own(reader, own, alias, scope)
@@ -263,7 +274,7 @@ def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> F
             continue
         bound = alias.asname or alias.name
         path = f"{module}.{alias.name}"
-        submodule = None if node.level else _own_module(reader, path)
+        submodule = None if node.level else own_module(reader, path)
         if submodule is not None:
             scope.bind(bound, project_modules.made_module(reader, submodule))
             continue
@@ -335,7 +346,7 @@ def _import_own(reader: Reader, file: ModuleFile, alias: ast.alias, scope: Scope
     scope.bind(bound, settled(deferred) if scope.is_class else deferred)
 
 
-def _own_module(reader: Reader, path: str) -> ModuleFile | None:
+def own_module(reader: Reader, path: str) -> ModuleFile | None:
     """The project's module that an absolute import means.
 
     A library that the reader knows by name is meant, unless a module of that name is next to the script, where
@@ -358,7 +369,7 @@ def named_object(reader: Reader, path: str, location: Location) -> Value:
     """What a dotted path in a text means (`_target_: src.models.net.Net`): of the project, else of a library."""
     parts = path.split(".")
     for count in range(len(parts) - 1, 0, -1):
-        if (own := _own_module(reader, ".".join(parts[:count]))) is not None:
+        if (own := own_module(reader, ".".join(parts[:count]))) is not None:
             value = settled(project_modules.imported(reader, project_modules.made_module(reader, own), parts[count]))
             for name in parts[count + 1 :]:
                 value = dispatch.attribute(reader, value, name, location)

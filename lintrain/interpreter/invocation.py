@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from lintrain.interpreter import functions, own_arguments, project_modules
+from lintrain.interpreter import functions, inherited, own_arguments, project_modules
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.module_parts import runs_inside_a_forward
@@ -140,6 +140,8 @@ def _invoke_method(call: Call, called: Bound) -> Value:
     if called.name == "__init__":
         made = called.receiver.receiver if isinstance(called.receiver, Super) else called.receiver
         record_construction(call, made.cls if isinstance(made, Instance) else None)
+        if isinstance(made, Instance) and inherited.construct(call, made):
+            return Constant(None)
     if called.name in CHANGES:
         note_change(call.reader, called.receiver, call.location, call.receiver_text)
     call.path = f"{type(called.receiver).__name__}.{called.name}"

@@ -1,9 +1,7 @@
 """Loops: run once, with what happens in them marked as repeated.
 
-Comprehensions run item by item where the items are known and few, else once for all of them. So do loops over a few
-names that choose what is done (`for split in ("train", "test")`, `for phase in ["train", "val"]`): read once for all
-iterations, such a loop would make one object for all splits, and each `if phase == "train"` in it would be open.
-Unrolled, it counts as no loop: what it holds is no epoch and no batch.
+Comprehensions run item by item where the items are known and few, else once for all of them. So do some loops
+over a few names (`unrolling`).
 """
 
 from __future__ import annotations
@@ -19,24 +17,22 @@ from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import expression, statement
 from lintrain.interpreter.core.scope import Changes, Scope
 from lintrain.interpreter.core.storing import assign, assigned_names
-from lintrain.interpreter.layer_shapes import OPEN
 from lintrain.interpreter.retention import rebound
+from lintrain.interpreter.unrolling import items_to_unroll, unroll
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.data import ColumnNames, Features
-from lintrain.pipeline.values.model import Module, Tensor
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
     Literal,
     Mapping,
-    Range,
     Sequence,
     Unknown,
     Value,
     text_of,
 )
-from lintrain.source.nodes import children, walk
 from lintrain.startup.lazy_dataclass import dataclass
 
 
@@ -44,7 +40,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> Flow:
     """`for`: its element bound to the target, its body run once; one over a few names runs for each of them."""
     over = dispatch.evaluate(reader, node.iter, scope)
-    items = items_to_unroll(reader, node, over)
+    items = items_to_unroll(reader, node, over, scope)
     if items is not None:
         return unroll(reader, node, items, scope)
     each = dispatch.element(reader, over)
@@ -274,115 +270,3 @@ def evaluate_mapping(reader: Reader, node: ast.DictComp, scope: Scope) -> Value:
     # Of keys that are not known the values are: `{name: load(name) for name in names}`.
     any_other = any_of(others) if others else None
     return Mapping(entries, is_complete, others=any_other, origin=reader.source.location(node))
-
-
-MOST_UNROLLED = 4
-"""Items of a loop that is unrolled."""
-
-MOST_SWITCHED = 16
-"""Networks of a list whose modes a loop sets one by one."""
-
-DEEPEST = 2
-"""Loops inside each other that are unrolled: more would multiply the steps of reading."""
-
-FOR = ast.For | ast.AsyncFor
-
-
-def items_to_unroll(reader: Reader, node: FOR, over: Value) -> list[Value] | None:
-    """The items of a loop that is to be read once for each of them; None for all other loops."""
-    if reader.unrolled >= DEEPEST:
-        return None
-    if isinstance(over, Module) and 1 < len(over.parts) <= MOST_SWITCHED and reader.once(_only_switches, node):
-        return [*over.parts, *([UNKNOWN] if OPEN in over.arguments else [])]
-    items = _named_items(over)
-    is_short = items is not None and 1 < len(items) <= MOST_UNROLLED
-    return items if is_short and reader.once(_chooses_by_target, node) else None
-
-
-def _named_items(over: Value) -> list[Value] | None:
-    """All items of a list, tuple or dictionary if each is a text, or begins with one."""
-    match over:
-        case Mapping(entries=entries, is_complete=True):
-            items: list[Value] = [Constant(key) for key in entries]
-        case Sequence(items=items, is_complete=True) if not isinstance(over, Range):
-            pass
-        case _:
-            return None
-    return items if all(_is_named(item) for item in items) else None
-
-
-def _is_named(item: Value) -> bool:
-    first = item.items[0] if isinstance(item, Sequence) and item.kind == "tuple" and item.items else item
-    return isinstance(first, Constant) and isinstance(first.value, str | bool)
-
-
-def _chooses_by_target(node: FOR) -> bool:
-    """Whether the body takes an item or a branch by what the loop binds, and goes through all items."""
-    names = {each.id for each in walk(node.target) if isinstance(each, ast.Name)}
-    # Where a `break` ends the loop early, which iterations there are is not known.
-    return not any(_breaks(statement) for statement in node.body) and any(
-        isinstance(each, ast.Name) and each.id in names for each in _deciding(node)
-    )
-
-
-def _only_switches(node: FOR) -> bool:
-    """Whether the body does no more than set the mode of each network: `net.train()`."""
-    return all(_is_switch(each, node.target) for each in node.body)
-
-
-def _is_switch(statement: ast.stmt, target: ast.expr) -> bool:
-    match statement, target:
-        case (
-            ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="train" | "eval"))),
-            ast.Name(id=bound),
-        ):
-            return name == bound
-        case _:
-            return False
-
-
-def _deciding(node: FOR) -> Iterator[ast.AST]:
-    """The keys in brackets and the sides of comparisons in the body of a loop."""
-    for part in node.body:
-        for each in walk(part):
-            if isinstance(each, ast.Subscript):
-                yield from walk(each.slice)
-            elif isinstance(each, ast.Compare):
-                yield from (each.left, *each.comparators)
-
-
-def _breaks(node: ast.AST) -> bool:
-    """Whether code may leave the loop around it."""
-    if isinstance(node, ast.Break):
-        return True
-    if isinstance(node, ast.For | ast.AsyncFor | ast.While):
-        return any(_breaks(each) for each in node.orelse)
-    return any(_breaks(each) for each in children(node))
-
-
-def unroll(reader: Reader, node: FOR, items: list[Value], scope: Scope) -> Flow:
-    """Run a loop once for each item; what one iteration binds, the next one sees."""
-    reader.unrolled += 1
-    frame = reader.frame
-    outer = (frame.exits, frame.loop_start)
-    flow = Flow.ON
-    for item in items:
-        # Kept for the loop outside: `continue` belongs to this loop, and goes on with its next item.
-        frame.exits, frame.loop_start = [], len(scope.journal)
-        assign(reader, node.target, item, scope)
-        flow = _run_once(reader, node, scope)
-        if flow is Flow.LEAVE_FUNCTION:
-            break
-    frame.exits, frame.loop_start = outer
-    reader.unrolled -= 1
-    return flow if flow is Flow.LEAVE_FUNCTION else dispatch.execute_block(reader, node.orelse, scope)
-
-
-def _run_once(reader: Reader, node: FOR, scope: Scope) -> Flow:
-    start = reader.frame.loop_start
-    flow = dispatch.execute_block(reader, node.body, scope)
-    exits = reader.frame.exits
-    changes = reader.undo(scope, start)
-    ends = [*exits, changes] if flow is Flow.ON else exits
-    scope.apply(scope.joined(ends) if ends else changes)
-    return Flow.ON if ends else flow

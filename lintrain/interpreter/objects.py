@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lintrain.interpreter import invocation
+from typing import cast
+
+from lintrain.interpreter import inherited, invocation
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import Reader
@@ -30,10 +32,11 @@ from lintrain.pipeline.values.python import (
     Function,
     Instance,
     LibraryObject,
+    Literal,
+    Mapping,
     Super,
     Unknown,
     Value,
-    mapping_of,
 )
 
 
@@ -73,14 +76,16 @@ def _instance_attribute(reader: Reader, value: Instance, name: str, location: Lo
     if name == "__class__":
         return value.cls
     if name == "__dict__":
-        return mapping_of(value.attributes, is_complete=False)
+        # What is stored there is stored in the object.
+        return Mapping(cast("dict[Literal, Value]", value.attributes), False)
     found = value.cls.lookup(name)
     if name == "training" and found is None and is_module(value):
         return Mode(name="model.training", of=value, made_at=len(reader.record.events))
     if found is None and name in INSIDE_WRAPPER and is_module(value):
         return value  # a wrapper is taken for the module in it
     if found is None:
-        return _library_method(value, name) or dispatch.child(reader, value, name)
+        held = _library_method(value, name) or inherited.attribute(reader, value, name, location)
+        return held or dispatch.child(reader, value, name)
     owner, member = found
     return bind_member(reader, value, name, owner, member, location)
 
@@ -116,9 +121,10 @@ def _attribute_above(reader: Reader, value: Super, name: str, location: Location
         if isinstance(member, Function):
             return Bound(receiver, name, member, owner)
     if isinstance(receiver, Instance):
-        return _library_method(receiver, name) or Bound(value, name)
-    inherited = _library_classmethod(receiver, name) if isinstance(receiver, Class) else None
-    return inherited or Bound(value, name)
+        held = inherited.attribute(reader, receiver, name, location) if name != "__init__" else None
+        return _library_method(receiver, name) or held or Bound(value, name)
+    of_class = _library_classmethod(receiver, name) if isinstance(receiver, Class) else None
+    return of_class or Bound(value, name)
 
 
 @callee(Instance)
@@ -161,8 +167,10 @@ def make_instance(call: Call, cls: Class) -> Value:
         fill_fields(call, cls, made)
     else:
         found = cls.lookup("__init__")
-        if found is not None and isinstance(found[1], Function):
-            invocation.run_function(call, found[1], made, found[0])
+        own = found if found is not None and isinstance(found[1], Function) else None
+        inherited.begin(call, made, has_constructor=own is not None)
+        if own is not None and isinstance(own[1], Function):
+            invocation.run_function(call, own[1], made, own[0])
     return made
 
 
@@ -183,6 +191,10 @@ def fill_fields(call: Call, cls: Class, made: Instance) -> None:
         dispatch.call(call.reader, Bound(made, "__post_init__", found[1], found[0]), [], location=call.location)
 
 
+FIELDS = ("field", "Field", "attr.ib", "attr.attrib")
+"""What gives a field of a dataclass more than its default."""
+
+
 def field_default(call: Call, cls: Class, name: str) -> Value:
     """The default of a dataclass's field; Unknown if it has none."""
     found = cls.lookup(name)
@@ -191,10 +203,13 @@ def field_default(call: Call, cls: Class, name: str) -> Value:
     default = found[1]
     if not isinstance(default, LibraryObject):
         return default
-    if not default.path.endswith("field") and not default.path.endswith("Field"):
+    if default.path.endswith(".Factory"):  # of attrs
+        made = default.arguments.get("factory", default.arguments.get("0", UNKNOWN))
+        return dispatch.call(call.reader, made, [], location=call.location)
+    if not default.path.endswith(FIELDS):
         return default
     value = default.arguments.get("default", default.arguments.get("0", ABSENT))
     if not isinstance(value, Absent):
         return value
-    factory = default.arguments.get("default_factory", ABSENT)
+    factory = default.arguments.get("default_factory", default.arguments.get("factory", ABSENT))
     return UNKNOWN if isinstance(factory, Absent) else dispatch.call(call.reader, factory, [], location=call.location)

@@ -9,9 +9,9 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.project_state import Circumstances, ModuleBudgetSpentError, ProjectModule
 from lintrain.interpreter.core.reader import Frame, Reader
 from lintrain.interpreter.core.registry import attribute_of
-from lintrain.interpreter.core.scope import Deferred, Scope
+from lintrain.interpreter.core.scope import Deferred, Scope, settled
 from lintrain.model.location import Location
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Unknown, Value, mapping_of
 from lintrain.source.project import ModuleFile
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -45,6 +45,9 @@ def imported(reader: Reader, module: ProjectModule, name: str) -> Value:
 
 @attribute_of(ProjectModule)
 def _attribute(reader: Reader, value: ProjectModule, name: str, location: Location) -> Value:
+    if name == "__dict__":
+        held = {each: settled(held) for each, held in _names(reader, value).names.items()}
+        return mapping_of(held, is_complete=True)
     return member(reader, value, name)
 
 

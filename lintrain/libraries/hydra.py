@@ -12,8 +12,8 @@ from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import DEEPEST, Reader
 from lintrain.interpreter.core.registry import decorating, function
 from lintrain.knowledge.settings_files import LARGEST, read_yaml_settings
-from lintrain.libraries.omegaconf import settings_of
-from lintrain.libraries.stdlib.paths import as_value, locate_keys
+from lintrain.libraries.omegaconf import place_of, settings_of
+from lintrain.libraries.stdlib.paths import as_value, locate_keys, path_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.certainty import Default
@@ -29,6 +29,7 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Unknown,
     Value,
+    is_missing,
     mapping_of,
     text_of,
 )
@@ -59,6 +60,39 @@ def _fill_main(reader: Reader, made: Function, mark: LibraryObject) -> None:
     root = Path(os.path.dirname(reader.source.path)) / folder  # noqa: PTH120
     location = made.origin or reader.source.location(made.node)
     made.defaults[parameters[0].arg] = Composition(reader, root, location).settings(file)
+
+
+STARTS = ("hydra.initialize", "hydra.experimental.initialize", "hydra.initialize_config_dir")
+"""What says in which folder `compose` looks."""
+
+
+@function("hydra.compose", "hydra.experimental.compose")
+def _compose(call: Call) -> Value:
+    """`compose(config_name="train", overrides=["model.size=8"])`: the settings that the script asks for."""
+    file, overrides = text_of(call.value("config_name", 0)), call.value("overrides", 1)
+    started = next((made for made in reversed(call.reader.record.calls) if made.path in STARTS), None)
+    given = started.arguments if started is not None else {}
+    folder = next((given[name] for name in ("config_path", "config_dir") if name in given), None)
+    path = path_of(folder.value) if folder is not None else None
+    if file is None or path is None:
+        return Unknown(name="cfg")
+    root = Path(os.path.dirname(call.reader.source.path)) / path.text  # noqa: PTH120
+    made = Composition(call.reader, root, call.location).settings(file)
+    if isinstance(made, Settings) and not is_missing(overrides):
+        _override(made, overrides)
+    return made
+
+
+def _override(made: Settings, overrides: Value) -> None:
+    """What is given for a name is not read as YAML here: it is not known, and all of it if the names are not."""
+    items = overrides.items if isinstance(overrides, Sequence) and overrides.is_complete else [UNKNOWN]
+    for item in items:
+        name, sign, _ = (text_of(item) or "").partition("=")
+        found = place_of(made, name.lstrip("+~")) if sign else None
+        if found is None:
+            made.entries.clear()
+            return
+        found[0].entries[found[1]] = UNKNOWN
 
 
 class NotComposedError(Exception):

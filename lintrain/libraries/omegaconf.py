@@ -11,16 +11,18 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import DEEPEST, Reader
 from lintrain.interpreter.core.registry import (
     attribute_of,
+    base,
     function,
+    method,
     method_of,
     stored_attribute_of,
     subscript_of,
     unpacked,
 )
-from lintrain.interpreter.functions import attribute_default
 from lintrain.knowledge.settings_files import read_yaml_settings
 from lintrain.libraries.stdlib.paths import path_of, settings_in
 from lintrain.model.location import Location
+from lintrain.pipeline.values.certainty import Default
 from lintrain.pipeline.values.loading import Named, Settings
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -32,15 +34,25 @@ from lintrain.pipeline.values.python import (
     Mapping,
     Sequence,
     Value,
+    constant,
     is_missing,
     join,
     mapping_of,
     options_of,
+    text_of,
 )
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 NOT_PLAIN = lazy_pattern(r"\$\{|\?\?\?$")
 """Values that refer to another one, or have to be given: `${model.size}`, `???`."""
+
+CONFIG_DICTS = tuple(
+    f"ml_collections.{module}{name}"
+    for module in ("", "config_dict.")
+    for name in ("ConfigDict", "FrozenConfigDict", "create")
+)
+"""What makes settings of ml_collections."""
+
 
 READ = partial(read_yaml_settings, numbers_without_point=True)
 
@@ -49,6 +61,8 @@ READ = partial(read_yaml_settings, numbers_without_point=True)
 def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
     if not isinstance(value, Settings) or (name not in value.entries and method_of(value, name)):
         return None
+    if name not in value.entries and value.factory is not None:
+        return dispatch.subscript(reader, value, Constant(name), location)
     return value.entries.get(name) or dispatch.child(reader, value, name)
 
 
@@ -105,6 +119,18 @@ def settings_of(
             return change(value)
 
 
+@base("easydict.EasyDict", "munch.Munch", "box.Box", "ml_collections.ConfigDict")
+def _entries(call: Call) -> Value:
+    """The entries of an object of the script's own class of settings."""
+    made = _create(call)
+    return made if isinstance(made, Settings) else Settings({}, False, origin=call.location)
+
+
+@method(Settings, "copy_and_resolve_references")
+def _copy(call: Call) -> Value:
+    return settings_of(call.reader, call.receiver)
+
+
 @function("omegaconf.OmegaConf.load")
 def _load(call: Call) -> Value:
     path = path_of(call.value("file_", 0))
@@ -112,7 +138,7 @@ def _load(call: Call) -> Value:
 
 
 @function("omegaconf.OmegaConf.create", "omegaconf.OmegaConf.structured", "omegaconf.DictConfig")
-@function("easydict.EasyDict", "munch.Munch", "munch.munchify", "ml_collections.ConfigDict", "box.Box")
+@function("easydict.EasyDict", "munch.Munch", "munch.munchify", "box.Box", *CONFIG_DICTS)
 def _create(call: Call) -> Value:
     value: Value = call.positional[0].value if call.positional else mapping_of({}, is_complete=not call.is_open)
     if isinstance(value, Class):
@@ -135,22 +161,62 @@ def _merge(call: Call) -> Value:
     for argument in call.positional:
         part = settings_of(call.reader, argument.value)
         if isinstance(part, Settings):
-            _merge_into(made, part)
+            merge_into(made, part)
         elif isinstance(argument.value, LibraryObject) and argument.value.path.endswith(("from_cli", "from_dotlist")):
             # Only what was merged so far is turned into defaults: a later argument overrides the command
             # line for certain.
-            defaults = settings_of(call.reader, made, attribute_default)
-            made = Settings(defaults.entries, False) if isinstance(defaults, Settings) else made
+            as_options(call.reader, made, "=")
         else:
             return UNKNOWN
     return made
 
 
-def _merge_into(made: Settings, part: Settings) -> None:
+def as_options(reader: Reader, made: Mapping, ending: str, above: str = "") -> None:
+    """Turn settings into options that the command line changes by their names: `solver.lr=0.1`, `SOLVER.LR 0.1`."""
+    made.is_complete = False
+    for key, value in reader.counted(made.entries).items():
+        name = f"{above}{key!s}"
+        if isinstance(value, Mapping):
+            as_options(reader, value, ending, f"{name}.")
+        elif isinstance(value, Constant) and value.default is None:
+            default = Default(f"{name}{ending}", str(value.value), value.origin)
+            made.entries[key] = constant(value.value, default, value.origin)
+
+
+def place_of(made: Mapping, key: str) -> tuple[Mapping, str] | None:
+    """The settings that a dotted key is in, and its last part; None if no such settings are known."""
+    *above, name = key.split(".")
+    for part in above:
+        inner = made.entries.get(part)
+        if not isinstance(inner, Mapping):
+            return None
+        made = inner
+    return made, name
+
+
+@function("omegaconf.OmegaConf.update")
+def _update(call: Call) -> Value:
+    """`OmegaConf.update(cfg, "model.size", 8)`."""
+    made, key = call.value("cfg", 0), text_of(call.value("key", 1))
+    found = place_of(made, key) if isinstance(made, Mapping) and key is not None else None
+    if found is not None:
+        storing.store_item(call.reader, found[0], Constant(found[1]), call.value("value", 2), call.location)
+    return Constant(None)
+
+
+@function("omegaconf.OmegaConf.select")
+def _select(call: Call) -> Value:
+    made, key = call.value("cfg", 0), text_of(call.value("key", 1))
+    found = place_of(made, key) if isinstance(made, Mapping) and key is not None else None
+    return found[0].entries.get(found[1], UNKNOWN) if found is not None else UNKNOWN
+
+
+def merge_into(made: Settings, part: Settings) -> None:
+    """Put settings over others, section by section."""
     made.is_complete = made.is_complete and part.is_complete
     for key, value in part.entries.items():
         before = made.entries.get(key)
         if isinstance(before, Settings) and isinstance(value, Settings):
-            _merge_into(before, value)
+            merge_into(before, value)
         else:
             made.entries[key] = value

@@ -132,7 +132,10 @@ class Reader:
     splits: dict[tuple[int, str], Value] = field(default_factory=lambda: {})
     """The splits that code takes out of data of which it is not known whether it has some, by their names."""
     saved: dict[object, Value] = field(default_factory=lambda: {})
-    """Data sets that `save_to_disk` wrote, by the folder: its name, or the value that stands for it."""
+    """Data sets that `save_to_disk` wrote, by the folder: its name, or the value that stands for it.
+
+    What a library keeps between its calls, by its dotted name: the flags of absl, the settings of a run of wandb.
+    """
     with_parameters: set[int] = field(default_factory=set[int])
     """What is not understood, but was asked for its parameters: a model, by its identity."""
     kept: list[Value] = field(default_factory=lambda: [])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from lintrain.installed.facts import Facts
@@ -55,6 +56,9 @@ Operate = Callable[[Reader, Value, str, Value, Location], Value | None]
 Family = Callable[[str], Transfer | None]
 """Library functions recognized by the form of their dotted path: the transfer for a path, None for other paths."""
 
+Named = Callable[[Reader], Value]
+"""What a dotted name of a library stands for."""
+
 Entries = Callable[[Value], tuple[dict[Literal, Value], bool]]
 """What a value holds as a mapping, by key, and whether that is all of it."""
 
@@ -65,6 +69,7 @@ EXPRESSIONS: dict[type[ast.expr], Evaluate] = {}
 STATEMENTS: dict[type[ast.stmt], Execute] = {}
 CALLEES: dict[type[Value], Invoke] = {}
 FUNCTIONS: dict[str, Transfer] = {}
+NAMED: dict[str, Named] = {}
 DECORATORS: dict[str, Decorating] = {}
 FAMILIES: dict[str, list[Family]] = {}
 METHODS: dict[tuple[type[Value], str], Transfer] = {}
@@ -78,6 +83,7 @@ STORED_ITEMS: dict[type[Value], StoreItem] = {}
 OPERATORS: dict[type[Value], Operate] = {}
 ENTRIES: dict[type[Value], Entries] = {}
 BASE_CALLS: dict[str, Transfer] = {}
+BASES: dict[str, Transfer] = {}
 INSTANCE_METHODS: dict[tuple[str, str], Transfer] = {}
 INSTANCES_CALLED: dict[str, Transfer] = {}
 CLASS_METHODS: dict[tuple[str, str], Transfer] = {}
@@ -152,6 +158,22 @@ def function_at(path: str) -> Transfer | None:
     return next((transfer for choose in FAMILIES.get(package, ()) if (transfer := choose(path))), None)
 
 
+def named(*paths: str) -> Callable[[Named], Named]:
+    """Register what these dotted names of a library stand for, where that is no function: `wandb.config`."""
+    return _registrar(NAMED, *paths)
+
+
+def named_value(reader: Reader, path: str) -> Value | None:
+    """What a dotted name of a library stands for where it is a value; None for any other."""
+    return NAMED[path](reader) if path in NAMED else None
+
+
+@cache
+def leads_to_function(path: str) -> bool:
+    """Whether a dotted name is a function or value of the tables, or a module that has one."""
+    return any(known == path or known.startswith(f"{path}.") for known in (*FUNCTIONS, *NAMED))
+
+
 def decorating(*paths: str) -> Callable[[Decorating], Decorating]:
     """Register what decorators of these dotted names change in a function of the script."""
     return _registrar(DECORATORS, *paths)
@@ -213,6 +235,14 @@ def base_call(*paths: str) -> Callable[[Transfer], Transfer]:
     `call.receiver` is the script's Class.
     """
     return _registrar(BASE_CALLS, *paths)
+
+
+def base(*paths: str) -> Callable[[Transfer], Transfer]:
+    """Register what a script's object has from these library classes: a parser, the entries of a dictionary.
+
+    The call is that of the class, or of `super().__init__`.
+    """
+    return _registrar(BASES, *paths)
 
 
 def derived_call(*paths: str) -> Callable[[Transfer], Transfer]:

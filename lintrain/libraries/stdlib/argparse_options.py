@@ -11,6 +11,7 @@ from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import (
     attribute_of,
+    base,
     decorating,
     entries_of,
     function,
@@ -24,6 +25,7 @@ from lintrain.pipeline.values.certainty import OF_PARAMETER, UNCERTAIN, Default
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
+    Class,
     Constant,
     Function,
     Instance,
@@ -38,12 +40,15 @@ from lintrain.pipeline.values.python import (
     is_missing,
     is_true,
     literal,
-    mapping_of,
     text_of,
 )
 from lintrain.startup.lazy_dataclass import dataclass
 
-CONVERSIONS: dict[str, Callable[[str], str | int | float]] = {"builtins.int": int, "builtins.float": float}
+CONVERSIONS: dict[str, Callable[[str], str | int | float]] = {
+    "builtins.int": int,
+    "builtins.float": float,
+    "builtins.bool": bool,
+}
 """What argparse makes of a default that is text, by the option's `type`."""
 
 
@@ -51,11 +56,19 @@ CONVERSIONS: dict[str, Callable[[str], str | int | float]] = {"builtins.int": in
 class Parser(Value):
     """An argparse parser: the default of each of its options by the name that it is stored under.
 
-    `is_open` if something else may have set defaults too.
+    `is_open` if something else may have set defaults too. `above` is the parser that it is a command of.
     """
 
     options: dict[str, Value] = field(default_factory=dict[str, Value])
     is_open: bool = False
+    above: Parser | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Commands(Value):
+    """What `add_subparsers` gives: each command has a parser of its own."""
+
+    above: Parser | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -65,15 +78,54 @@ class Namespace(Value):
     options: dict[str, Value] = field(default_factory=dict[str, Value])
 
 
-@function("argparse.ArgumentParser")
+PARSERS = (
+    *("argparse.ArgumentParser",),
+    *("configargparse.ArgumentParser", "configargparse.ArgParser", "configargparse.Parser"),
+)
+
+
+@function(*PARSERS)
+@base(*PARSERS)
 def _parser(call: Call) -> Value:
-    made = Parser(origin=call.location)
+    # Files of settings that configargparse reads win over the defaults in the code.
+    made = Parser(origin=call.location, is_open="default_config_files" in call.keywords)
     parents = call.value("parents")
     if isinstance(parents, Sequence):
         for parent in parents.items:
-            if isinstance(parent, Parser):
-                made.options.update(parent.options)
+            held = parent.base if isinstance(parent, Instance) else parent
+            if isinstance(held, Parser):
+                made.options.update(held.options)
     return made
+
+
+@method(Parser, "add_subparsers")
+def _commands(call: Call) -> Value:
+    return Commands(call.receiver if isinstance(call.receiver, Parser) else None, origin=call.location)
+
+
+@method(Commands, "add_parser")
+def _command(call: Call) -> Value:
+    """A parser whose options are those of the whole where its command is given."""
+    made = _parser(call)
+    if isinstance(made, Parser) and isinstance(call.receiver, Commands):
+        made.above = call.receiver.above
+        for name, value in made.options.items():
+            _add_option(made.above, name, value)
+    return made
+
+
+def _add_option(parser: Parser | None, name: str, value: Value) -> None:
+    """What the namespace has under a name: of two commands that declare it, it is not known which is given."""
+    while parser is not None:
+        is_shared = name in parser.options
+        parser.options[name] = Unknown(name=f"args.{name}") if is_shared else value
+        parser = parser.above
+
+
+@method(Parser, "get_default")
+def _default_of(call: Call) -> Value:
+    parser, name = call.receiver, text_of(call.value("dest", 0))
+    return parser.options.get(name or "", UNKNOWN) if isinstance(parser, Parser) else UNKNOWN
 
 
 @method(Parser, "add_argument_group", "add_mutually_exclusive_group")
@@ -81,7 +133,7 @@ def _group(call: Call) -> Value:
     return call.receiver
 
 
-@method(Parser, "add_argument")
+@method(Parser, "add_argument", "add", "add_arg")
 def _add_argument(call: Call) -> Value:
     parser = call.receiver
     name = _option_name(call)
@@ -89,6 +141,7 @@ def _add_argument(call: Call) -> Value:
     if isinstance(parser, Parser) and name:
         is_only_option = name not in parser.options
         parser.options[name] = _fixed(call) if is_only_option and _is_without_effect(call) else _option_default(call)
+        _add_option(parser.above, name, parser.options[name])
     return UNKNOWN
 
 
@@ -135,9 +188,21 @@ def _option_default(call: Call) -> Value:
             return Constant(None, UNCERTAIN, origin=call.location)
         switch = Default(_flag(call), location=call.location, is_switch=True)
         return constant(action == "store_false", switch, call.location)
-    if isinstance(default, Constant):
-        return option_value(_flag(call), _typed(call, default), call.location, is_switch=_is_switch(call))
-    return default
+    converted = _typed(call, default) if isinstance(default, Constant) else default
+    if isinstance(converted, Constant):
+        return option_value(_flag(call), converted.value, call.location, is_switch=_is_switch(call))
+    return _each_by_default(call, converted)
+
+
+def _each_by_default(call: Call, value: Value) -> Value:
+    """A list as an option has it by default: each item may be another one."""
+    if not isinstance(value, Sequence):
+        return value
+    items = call.reader.counted(value.items)
+    text = " ".join(str(item.value) for item in items if isinstance(item, Constant))
+    default = Default(_flag(call), text, call.location)
+    held = [constant(item.value, default, item.origin) if isinstance(item, Constant) else item for item in items]
+    return Sequence(held, value.kind, value.is_complete, value.is_closed, origin=value.origin)
 
 
 def _is_switch(call: Call) -> bool:
@@ -165,16 +230,20 @@ def _is_always_given(call: Call) -> bool:
     return bool(flags) and not flags[0].startswith("-") and text_of(call.value("nargs")) not in {"?", "*"}
 
 
-def _typed(call: Call, default: Constant) -> Literal:
+def _typed(call: Call, default: Constant) -> Value:
     """argparse converts a default that is text with the option's `type`."""
     kind = call.value("type")
-    if isinstance(default.value, str) and isinstance(kind, Library):
+    if not isinstance(default.value, str) or is_missing(kind):
+        return default
+    if isinstance(kind, Function | Class):
+        return dispatch.call(call.reader, kind, [default], location=call.location)
+    if isinstance(kind, Library):
         try:
             # `default="1e-4", type=float` gives a number: argparse converts defaults that are text.
-            return CONVERSIONS.get(kind.path, str)(default.value)
+            return Constant(CONVERSIONS.get(kind.path, str)(default.value), origin=default.origin)
         except ValueError:
-            return default.value
-    return default.value
+            return default
+    return default
 
 
 @method(Parser, "set_defaults")
@@ -246,7 +315,7 @@ def _entries(value: Value) -> tuple[dict[Literal, Value], bool]:
 def _vars(call: Call) -> Value:
     value = call.value("object", 0)
     if isinstance(value, Instance):
-        return mapping_of(value.attributes, is_complete=False)
+        return Mapping(cast("dict[Literal, Value]", value.attributes), False)
     return _held(value) if isinstance(value, Namespace) else UNKNOWN
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence as SequenceType
 from dataclasses import replace
 
-from lintrain.interpreter import functions, objects
+from lintrain.interpreter import functions
 from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.items import any_of, apart
@@ -16,7 +16,6 @@ from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import (
     ENTRIES,
     attribute_of,
-    element_of,
     function,
     method,
     of_type,
@@ -146,28 +145,9 @@ def _union(reader: Reader, left: Value, operator: str, right: Value, location: L
     return Mapping(entries, all(is_complete), origin=location)
 
 
-@subscript_of(Instance)
-def _own_item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
-    made = objects.special(reader, value, "__getitem__", [key], location) if isinstance(value, Instance) else None
-    return UNKNOWN if made is None else made
-
-
-@element_of(Instance)
-def _own_element(reader: Reader, value: Value) -> Value:
-    """What `__iter__` iterates over."""
-    if not isinstance(value, Instance) or value.origin is None:
-        return UNKNOWN
-    iterator = objects.special(reader, value, "__iter__", [], value.origin)
-    if iterator is None:
-        return UNKNOWN
-    # `return self` in `__iter__`: the object is its own iterator, and `__next__` gives the elements.
-    if iterator is value:
-        return objects.special(reader, value, "__next__", [], value.origin) or UNKNOWN
-    return dispatch.element(reader, iterator)
-
-
 @function("collections.OrderedDict")
-def _ordered(call: Call) -> Value:
+def ordered(call: Call) -> Value:
+    """A dictionary of the arguments."""
     entries: dict[Literal, Value] = {}
     known = [operations.update(call.reader, entries, argument.value) for argument in call.positional]
     entries.update({name: argument.value for name, argument in call.keywords.items() if name != "**"})

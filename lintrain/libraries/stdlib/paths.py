@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lintrain.configurations.document import Section
+from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.arithmetic import LONGEST
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import Reader
@@ -29,6 +30,7 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Value,
     constant,
+    is_missing,
     text_of,
 )
 from lintrain.source.reading import UnreadableError, read_file
@@ -226,7 +228,23 @@ Read = Callable[[Path], object]
 @function("json.load", "json.loads")
 def _json(call: Call) -> Value:
     opened = call.value("fp", 0)
-    return settings_in(call, opened.path, read_json_settings) if isinstance(opened, OpenFile) else UNKNOWN
+    if not isinstance(opened, OpenFile):
+        return UNKNOWN
+    value, hook = settings_in(call, opened.path, read_json_settings), call.value("object_hook")
+    return value if is_missing(hook) else _hooked(call, value, hook)
+
+
+def _hooked(call: Call, value: Value, hook: Value) -> Value:
+    """What `object_hook` makes of each dictionary, the inner ones first."""
+    match value:
+        case Mapping():
+            entries: dict[Literal, Value] = {key: _hooked(call, held, hook) for key, held in value.entries.items()}
+            held = Mapping(entries, value.is_complete, origin=value.origin)
+            return dispatch.call(call.reader, hook, [held], location=call.location)
+        case Sequence():
+            return Sequence([_hooked(call, item, hook) for item in value.items], value.kind, value.is_complete)
+        case _:
+            return value
 
 
 @function("yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load")

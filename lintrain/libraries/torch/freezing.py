@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import abc
 
+from lintrain.interpreter import inherited
 from lintrain.interpreter.core import storing
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
@@ -181,6 +182,8 @@ def _switch_module(call: Call) -> Value:
 @stored_attribute_of(Instance)
 def _store_on_object(reader: Reader, owner: Value, name: str, value: Value, location: Location) -> None:
     if not isinstance(owner, Instance):
+        return
+    if inherited.store_attribute(owner, name, value):
         return
     owner.attributes[name] = storing.weakly(reader, owner.attributes.get(name), value, f"self.{name}")
     if is_module(owner) and (name == REQUIRES_GRAD or name in MISSPELT) and owner.cls.lookup(name) is None:

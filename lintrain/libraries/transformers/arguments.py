@@ -193,7 +193,7 @@ def _set_many(call: Call) -> Value:
     return call.receiver
 
 
-@function("dataclasses.replace")
+@function("dataclasses.replace", "attr.evolve", "attrs.evolve")
 def _replace(call: Call) -> Value:
     before = call.value("obj", 0)
     if isinstance(before, Instance) and not call.is_open and "**" not in call.keywords:

@@ -224,10 +224,14 @@ def _own_bases(cls: Class) -> list[Class]:
 
 @dataclass(eq=False, slots=True)
 class Instance(Value):
-    """An object of a class of the script; its attributes as far as they were set."""
+    """An object of a class of the script; its attributes as far as they were set.
+
+    `base` is what it has from a library's class that it derives from: a parser, a dictionary.
+    """
 
     cls: Class
     attributes: dict[str, Value] = field(default_factory=lambda: {})
+    base: Value | None = None
 
     def merged(self, others: abc.Sequence[Value]) -> Value | None:
         """Objects of one class: each attribute is any of theirs."""
