@@ -15,6 +15,7 @@ from lintrain.knowledge.versions import TargetVersions
 from lintrain.report.text.findings import full
 from lintrain.report.text.style import Style
 from lintrain.rulebook import load_rules
+from lintrain.source import project
 from lintrain.source.project import Project
 from lintrain.source.source import Source
 
@@ -352,3 +353,14 @@ def test_options_are_followed_into_the_files_that_get_them(engine: str | None, u
             Path(name).write_text(text, encoding="utf-8")
     outcome = CheckRun(request_of("main.py", select="stuck-option")).check()
     assert [one.finding.subject for one in outcome.reported] == unread
+
+
+def test_one_of_too_many_scripts_may_give_an_object_an_attribute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text("import torch\n", encoding="utf-8")
+    script = str(tmp_path / "a.py")
+    assert not project.scripts_give(script, "Network", "scale")
+    monkeypatch.setattr(project, "MOST_SCRIPTS", 1)
+    assert project.scripts_give(script, "Network", "scale")

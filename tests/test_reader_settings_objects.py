@@ -7,8 +7,11 @@ from textwrap import dedent
 
 import pytest
 
+from lintrain.knowledge.versions import TargetVersions
 from lintrain.pipeline.values.certainty import Default
 from lintrain.pipeline.values.python import Constant
+from lintrain.read import read_pipeline
+from lintrain.source.source import Source
 from tests.test_reader_language import value_of
 from tests.test_reader_modules import read
 
@@ -285,3 +288,29 @@ def test_settings_of_pydantic_are_known() -> None:
     assert known(f"{code}x = Own.model_validate({{'lr': 0.3}}).lr") == (0.3, None)
     assert known(f"{code}x = Own.model_validate(load()).lr") is None
     assert known(f"{code}x = Own().model_copy(update={{'lr': 0.3}}).size") == (3, None)
+
+
+CHOSEN = """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--optimizer", default="Adam")
+args = parser.parse_args()
+"""
+
+
+def paths(code: str) -> list[str]:
+    """The classes of torch that a script creates optimizers of."""
+    source = Source("train.py", CHOSEN + dedent(code))
+    return [call.path for call in read_pipeline(source, TargetVersions()).calls if call.path.startswith("torch.optim")]
+
+
+def test_a_class_by_the_name_in_an_option_is_the_one_by_default() -> None:
+    assert paths("getattr(torch.optim, args.optimizer)(weights)") == ["torch.optim.Adam"]
+
+
+def test_a_class_by_the_name_that_a_test_asks_for_may_be_any() -> None:
+    code = """
+    if args.optimizer == "SGD":
+        getattr(torch.optim, args.optimizer)(weights, momentum=0.9)
+    """
+    assert paths(code) == ["torch.optim.Any"]

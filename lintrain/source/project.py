@@ -356,7 +356,7 @@ def scripts_give(path: str, cls: str, name: str) -> bool:
     """Whether a script of the project derives from a class, or stores an attribute of this name in another object."""
     derives = rf"class\s+\w+\s*\([^)]*\b{re.escape(cls)}\b"
     stores = rf"(?<!self)\.{re.escape(name)}\s*(?:=[^=]|,)"
-    return _any_script(path, rf"{derives}|{stores}|setattr\([^)]*\b{re.escape(name)}\b", if_unread=False)
+    return _any_script(path, rf"{derives}|{stores}|setattr\([^)]*\b{re.escape(name)}\b")
 
 
 def folders_around(path: str) -> list[str]:

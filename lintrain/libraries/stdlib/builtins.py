@@ -40,6 +40,7 @@ from lintrain.pipeline.values.python import (
 )
 from lintrain.pipeline.values.tensors import Count, Real, Whole
 from lintrain.pipeline.values.training import Predictions
+from lintrain.source.nodes import unparse
 
 if TYPE_CHECKING:
     pass
@@ -291,12 +292,20 @@ def _is_plain_type(kind: Value) -> bool:
 @function("builtins.getattr")
 def _getattr(call: Call) -> Value:
     name = text_of(call.value("name", 1))
-    if name is None or not call.positional:
+    if name is None or not call.positional or _is_asked_for(call):
         return _any_of(call.positional[0].value) if call.positional else UNKNOWN
     value, default = call.positional[0].value, call.value("default", 2)
     if isinstance(value, Instance) and not isinstance(default, Absent) and functions.lacks(value, name):
         return default
     return dispatch.attribute(call.reader, value, name, call.location)
+
+
+def _is_asked_for(call: Call) -> bool:
+    """Whether the name is an option that a test around the call asks for: then it need not be the default."""
+    given = call.argument("name", 1)
+    if given is None or not isinstance(given.value, Constant) or given.value.default is None or given.source is None:
+        return False
+    return any(given.text in unparse(condition.test) for condition in call.reader.conditions if condition.test)
 
 
 def _any_of(owner: Value) -> Value:
