@@ -233,7 +233,7 @@ def test_the_findings_are_directly_under_the_picture() -> None:
         (),
         (),
     )
-    text = page(record, [], Conclusion(0, "ok"), {}.get)
+    text = page(record, [], Conclusion(0, "ok"), lambda _: None)
     assert text.index("</svg>") < text.index("<h2>Findings</h2>") < text.index("Blocked requests")
     between = text[: text.index("<h2>Findings</h2>")].rpartition("</svg>")[2]
     assert "<h3>" not in between
