@@ -159,6 +159,33 @@ def test_findings_with_kept_statements_are_those_of_the_text_alone(seed: int) ->
         lines[number] = chance.choice([before, lines[number]])
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_findings_of_a_course_with_kept_statements_are_those_of_the_text_alone(seed: int) -> None:
+    chance, rules, latest = random.Random(seed), load_rules(), LatestTree()
+    course = sorted((ROOT / "fixtures" / "course").glob("*.py"))
+    lines = "\n".join(path.read_text() for path in chance.sample(course, 3)).split("\n")
+    for _ in range(16):
+        number = chance.randrange(len(lines))
+        before = lines[number]
+        lines[number] = chance.choice([*EDITED, *UNRULY])(before)
+        text = "\n".join(lines)
+        with latest.serving("train.py"):
+            kept = findings(text, rules)
+        assert kept == findings(text, rules)
+        lines[number] = chance.choice([before, lines[number]])
+
+
+UNRULY: list[Callable[[str], str]] = [
+    lambda line: f"{line}; loss.backward()",
+    lambda line: f"{line}\n",
+    lambda line: line.lstrip(),
+    lambda line: f'{line}"',
+    lambda line: line.replace("model", "modèle"),
+    lambda line: line[: len(line) // 2],
+    lambda line: f"{line}.detach()",
+]
+"""Edits that may leave no code, or other code than a statement of their own."""
+
 EDITED: list[Callable[[str], str]] = [
     lambda line: f"{line}  # typed",
     lambda line: "",
