@@ -469,6 +469,20 @@ def test_a_notebook_with_long_outputs_is_read(tmp_path: Path) -> None:
     assert ledger.script == "read(example['question'])"
 
 
+def test_the_source_of_an_installed_package_is_not_the_scripts_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("examples", "numpy", "helpers_of_mine"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "examples" / "train.py").write_text("import numpy.rows\nimport helpers_of_mine.data\n")
+    (tmp_path / "numpy" / "rows.py").write_text("row['of_the_library']")
+    (tmp_path / "helpers_of_mine" / "data.py").write_text("row['of_the_script']")
+    monkeypatch.chdir(tmp_path)
+    ledger = Ledger(SimpleNamespace(script=str(tmp_path / "examples" / "train.py")))  # type: ignore[arg-type]
+    assert "of_the_script" in ledger.script
+    assert "of_the_library" not in ledger.script
+
+
 def test_options_that_only_an_earlier_version_had_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     made: Any = type("SFTConfig", (), {"__module__": "trl.trainer.sft_config"})
     for name, version in (("trl", "0.29.0"), ("transformers", "5.1.0")):

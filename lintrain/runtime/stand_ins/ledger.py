@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import re
 import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os.path import exists
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,9 +99,21 @@ def _texts_of(script: Path) -> list[str]:
         texts.append(text)
         beside = (folder / f"{name.replace('.', '/')}.py" for name in names or () for folder in (script.parent, Path()))
         files += [
-            each for each in dict.fromkeys(beside) if len(files) < MOST_FILES and each.is_file() and each not in files
+            each
+            for each in dict.fromkeys(beside)
+            if len(files) < MOST_FILES and each.is_file() and each not in files and not _is_installed(each)
         ]
     return texts
+
+
+def _is_installed(file: Path) -> bool:
+    """Whether a relative path is that of a package's source, and the script imports the installed one instead."""
+    if file.is_absolute() or len(file.parts) == 1:
+        return False
+    with suppress(ImportError, ValueError, AttributeError):
+        found = importlib.util.find_spec(file.parts[0])
+        return found is not None and "site-packages" in str(found.origin)
+    return False
 
 
 def _imports(text: str) -> list[str] | None:
