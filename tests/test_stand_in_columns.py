@@ -68,6 +68,27 @@ def test_columns_are_named_by_constants_and_defaults(monkeypatch: pytest.MonkeyP
     assert sorted(columns) == ["body", "content", "stars", "summary", "title"]
 
 
+def test_a_data_set_has_no_columns_that_are_read_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "rows = load_dataset('somebody/texts', split='train').shuffle()\n"
+        "pairs = load_dataset('somebody/pairs')\n"
+        "print(rows['text'], pairs['train']['left'], pairs['both'], rows['both'], example['own'])\n"
+    )
+    monkeypatch.setattr(Ledger, "script", text)
+    read_of.cache_clear()
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: "")
+    found = {
+        name: sorted(datasets.HubData(Ledger(session), f"somebody/{name}", None, {}).kinds())
+        for name in ("texts", "pairs", "others")
+    }
+    assert found == {
+        "texts": ["both", "own", "text"],
+        "pairs": ["both", "left", "own"],
+        "others": ["both", "left", "own", "text"],
+    }
+    read_of.cache_clear()
+
+
 def test_a_column_has_the_texts_that_it_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
     read_of.cache_clear()
     text = (

@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from lintrain.knowledge.stand_in_facts import is_produced
 
@@ -40,13 +40,22 @@ class Read:
         self.inner: dict[str, dict[str, None]] = {}
         self.choices: dict[str, dict[str, None]] = {}
         self.lines = dict[str, int]()
-        self.loaded = set[str]()
+        self.loaded: dict[str, set[str]] = {}
+        self.readers: dict[str, set[str]] = {}
 
-    def add_column(self, name: str, line: int = 0) -> None:
-        """A name that rows are asked for, unless tokenizers and models make it."""
+    def add_column(self, name: str, line: int = 0, reader: str = "") -> None:
+        """A name that rows are asked for, unless tokenizers and models make it; `reader` is the variable asked."""
+        self.readers.setdefault(name, set()).add(reader)
         if name and len(name) < 60 and not is_produced(name) and name not in NO_COLUMNS and not name.startswith("__"):
             self.columns.setdefault(name)
             self.lines[name] = min(line, self.lines.get(name, line))
+
+    def of_others(self, path: str) -> set[str]:
+        """Columns that are read only from variables which hold other data sets than that of a path."""
+        others = {name for name, paths in self.loaded.items() if path not in paths}
+        if others == self.loaded.keys():
+            return set()  # which variable holds this one is not known
+        return {name for name, readers in self.readers.items() if readers <= others}
 
 
 @functools.cache
@@ -58,7 +67,8 @@ def read_of(script: str) -> Read:
     except (SyntaxError, ValueError, RecursionError):
         return found
     written = dict[str, int]()
-    found.loaded.update(_names_of_loaded(tree))
+    for name, path in _names_of_loaded(tree):
+        found.loaded.setdefault(name, set()).add(path)
     fills = any(isinstance(node, ast.Attribute) and node.attr == "format_map" for node in ast.walk(tree))
     for node in ast.walk(tree):
         _take(node, found, written)
@@ -93,7 +103,7 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
             elif isinstance(context, ast.Store):
                 written[name] = min(node.lineno, written.get(name, node.lineno))
             else:
-                found.add_column(name, node.lineno)
+                found.add_column(name, node.lineno, _root(value))
         case ast.Call(
             func=ast.Attribute(attr="add_argument"), args=[ast.Constant(value=str(option)), *_], keywords=given
         ):
@@ -124,7 +134,7 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
             pass
 
 
-def _read_by_constants(tree: ast.AST, loaded: set[str]) -> Iterator[tuple[str, int]]:
+def _read_by_constants(tree: ast.AST, loaded: Container[str]) -> Iterator[tuple[str, int]]:
     """Columns that the text names once, in a variable or a default: `TEXT = "content"`, then `row[TEXT]`."""
     constants = dict[str, str]()
     read = dict[str, int]()
@@ -275,15 +285,23 @@ def _names_columns(name: str) -> bool:
     return NAMING.fullmatch(name.lstrip("-_")) is not None and "file" not in name
 
 
-def _names_of_loaded(tree: ast.AST) -> Iterator[str]:
-    """Names that are assigned what `load_dataset` returns, or its rows after another call."""
+def _root(value: ast.expr) -> str:
+    """The variable that a subscript begins with: `rows` of `rows["train"][0]`."""
+    while isinstance(value, ast.Subscript | ast.Attribute):
+        value = value.value
+    return value.id if isinstance(value, ast.Name) else ""
+
+
+def _names_of_loaded(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Names that are assigned what `load_dataset` returns, or its rows after another call; with its path."""
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 while isinstance(value, ast.Subscript | ast.Attribute | ast.Call):
                     called = getattr(value, "func", None)
                     if getattr(called, "id", getattr(called, "attr", "")) in LOADS:
-                        yield name
+                        given = value.args[:1] if isinstance(value, ast.Call) else []
+                        yield name, next((text for each in given for text in _texts(each)), "")
                         break
                     value = value.func if isinstance(value, ast.Call) else value.value
             case _:
@@ -293,7 +311,7 @@ def _names_of_loaded(tree: ast.AST) -> Iterator[str]:
 LOADS = ("load_dataset", "load_from_disk")
 
 
-def _is_row(value: ast.expr, loaded: set[str]) -> bool:
+def _is_row(value: ast.expr, loaded: Container[str]) -> bool:
     """Whether a subscript's owner is a row or a batch of rows: by its name, or as it is read from a line."""
     match value:
         case ast.Name(id=name):
