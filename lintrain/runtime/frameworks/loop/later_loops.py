@@ -136,6 +136,8 @@ class LoopAfterLoop(Watch):
     def on_backward_start(self, loss: Any) -> None:
         """Gradients are about to be made: of the present training, or of another one."""
         lines = outside_in() if self.is_on and not self.is_guided else ()
+        if self.follows_on:
+            self.bounds.on_pass()
         if self.is_between and lines:
             if not self._is_another(lines, loss):
                 self._forget()

@@ -140,27 +140,44 @@ SECONDS_ON = 4.0
 """How long training goes on at most, not measured, until the script evaluates: in the first half with all batches."""
 LEAST_SECONDS_ON, SHARE_ON = 1.0, 0.3
 """It goes on for this share of the time until then, or so long at least: a probe takes little more than one step."""
+LEAST_PASSES_ON = 256
+"""For so many backward passes training goes on twice as long: each takes longer on a busy machine."""
 LEAST_WAIT = 0.1
 """Seconds between two looks at the time."""
+
+
+QUEUE = "/proc/self/schedstat"
+"""Linux counts for how long the main thread was ready and had no core, in nanoseconds."""
+
+
+def queued() -> float:
+    """Seconds in which this process was ready and others had the cores; 0 where the system does not count them."""
+    try:
+        with open(QUEUE, "rb") as numbers:
+            return int(numbers.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 class Worked:
     """Seconds since a moment in which the process could work: those in which others had the cores do not count."""
 
-    def __init__(self, at: float = 0.0, computed: float = 0.0) -> None:
-        self._at, self._computed = at, computed
+    def __init__(self, at: float = 0.0, computed: float = 0.0, waited: float = 0.0) -> None:
+        self._at, self._computed, self._waited = at, computed, waited
 
     @classmethod
     def from_now(cls) -> Worked:
         """Counted from this moment on."""
-        return cls(time.perf_counter(), time.process_time())
+        return cls(time.perf_counter(), time.process_time(), queued())
 
     def seconds(self) -> float:
         """So many until now: those of the clock, or where they are more than was computed, at least a part of them."""
         # On a machine with four processes for each core, 30 s of the clock are 8 s of work, in which a run may
         # not reach its evaluation. A process that waits computes nothing, so that the clock still counts in part.
         passed, computed = time.perf_counter() - self._at, time.process_time() - self._computed
-        return min(passed, max(computed, passed / SHARE))
+        # The share is a guess, for systems that do not count: with eight processes for each core, it counts 1 s of work
+        # where half of it was.
+        return max(0.0, min(passed - (queued() - self._waited), max(computed, passed / SHARE)))
 
 
 class Bounds:
@@ -170,6 +187,7 @@ class Bounds:
         self._counts = counts
         self._since_start = self._since_follow_on = Worked()
         self._seconds_on = SECONDS_ON
+        self._passes_on = 0
         self._steps_before = 0
 
     def start(self) -> None:
@@ -190,6 +208,7 @@ class Bounds:
         So many seconds have `elapsed` since the script began.
         """
         self._since_follow_on = Worked.from_now()
+        self._passes_on = 0
         self._seconds_on = min(SECONDS_ON, max(LEAST_SECONDS_ON, SHARE_ON * elapsed))
         self._call_late(on_end, 2 * self._seconds_on)
 
@@ -212,9 +231,17 @@ class Bounds:
         timer.daemon = True
         timer.start()
 
+    def on_pass(self) -> None:
+        """A backward pass of a training that goes on without being measured."""
+        self._passes_on += 1
+
     def is_followed(self) -> bool:
         """Whether training went on for as long as it may."""
-        return self._since_follow_on.seconds() > self._seconds_on
+        # By the time alone, whether a training of one second is seen to its end would depend on the machine.
+        is_short = self._passes_on < LEAST_PASSES_ON
+        return self._since_follow_on.seconds() > (
+            min(SECONDS_ON, 2 * self._seconds_on) if is_short else self._seconds_on
+        )
 
     def is_hurried(self) -> bool:
         """Whether a round of the training loader is down to one batch, so that what follows all rounds is reached."""
