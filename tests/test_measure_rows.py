@@ -201,6 +201,15 @@ def test_predicted_classes_are_counted_next_to_the_labels() -> None:
     assert counted == (PredictedClass(0, "yes", 0, 2), PredictedClass(1, "no", 3, 1))
 
 
+def test_rows_with_scores_that_are_not_finite_have_no_class() -> None:
+    nan = float("nan")
+    scores = torch.tensor([[nan, nan], [2.0, 3.0], [0.0, float("-inf")]])
+    expected = (PredictedClass(0, "yes", 1, 2), PredictedClass(1, "no", 1, 1), PredictedClass(-1, "not finite", 1))
+    assert predicted_classes(scores, array(0, 0, 1), Asked(NAMES)) == expected
+    assert predicted_classes(scores.numpy(), array(0, 0, 1), Asked(NAMES)) == expected
+    assert predicted_classes(scores, None, Asked(NAMES))[-1] == PredictedClass(-1, "not finite", 1)
+
+
 def test_outputs_are_the_logits_or_the_only_tensor_of_rows() -> None:
     logits = torch.zeros(4, 2)
     assert outputs_in({"loss": torch.zeros(()), "logits": logits}, 4) is logits

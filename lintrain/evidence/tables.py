@@ -101,7 +101,8 @@ class BatchRow:
 class PredictedClass:
     """How many rows of the first batch the model gives to a class, and how many have it as their label.
 
-    For one label per token these are tokens. `labels` is None for a batch without labels.
+    For one label per token these are tokens. `labels` is None for a batch without labels. Rows with NaN for scores have
+    no class: they are counted last, under -1, without labels.
     """
 
     value: int

@@ -19,6 +19,7 @@ MOST_TOKENS = 40
 MOST_CLASSES = 12
 MOST_NUMBERS = 8
 NOT_FINITE = "not finite"
+NO_CLASS = -1
 MOST_PIXELS = 128
 """Of a side of the map whose classes are counted."""
 MOST_SCORES = 2**22
@@ -234,9 +235,14 @@ def predicted_classes(outputs: Any, targets: Any, asked: Asked) -> tuple[Predict
     labels: Any = targets.argmax(axis=1) if form == "one-hot" and targets is not None else targets
     if labels is not None and labels.shape != best.shape:
         return ()
-    kept = best.reshape(-1) if labels is None else best[labels != asked.ignored]
-    given = Counter[int](labels[labels != asked.ignored].tolist()) if labels is not None else None
-    return tuple(_counted(Counter(kept.tolist()), given, asked.names))
+    # The largest of scores with NaN is the NaN: no class is predicted.
+    largest = outputs.amax(-1) if has(outputs, "amax") else outputs.max(-1)
+    is_known = library("numpy").isfinite(plain(largest))
+    is_scored = is_known | True if labels is None else labels != asked.ignored
+    given = Counter[int](labels[is_scored].tolist()) if labels is not None else None
+    counted = tuple(_counted(Counter(best[is_scored & is_known].tolist()), given, asked.names))
+    lost = int((is_scored & ~is_known).sum())
+    return (*counted, PredictedClass(NO_CLASS, NOT_FINITE, lost)) if lost else counted
 
 
 def _counted(predicted: Counter[int], given: Counter[int] | None, names: Names) -> Iterator[PredictedClass]:
