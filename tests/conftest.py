@@ -18,7 +18,8 @@ sys.path.insert(0, str(ROOT))
 
 from lintrain.runtime.parent.events import Assembly  # noqa: E402 - found through the line above
 from tests.support import quick_run  # noqa: E402
-from tests.support.probing import WARM_COMMANDS, WARM_PYTHON  # noqa: E402 - found through the line above
+from tests.support.commands import WARM_COMMANDS  # noqa: E402 - found through the line above
+from tests.support.probing import WARM_PYTHON  # noqa: E402 - found through the line above
 from tests.support.warm.starting import WarmPython  # noqa: E402
 from tools.build_fixtures import BUILT, offline_environment  # noqa: E402
 
@@ -80,6 +81,12 @@ def warm_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def warm(warm_python: str, warm_commands: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes of this test run in warm Pythons, and their scripts as well."""
     monkeypatch.setenv(WARM_PYTHON, warm_python)
+    monkeypatch.setenv(WARM_COMMANDS, warm_commands)
+
+
+@pytest.fixture
+def warm_command(warm_commands: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the commands of this test run in a warm Python: their scripts start as they do for users."""
     monkeypatch.setenv(WARM_COMMANDS, warm_commands)
 
 

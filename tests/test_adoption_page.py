@@ -36,12 +36,13 @@ class Ran(NamedTuple):
 class Team:
     """A repository in which the steps of the page are carried out."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lintrain: str) -> None:
         self.folder = folder / "repository"
         self.programs = folder / "programs"
         self.programs.mkdir(parents=True)
-        for name, module in (("lintrain", "lintrain"), ("pytest", "pytest -p no:cacheprovider -c /dev/null -q")):
-            (self.programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+        tests = "pytest -p no:cacheprovider -c /dev/null -q"
+        for name, python, module in (("lintrain", lintrain, "lintrain"), ("pytest", sys.executable, tests)):
+            (self.programs / name).write_text(f'#!/bin/sh\nexec "{python}" -m {module} "$@"\n')
             (self.programs / name).chmod(0o755)
         self.variables = {
             **os.environ,
@@ -86,8 +87,8 @@ class Team:
 
 
 @pytest.fixture(scope="module")
-def team(tmp_path_factory: pytest.TempPathFactory) -> Team:
-    return Team(tmp_path_factory.mktemp("team"))
+def team(tmp_path_factory: pytest.TempPathFactory, warm_commands: str) -> Team:
+    return Team(tmp_path_factory.mktemp("team"), warm_commands)
 
 
 @pytest.fixture(scope="module")

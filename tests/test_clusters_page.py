@@ -64,7 +64,7 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, warm_python: str) -> Path:
+def cluster(tmp_path: Path, warm_python: str, warm_commands: str) -> Path:
     programs = tmp_path / "programs"
     programs.mkdir()
     python = f'exec "{sys.executable}"'
@@ -76,7 +76,7 @@ def cluster(tmp_path: Path, warm_python: str) -> Path:
         "kubectl": KUBECTL,
         "python": f'#!/bin/sh\n{python} "$@"\n',
         "lintrain": f'#!/bin/sh\ncommand=$1; shift\n[ "$command" = probe ] && set -- --python "{warm_python}" "$@"\n'
-        f'{python} -m lintrain "$command" "$@"\n',
+        f'exec "{warm_commands}" -m lintrain "$command" "$@"\n',
     }
     for name, text in texts.items():
         (programs / name).write_text(text)

@@ -28,6 +28,7 @@ from lintrain.source.source import Source
 from tests.pages.assembly import Script, marked_rules
 from tests.pages.demands import findings_of
 from tests.pages.judging import moved
+from tests.support.commands import commands_python
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -96,6 +97,7 @@ def described(mark: tuple[int | None, int, str]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.usefixtures("warm_command")
 def test_a_probe_gives_exactly_the_listed_verdicts(name: str, assets: Path, warm_python: str, tmp_path: Path) -> None:
     document, record = probe(name, warm_python, tmp_path)
     expected = EXPECTED[name]
@@ -122,7 +124,7 @@ def probe(name: str, python: str, folder: Path) -> tuple[dict[str, Any], Record]
     """The JSON report of a probe, and the evidence that it wrote."""
     evidence = folder / "evidence.json"
     words = ["probe", "-q", "--json", "--python", python, "--evidence", str(evidence)]
-    command = [sys.executable, "-m", "lintrain", *words]
+    command = [commands_python(), "-m", "lintrain", *words]
     done = subprocess.run([*command, f"fixtures/course/{name}"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     return json.loads(done.stdout), read_record(evidence)

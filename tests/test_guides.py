@@ -15,6 +15,7 @@ from check_jsonschema import main as check_jsonschema  # type: ignore[import-unt
 from click.testing import CliRunner
 
 from lintrain.cli import run
+from tests.support.commands import commands_python
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -131,7 +132,7 @@ def step(name: str) -> dict[str, Any]:
 
 def add_own_rule(project: Path) -> None:
     """A rule of the project's own, and a script with what it finds."""
-    command = [sys.executable, "-m", "lintrain", "rules", "new", "no-tracker"]
+    command = [commands_python(), "-m", "lintrain", "rules", "new", "no-tracker"]
     subprocess.run(command, cwd=project, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
     with (project / "pyproject.toml").open("a") as file:
         file.write('[tool.lintrain]\nrules = ["lint/rules"]\n')
@@ -140,6 +141,7 @@ def add_own_rule(project: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_command")
 @pytest.mark.parametrize(
     ("inputs", "code", "results"),
     [
@@ -154,7 +156,7 @@ def test_the_action_checks_writes_sarif_and_passes_the_code_on(
     project: Path, inputs: dict[str, str], code: str, results: set[str]
 ) -> None:
     program = project / ".git" / "lintrain"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lintrain "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{commands_python()}" -m lintrain "$@"\n')
     program.chmod(0o755)
     outputs = project / ".git" / "outputs"
     given = {"OPTIONS": "", "CHANGED_SINCE": "", "SARIF_FILE": "out.sarif", **inputs}

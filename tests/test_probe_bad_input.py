@@ -24,7 +24,7 @@ while True:
 
 
 @pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+def _path(monkeypatch: pytest.MonkeyPatch, warm_command: None) -> None:
     path_for_lintrain(monkeypatch)
 
 

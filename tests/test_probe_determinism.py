@@ -39,6 +39,7 @@ def looped(before: str = "", after: str = "") -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_command")
 def test_a_loop_without_a_seed_starts_from_other_weights_and_rows_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +54,7 @@ def test_a_loop_without_a_seed_starts_from_other_weights_and_rows_each_time(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_command")
 def test_a_second_start_that_does_the_same_refutes_a_late_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, looped(HIDDEN, "torch.manual_seed(1)"), "--also", "determinism")

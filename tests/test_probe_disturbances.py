@@ -13,7 +13,7 @@ from tests.support.probing import HEAD, MENDED, REST, path_for_lintrain, probe
 
 
 @pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch, assets: Path) -> None:
+def _path(monkeypatch: pytest.MonkeyPatch, assets: Path, warm_command: None) -> None:
     path_for_lintrain(monkeypatch)
 
 
@@ -83,6 +83,7 @@ def test_the_scripts_own_except_and_exit_hooks_never_run(tmp_path: Path) -> None
     assert "swallowed" not in probed.document["probe"]["ending"]["output"]
 
 
+@pytest.mark.usefixtures("warm")
 @pytest.mark.slow
 def test_a_loop_of_ones_own_ends_after_a_few_steps(tmp_path: Path) -> None:
     loop = """
@@ -330,6 +331,7 @@ for batch in torch.utils.data.DataLoader(Rows(), batch_size=8, shuffle=True):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("training", ODD_TRAININGS)
 def test_objects_that_have_no_truth_length_equality_or_text_are_measured(training: str, tmp_path: Path) -> None:
     probed = probe(tmp_path, ODD + ODD_TRAININGS[training])

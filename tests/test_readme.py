@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.commands import commands_python
+
+pytestmark = pytest.mark.usefixtures("warm_command")
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -16,7 +19,7 @@ README = (ROOT / "README.md").read_text()
 
 def lintrain(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     environment = {"PYTHONPATH": str(ROOT), "PATH": "", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "lintrain", *arguments]
+    command = [commands_python(), "-m", "lintrain", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -14,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.commands import commands_python
+
+pytestmark = pytest.mark.usefixtures("warm_command")
+
 ROOT = Path(__file__).parent.parent
 GUIDES = (
     "README.md",
@@ -98,7 +102,7 @@ def project(tmp_path: Path) -> Path:
 def carried_out(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     programs = folder.parent / "programs"
     programs.mkdir(exist_ok=True)
-    (programs / "lintrain").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lintrain "$@"\n')
+    (programs / "lintrain").write_text(f'#!/bin/sh\nexec "{commands_python()}" -m lintrain "$@"\n')
     (programs / "lintrain").chmod(0o755)
     environment = {
         **os.environ,

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lintrain.report.machine.compact import expanded_finding
+from tests.support.commands import commands_python
 
 ROOT = Path(__file__).parents[2]
 WARM_PYTHON = "LINTRAIN_TESTS_PYTHON"
 """Names the Python that probes run scripts with, where it is not the one that runs the tests."""
-WARM_COMMANDS = "LINTRAIN_TESTS_COMMANDS"
-"""Names the Python that runs the commands of lintrain, where it is not the one that runs the tests."""
 HEAD = """
 import numpy as np
 from datasets import load_dataset
@@ -115,9 +113,8 @@ def warm_option() -> tuple[str, ...]:
 
 def command(folder: Path, *words: str) -> Probed:
     """Run one command of lintrain in a folder, in the warm Python for commands where there is one."""
-    python = os.environ.get(WARM_COMMANDS, sys.executable)
     done = subprocess.run(
-        [python, "-m", "lintrain", *words], cwd=folder, capture_output=True, text=True, env=None, check=False
+        [commands_python(), "-m", "lintrain", *words], cwd=folder, capture_output=True, text=True, env=None, check=False
     )
     return Probed(done.returncode, done.stdout, done.stderr)
 
