@@ -153,7 +153,7 @@ IN_PLACE = frozenset({"mul_", "add_", "sub_", "lerp_", "copy_"})
 
 def averages(source: Source) -> Iterator[tuple[Location, str]]:
     """The weights that are put into a mapping without a copy, `shadow[n] = p.data`, and changed in place there."""
-    changed = {code for call in source.nodes_of(ast.Call) for code in _changed(call)}
+    changed = set(source.gathered(_changed_in))
     loops = [(each.target, each.iter, each.body) for each in source.nodes_of(ast.For)] if changed else []
     for target, weights, body in loops:
         for node in body:
@@ -171,6 +171,10 @@ def averages(source: Source) -> Iterator[tuple[Location, str]]:
                 yield source.location(value), source.code(source.location(value))
             case _:
                 pass
+
+
+def _changed_in(statement: ast.stmt) -> list[str]:
+    return [code for each in walk(statement) if isinstance(each, ast.Call) for code in _changed(each)]
 
 
 def _changed(call: ast.Call) -> Iterator[str]:

@@ -248,11 +248,13 @@ DETECTORS = re.compile(r"(?:FastRCNNPredictor|MaskRCNNPredictor|(?:faster|mask)r
 BACKGROUND = re.compile(r"background|^bg$|^_+|none|void", re.IGNORECASE)
 
 
+def _detectors(statement: ast.stmt) -> list[ast.Call]:
+    return [each for each in walk(statement) if isinstance(each, ast.Call) and DETECTORS.search(unparse(each.func))]
+
+
 def without_background(source: Source) -> Iterator[NoBackground]:
     """The heads of torchvision's detectors that count a list of names, whose class 0 is the background."""
-    for call in source.nodes_of(ast.Call):
-        if DETECTORS.search(unparse(call.func)) is None:
-            continue
+    for call in source.gathered(_detectors):
         given = [each.value for each in call.keywords if each.arg == "num_classes"] or call.args[1:]
         for count in given[-1:]:
             match count:

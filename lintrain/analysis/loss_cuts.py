@@ -163,9 +163,8 @@ def _is_cut_where_used(source: Source, whole: ast.expr, name: ast.expr) -> bool:
 def trained_references(source: Source) -> Iterator[Uncut]:
     """The passes of a teacher, or of an average of the weights, that record gradients an optimizer applies."""
     averaged = set(weight_averages.averaged(source))
-    for call in source.nodes_of(ast.Call):
-        name = unparse(call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ""
-        is_teacher = TEACHER.search(name.rpartition(".")[2]) is not None and f"{name}.eval()" in source.text
+    for name, call, may_teach in source.gathered(_calls_by_name):
+        is_teacher = may_teach and f"{name}.eval()" in source.text
         if not (name in averaged or is_teacher) or _is_off(source, call) or _is_frozen(source, name):
             continue
         # An optimizer of a teacher alone trains it on purpose, before it teaches.
@@ -177,6 +176,13 @@ def trained_references(source: Source) -> Iterator[Uncut]:
                 source.location(made),
                 "compute it under `torch.no_grad()`",
             )
+
+
+def _calls_by_name(statement: ast.stmt) -> list[tuple[str, ast.Call, bool]]:
+    """The calls of a name or an attribute, and whether it is called like a teacher."""
+    calls = [each for each in walk(statement) if isinstance(each, ast.Call)]
+    named = [(unparse(each.func), each) for each in calls if isinstance(each.func, ast.Name | ast.Attribute)]
+    return [(name, call, TEACHER.search(name.rpartition(".")[2]) is not None) for name, call in named]
 
 
 def _is_frozen(source: Source, name: str) -> bool:

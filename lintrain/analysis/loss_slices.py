@@ -80,8 +80,7 @@ class Cut:
 def cuts(pipeline: Pipeline) -> Iterator[Cut]:
     """The places where a loss of the script loses its graph, or a part of the network does."""
     source = pipeline.source
-    calls = [node for node in source.nodes_of(ast.Call) if isinstance(node.func, ast.Attribute)]
-    backward = {source.location(node): node.func for node in calls if last_name(node.func) == "backward"}
+    backward = {source.location(call): call.func for call in source.gathered(_backward_calls)}
     events = {event.location: event for event in pipeline.acts(Act.BACKWARD)}
     for event in list(events.values())[:MOST_LOSSES]:
         called = backward.get(event.location)
@@ -89,6 +88,10 @@ def cuts(pipeline: Pipeline) -> Iterator[Cut]:
             yield from _cuts_of(source, called.value, event.location)
     if source.is_partial:
         yield from _cuts_of_returned(source, has_backward=bool(pipeline.acts(Act.BACKWARD)))
+
+
+def _backward_calls(statement: ast.stmt) -> list[ast.Call]:
+    return [each for each in walk(statement) if isinstance(each, ast.Call) and last_name(each.func) == "backward"]
 
 
 def _cuts_of(source: Source, loss: ast.expr, sink: Location) -> Iterator[Cut]:

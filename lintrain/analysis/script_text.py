@@ -43,15 +43,19 @@ def mentions_name(pipeline: Pipeline, pattern: str) -> bool:
 
 
 def _names(source: Source) -> frozenset[str]:
-    found: set[str | None] = {node.id for node in source.nodes_of(ast.Name)}
-    found.update(node.attr for node in source.nodes_of(ast.Attribute))
-    found.update(node.arg for node in source.nodes_of(ast.arg))
-    found.update(node.arg for node in source.nodes_of(ast.keyword))
-    found.update(node.module for node in source.nodes_of(ast.ImportFrom))
-    found.update(node.name for node in source.nodes_of(ast.alias))
-    found.update(node.name for node in source.nodes_of(ast.FunctionDef))
-    found.update(node.name for node in source.nodes_of(ast.ClassDef))
+    return frozenset().union(*(source.once(_names_in, statement) for statement in source.tree.body))
+
+
+def _names_in(statement: ast.stmt) -> frozenset[str]:
+    found = {getattr(node, NAMED_BY[type(node)]) for node in walk(statement) if type(node) in NAMED_BY}
     return frozenset(name for name in found if name is not None)
+
+
+NAMED_BY: dict[type, str] = {
+    **dict.fromkeys((ast.alias, ast.FunctionDef, ast.ClassDef), "name"),
+    **dict.fromkeys((ast.arg, ast.keyword), "arg"),
+    **dict(zip((ast.Name, ast.Attribute, ast.ImportFrom), ("id", "attr", "module"), strict=True)),
+}
 
 
 def every_node(pipeline: Pipeline) -> Iterator[ast.AST]:

@@ -56,7 +56,7 @@ def unread_options(pipeline: Pipeline) -> list[Unread]:
     source = pipeline.source
     if "add_argument" not in source.text or not any(f".{each}(" in source.text for each in PARSES):
         return []
-    calls = [each for each in source.nodes_of(ast.Call) if _last(each.func) == "add_argument"]
+    calls = source.gathered(_declarations)
     named = [(call, *found) for call in calls if (found := _option(call)) is not None and _is_setting(found[1])]
     space = namespaces.followed(source, PARSES, list(pipeline.sources.values())) if named else None
     if space is None or not _is_own_parser(source, calls):
@@ -66,6 +66,10 @@ def unread_options(pipeline: Pipeline) -> list[Unread]:
         for call, flag, stored in named
         if stored not in space.read and UNUSED.search(unparse(call)) is None
     ]
+
+
+def _declarations(statement: ast.stmt) -> list[ast.Call]:
+    return [each for each in walk(statement) if isinstance(each, ast.Call) and _last(each.func) == "add_argument"]
 
 
 def _is_own_parser(source: Source, calls: list[ast.Call]) -> bool:

@@ -17,7 +17,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 parser: Any = import_module("re._parser")  # Any: what `re` compiles with has no types
 REPEATS = (parser.MAX_REPEAT, parser.MIN_REPEAT, parser.POSSESSIVE_REPEAT)
-LOOKS = (parser.ASSERT, parser.ASSERT_NOT)
+ASSERTIONS = (parser.ASSERT, parser.ASSERT_NOT)
 STARTS = (parser.AT_BOUNDARY, parser.AT_BEGINNING, parser.AT_BEGINNING_STRING)
 SPACES = (parser.CATEGORY_SPACE, parser.CATEGORY_NOT_WORD, parser.CATEGORY_NOT_DIGIT)
 """Classes of characters that the end of a line is in."""
@@ -54,10 +54,9 @@ def _finds(part: _Part, text: str) -> bool:
     if needed is None or (needed.ignores_case and not text.isascii()):  # a long s is no capital, and matches `s`
         return part.pattern.search(text) is not None
     searched = _lowered(text) if needed.ignores_case else text
-    present = [word for word in needed.words if word in searched]
-    if not present or not needed.is_within_line:
-        return bool(present) and part.pattern.search(text) is not None
-    lines = (line for word in present for line in _lines_with(word, searched))
+    if not needed.is_within_line:
+        return any(word in searched for word in needed.words) and part.pattern.search(text) is not None
+    lines = (line for word in needed.words for line in _lines_with(word, searched))
     return any(part.pattern.search(text, start, end) is not None for start, end in lines)
 
 
@@ -136,7 +135,7 @@ def _stays_in_line(parts: Iterable[Any], has_lines: bool) -> bool:
 def _is_in_line(kind: Any, value: Any, has_lines: bool) -> bool:
     if kind in REPEATS:
         return _stays_in_line(value[2], has_lines)
-    if kind in LOOKS:
+    if kind in ASSERTIONS:
         return _stays_in_line(value[1], has_lines)
     if kind is parser.BRANCH:
         return all(_stays_in_line(each, has_lines) for each in value[1])

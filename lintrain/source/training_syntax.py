@@ -108,11 +108,14 @@ def imports(source: Source) -> list[ast.Import | ast.ImportFrom]:
 
 
 def _imports(source: Source) -> list[ast.Import | ast.ImportFrom]:
-    return source.gathered(_imports_in)
+    outside = [each for each in source.tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
+    return [*outside, *source.gathered(_imports_below)]
 
 
-def _imports_in(statement: ast.stmt) -> list[ast.Import | ast.ImportFrom]:
-    return [node for node in statements([statement]) if isinstance(node, ast.Import | ast.ImportFrom)]
+def _imports_below(statement: ast.stmt) -> list[ast.Import | ast.ImportFrom]:
+    """The imports below a statement, without it: a tree has no circle."""
+    found = (node for node in statements([statement]) if node is not statement)
+    return [node for node in found if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def _names(source: Source) -> Iterator[str]:

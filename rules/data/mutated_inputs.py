@@ -107,7 +107,9 @@ class MutatedInputs(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         source = pipeline.source
-        writers = {node.name: found for node in source.nodes_of(ast.FunctionDef) if (found := _writer_of(node))}
+        writers = {
+            node.name: found for node in source.nodes_of(ast.FunctionDef) if (found := source.once(_writer_of, node))
+        }
         reported = set[ast.stmt]()
         for call, kept in _keeping_calls(source, writers) if writers else ():
             writer = writers[_called(call)]
