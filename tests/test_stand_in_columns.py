@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lintrain.evidence.run import StandInKind
 from lintrain.knowledge.stand_in_facts import (
     columns_by_name,
     kind_of_column,
@@ -66,6 +67,30 @@ def test_columns_are_named_by_constants_and_defaults(monkeypatch: pytest.MonkeyP
     )
     columns, _, _ = read(text, monkeypatch)
     assert sorted(columns) == ["body", "content", "stars", "summary", "title"]
+
+
+def test_parameters_of_a_reward_are_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "def reward(completions, answer, prompts, level=1, **kwargs): return answer\n"
+        "def other(rows, hint): return hint\n"
+    )
+    assert read(text, monkeypatch)[0] == ["answer"]
+
+
+def test_a_filter_that_no_made_row_passes_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dataset(list[str]):
+        def filter(self, passes: Any) -> Dataset:
+            return Dataset(each for each in self if passes(each))
+
+    made = [SimpleNamespace(kind=StandInKind.DATA, by="")]
+    ledger: Any = SimpleNamespace(session=SimpleNamespace(stand_ins=made), replace=lambda *given: made.append(given))
+    keep = datasets._keeping(ledger, Dataset.filter)
+    monkeypatch.setattr(datasets, "is_called_by_user", lambda *_: True)
+    assert keep(Dataset("ab"), lambda each: each == "a") == ["a"]
+    assert keep(Dataset("ab"), lambda each: each == "c") == ["a", "b"]
+    assert made[1] == (StandInKind.DATA, "filter", "all 2 rows: none of a stand-in's passes it")
+    made.clear()
+    assert keep(Dataset("ab"), lambda each: each == "c") == []
 
 
 def test_a_data_set_has_no_columns_that_are_read_from_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,9 @@ BLANKS = re.compile(r"\{([a-z_]\w*)\}")
 """What `"…{question}…".format_map(row)` fills in."""
 OF_CLASSES = {**dict.fromkeys(("int2str", "str2int", "names", "num_classes"), "class"), "feature": "tags"}
 """What a script asks the feature of a column that holds classes: `rows.features["genre"].int2str`."""
+COMPLETIONS = "completions"
+OF_REWARDS = frozenset({COMPLETIONS, "prompts", "completion_ids", "prompt_ids", "trainer_state", "self"})
+"""What TRL's trainers pass to a reward function; its other parameters are columns."""
 TURN = frozenset({"role", "content"})
 SPLITS = re.compile(r"(?i)(train|test|val|valid|validation|dev|eval)([_.]\w+)*")
 NO_COLUMNS = frozenset({"train", "test", "validation", "valid", "val", "dev", "eval", "unsupervised"})
@@ -89,6 +92,10 @@ def read_of(script: str) -> Read:
 
 def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
     match node:
+        case ast.FunctionDef(args=arguments) if COMPLETIONS in (names := [each.arg for each in arguments.args]):
+            for name in names[: len(names) - len(arguments.defaults)]:
+                if name not in OF_REWARDS:
+                    found.add_column(name)
         case ast.Attribute(attr=attribute, value=ast.Subscript(value=ast.Attribute(attr="features"), slice=key)):
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and attribute in OF_CLASSES:
                 found.add_column(key.value, node.lineno)

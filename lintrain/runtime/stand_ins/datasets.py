@@ -17,6 +17,7 @@ from lintrain.knowledge.stand_in_facts import (
     columns_of_trainer,
     kind_of_column,
 )
+from lintrain.runtime.child.frames import is_called_by_user
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_dictionary, is_row, library
 from lintrain.runtime.stand_ins.columns import TURN, columns_of_data_set, read_of, structs_of
@@ -62,8 +63,24 @@ def _repeat_rows(ledger: Ledger, module: Any) -> None:
         return select(self, indices, *args, **kwargs)
 
     module.Dataset.select = selecting
+    module.Dataset.filter = _keeping(ledger, module.Dataset.filter)
     for name in ("rename_column", "rename_columns", "add_column"):
         setattr(module.Dataset, name, _making_room(ledger, name, getattr(module.Dataset, name)))
+
+
+def _keeping(ledger: Ledger, leave: Any) -> Any:
+    """A filter that no row of a stand-in passes keeps them all: it looks for texts of the published rows."""
+
+    @functools.wraps(leave)
+    def filtering(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = leave(self, *args, **kwargs)
+        is_made = any(each.kind is StandInKind.DATA for each in ledger.session.stand_ins)
+        if len(found) or not len(self) or not is_made or not is_called_by_user("datasets/"):
+            return found
+        ledger.replace(StandInKind.DATA, "filter", f"all {len(self)} rows: none of a stand-in's passes it")
+        return self
+
+    return filtering
 
 
 def _making_room(ledger: Ledger, method: str, change: Any) -> Any:
