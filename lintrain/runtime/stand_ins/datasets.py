@@ -252,8 +252,9 @@ class HubData:
         if listed := columns_of_data_set(self._ledger.script, self._path):
             return {name: kind_of_column(name) for name in listed}
         chats = self._read.chats | (PAIR if self._read.chats & PAIR else set[str]())
-        columns = [name for name in self._read.columns if name not in self._read.of_others(self._path)]
-        found = {name: "chat" if name in chats else kind_of_column(name) for name in columns}
+        others = self._read.of_others(self._path)
+        own = [name for name in self._read.columns if name not in others]
+        found = {name: "chat" if name in chats else kind_of_column(name) for name in own}
         found |= structs_of(self._read, found)
         found |= {
             name: f"structs {' '.join(fields)}"
