@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.tensors import Derived, root_of
 from lintrain.pipeline.values.training import LossCall
@@ -153,3 +154,37 @@ for x, y in DataLoader(TensorDataset(torch.randn(96, 8), torch.randn(96)), colla
     (loss,) = losses_of(code)
     assert loss.target is not None
     assert not isinstance(loss.target.value, Tensor)
+
+
+SQUARED = """
+net = nn.Linear(8, 1)
+errors = net(x) - y
+(%s).mean().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "errors ** 2",
+        "errors.pow(2)",
+        "torch.pow(errors, 2)",
+        "errors.square()",
+        "torch.mul(errors, errors)",
+        "errors.abs().clamp(min=0.1)",
+        "errors.norm(dim=1)",
+        "torch.maximum(errors, -errors)",
+        "errors.sort().values",
+    ],
+)
+def test_a_function_leaves_a_tensor_the_passes_in_its_graph(written: str) -> None:
+    (backward,) = pipeline_of(PRELUDE + SQUARED % written).acts(Act.BACKWARD)
+    assert isinstance(backward.subject, Tensor)
+    assert len(backward.subject.graph) == 1
+
+
+@pytest.mark.parametrize("written", ["errors.isinf()", "errors.sort().indices", "errors.isnan()", "errors.nonzero()"])
+def test_a_function_without_a_gradient_leaves_none(written: str) -> None:
+    (backward,) = pipeline_of(PRELUDE + SQUARED % written).acts(Act.BACKWARD)
+    assert isinstance(backward.subject, Tensor)
+    assert not backward.subject.graph

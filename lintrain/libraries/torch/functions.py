@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from functools import reduce
 
-from lintrain.interpreter.core.call import Call, escape
-from lintrain.interpreter.core.registry import METHODS, Transfer, family, function, method
+from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.registry import METHODS, Transfer, family, function
 from lintrain.interpreter.shapes import ANY, broadcast, integer, multiplied, repeated, viewed, without_axes
-from lintrain.interpreter.tracing import is_data, kind_asked_for
+from lintrain.interpreter.tracing import graph_of, is_data, kind_asked_for
 from lintrain.libraries.torch.literals import data, note_compared
 from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import Tensor
@@ -18,7 +18,6 @@ from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
     Fields,
-    LibraryObject,
     Sequence,
     Unknown,
     Value,
@@ -56,6 +55,13 @@ TESTS = frozenset(
         "logical_and", "logical_or", "logical_xor", "isclose", "isin", "bitwise_and", "bitwise_or",
     }
 )  # fmt: skip
+
+OFF_GRAPH = TESTS | {
+    "isnan", "isinf", "isfinite", "logical_not", "bitwise_not", "bitwise_xor", "nonzero", "bincount", "histc",
+    "searchsorted", "bucketize", "count_nonzero", "multinomial", "bernoulli", "heaviside", "any", "all", "unique",
+    "sample", "sample_n",
+}  # fmt: skip
+"""Operations whose result has no gradient."""
 
 PRODUCTS = frozenset({"mm", "matmul", "mv", "bmm"})
 NUMBERS = frozenset({"trace", "dot", "vdot", "dist", "det", "logdet"})
@@ -169,6 +175,7 @@ def computed(call: Call, name: str, operands: list[Value], shape: Shape) -> Tens
         cut=cuts[0] if is_cut else None,
         is_sliced=any(each.is_sliced for each in tensors),
         origin=call.location,
+        passes=frozenset() if name in OFF_GRAPH or call.reader.without_grad else graph_of(tensors),
     )
 
 
@@ -177,7 +184,10 @@ def _kind_after(call: Call, name: str, tensors: list[Tensor]) -> str:
         return "bool"
     kinds = {each.kind for each in tensors}
     known = kind_asked_for(call, KINDS_MADE.get(name, ""))
-    is_kept = name in ONE_BY_ONE | OTHERS and len(kinds) == 1 and not known and "dtype" not in call.keywords
+    # Whatever a tensor of floats is added to or raised to, it stays one.
+    is_of_pair = name in PAIRS and kinds == {"float"}
+    is_kept = (name in ONE_BY_ONE | OTHERS or is_of_pair) and len(kinds) == 1
+    is_kept = is_kept and not known and "dtype" not in call.keywords
     return kinds.pop() if is_kept and name not in {"norm", "var", "std"} else known
 
 
@@ -310,7 +320,7 @@ def _sorted(call: Call) -> Value:
     is_kept = name in {"sort", "topk", "cummax", "cummin"} and not whole.is_open
     shape = Shape((None,) * len(whole.sizes), False) if is_kept else ANY
     values, indices = (computed(call, name, given, shape) for _ in range(2))
-    indices.kind = "int"
+    indices.kind, indices.passes = "int", frozenset()
     return Fields([values, indices], "tuple", names=("values", "indices"), origin=call.location)
 
 
@@ -350,26 +360,6 @@ def _pack(call: Call) -> Value:
     fields = ("data", "batch_sizes", "sorted_indices", "unsorted_indices")
     parts: list[Value] = [data_of, Unknown(), Unknown(), Unknown()]
     return Fields(parts, "tuple", False, False, 4, names=fields, origin=call.location)
-
-
-DRAWN = frozenset({"sample", "rsample", "sample_n"})
-OF_DISTRIBUTIONS = ("log_prob", "entropy", "cdf", "icdf", "perplexity", *sorted(DRAWN))
-
-
-@method(LibraryObject, *OF_DISTRIBUTIONS)
-def _of_distribution(call: Call) -> Value:
-    """`Normal(mean, deviation).log_prob(x)`: a tensor."""
-    receiver = call.receiver
-    if not isinstance(receiver, LibraryObject) or not receiver.path.startswith("torch.distributions."):
-        escape(call)
-        return UNKNOWN
-    name = call.path.rpartition(".")[2]
-    given = [*receiver.arguments.values(), *(argument.value for argument in call.positional)]
-    made = computed(call, name, given, ANY)
-    if name in DRAWN - {"rsample"}:
-        # `sample` runs without a gradient, `rsample` with one.
-        made.cut = made.cut or Operation(name, call.location, call.text)
-    return made
 
 
 @function("torch.nn.functional.one_hot")
