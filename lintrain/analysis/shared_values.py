@@ -10,7 +10,6 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import own_nodes
-from lintrain.source.source import Source
 
 DESCRIBES = frozenset({"shape", "size", "dim", "ndim", "device", "dtype", "numel"})
 """Attributes and methods of a tensor that need none of its values."""
@@ -21,36 +20,37 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def is_used_elsewhere(pipeline: Pipeline, name: str, around: Location) -> bool:
     """Whether a function reads a name again, before or after the statement `around`, while it holds the same value.
 
-    What a parameter holds may also be used by a caller in the same file, after or before it calls the function.
+    What a parameter holds may also be used by a caller in the same file, before or after it calls the function.
     """
-    source, function = pipeline.source_of(around), blocks.scope_of(pipeline, around)
-    bound = [line for line in _binding_lines(function, name) if line < around.line]
-    since = max(bound, default=0)
-    if sum(line > since for line in _reading_lines(function, name)) > 1:
+    function = blocks.scope_of(pipeline, around)
+    if _times_read(function, name, around.line) > 1:
         return True
-    if bound or not isinstance(function, Function):
-        return False
-    return any(sum(line > last for line in lines) > 1 for last, lines in _at_callers(pipeline, source, function, name))
+    is_given = not any(line < around.line for line in _binding_lines(function, name))
+    return is_given and isinstance(function, Function) and _is_used_by_caller(pipeline, around, function, name)
 
 
-def _at_callers(
-    pipeline: Pipeline, source: Source, function: Function, parameter: str
-) -> Iterator[tuple[int, list[int]]]:
-    """For each call that gives a parameter a plain name: where that is bound last before, and where it is read."""
-    names = [each.arg for each in function.args.args]
-    if parameter not in names:
-        return
-    for call in source.nodes_of(ast.Call):
+def _times_read(function: ast.AST, name: str, line: int) -> int:
+    """How often a function reads what a name holds at a line, from where it is bound to where it is bound again."""
+    bound = list(_binding_lines(function, name))
+    first = max((each for each in bound if each < line), default=0)
+    last = min((each for each in bound if each >= line), default=None)
+    return sum(first < each and (last is None or each <= last) for each in _reading_lines(function, name))
+
+
+def _is_used_by_caller(pipeline: Pipeline, around: Location, function: Function, parameter: str) -> bool:
+    """Whether a call gives a parameter a plain name that is read elsewhere too."""
+    source, names = pipeline.source_of(around), [each.arg for each in function.args.args]
+    for call in source.nodes_of(ast.Call) if parameter in names else ():
         if last_name(call.func) != function.name:
             continue
         is_method = isinstance(call.func, ast.Attribute) and names[0] == "self"
         index = names.index(parameter) - is_method
         by_name = {each.arg: each.value for each in call.keywords}
         given = call.args[index] if 0 <= index < len(call.args) else by_name.get(parameter)
-        if isinstance(given, ast.Name):
-            caller = blocks.scope_of(pipeline, source.location(call))
-            bound = [line for line in _binding_lines(caller, given.id) if line < call.lineno]
-            yield max(bound, default=0), list(_reading_lines(caller, given.id))
+        caller = blocks.scope_of(pipeline, source.location(call))
+        if isinstance(given, ast.Name) and _times_read(caller, given.id, call.lineno) > 1:
+            return True
+    return False
 
 
 def _binding_lines(function: ast.AST, name: str) -> Iterator[int]:

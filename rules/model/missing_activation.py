@@ -168,13 +168,10 @@ def _is_on_purpose(pipeline: Pipeline, location: Location) -> bool:
     given = call.arguments[0] if call is not None and call.arguments else None
     if given is None or given.kind is not expressions.Kind.NAME:
         return False
-    uses = script_text.uses_of(source, given.name)
     joined = _joined_before(source, given.name, around)
     others = (use for part in joined - {given.name} for use in script_text.uses_of(source, part))
     if any(use.is_read and _is_below(pipeline, use.location, around, function) for use in others):
         return True
-    if any(not use.is_read and around.holds(use.location) for use in uses):
-        return False
     return shared_values.is_used_elsewhere(pipeline, given.name, around)
 
 
