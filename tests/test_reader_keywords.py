@@ -7,6 +7,7 @@ from textwrap import dedent
 import pytest
 
 from lintrain.knowledge.versions import TargetVersions, exactly
+from lintrain.pipeline.values.python import is_missing, options_of
 from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
 from lintrain.source.source import Source
@@ -136,3 +137,32 @@ def test_what_torch_and_lightning_take_is_left_alone(code: str) -> None:
 )
 def test_a_script_that_refuses_other_versions_is_left_alone(code: str) -> None:
     assert found("removed-argument", code) == []
+
+
+BRANCHES = """
+from torch.utils.data import DataLoader
+options = {"pin_memory": True}
+if sampler:
+    options["sampler"] = [0, 1]
+    options["drop_last"] = True
+else:
+    options["shuffle"] = True
+%s
+loader = DataLoader(rows, **options)
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "optional"),
+    [
+        ("", {"sampler", "drop_last", "shuffle"}),
+        ("if fast:\n    options['num_workers'] = 2", {"sampler", "drop_last", "shuffle"}),
+        ("options['shuffle'] = False", set[str]()),
+        ("options.update(drop_last=False)", {"sampler", "shuffle"}),
+    ],
+)
+def test_what_exclusive_branches_add_may_be_absent(last: str, optional: set[str]) -> None:
+    (loader,) = read_pipeline(Source("script.py", BRANCHES % last), NEWEST).loaders
+    names = ("pin_memory", "sampler", "drop_last", "shuffle", "num_workers")
+    absent = {name for name in names if any(map(is_missing, options_of(loader.value(name))))}
+    assert absent - ({"num_workers"} if "num_workers" not in last else set[str]()) == optional
