@@ -22,6 +22,13 @@ training is resumed. The attribute has another name in `__init__`, or the line t
     small.save("first.pt")
     # raises AttributeError: 'TwoPart' object has no attribute 'top_part'
 
+A method of one split, called on all of them together:
+
+    from datasets import load_dataset
+
+    texts = load_dataset("csv", data_files="rows.csv")
+    parts = texts.train_test_split(test_size=0.1)  # <- unknown-attribute
+
 ## Good
 
     class TwoPart(nn.Module):
@@ -39,6 +46,13 @@ training is resumed. The attribute has another name in `__init__`, or the line t
 
     small = TwoPart()
     small.save("first.pt")
+
+and
+
+    from datasets import load_dataset
+
+    texts = load_dataset("csv", data_files="rows.csv")
+    parts = texts["train"].train_test_split(test_size=0.1)
 
 ## When it is fine
 
@@ -74,19 +88,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import own_attributes
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, lazy_pattern, one_per_location
+
+OF_ONE = lazy_pattern(r"\.(?:add_column|shard|to_csv|to_json|to_list|to_pandas|train_test_split)\(")
+"""Methods that one split of a data set has, and all of them together have not."""
+ASKS = lazy_pattern(r"\bisinstance\(|\bhasattr\(")
 
 
 class UnknownAttribute(Rule):
     level = Level.ERROR
-    keywords = "class & self"
+    keywords = "class|load_dataset|DatasetDict & self|dataset"
     needs_training = False
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return bool(own_attributes.unset_attributes(source))
+        return bool(own_attributes.unset_attributes(source)) or OF_ONE.search(source.text) is not None
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(self._of_splits(pipeline))
         source = pipeline.source
         for found in own_attributes.unset_attributes(source):
             if own_attributes.without_givers(source.path, found):
@@ -96,4 +115,15 @@ class UnknownAttribute(Rule):
                     related=[Related(source.location(found.cls), "no method of this class sets it", "class")],
                     help=f"did you mean `self.{found.near}`?" if found.near else "set it in `__init__`",
                     subject=found.name,
+                )
+
+    def _of_splits(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """Methods of one split that are called on all of them; not in code that asks what it has."""
+        for misuse in pipeline.misuses if not ASKS.search(pipeline.source.text) else ():
+            if misuse.use == "method of one split":
+                yield self.finding(
+                    misuse.location,
+                    f"a data set with all its splits has no `{misuse.text}`",
+                    help=f'choose one: `["train"].{misuse.text}(…)`',
+                    subject=misuse.text,
                 )

@@ -233,7 +233,7 @@ def _is_callback(cls: Class) -> bool:
 def _rows(run: TrainerRun, value: Value) -> Problem | None:
     if "get_train_dataloader" in run.overrides:
         return None
-    if isinstance(value, DatasetDict) and run.is_plain:
+    if isinstance(value, DatasetDict) and (run.is_plain or run.path.startswith("trl.")):
         return "is a whole data set with its splits", 'pass one of its splits, such as `["train"]`'
     has_collator = run.instance is not None or not is_missing(run.value("data_collator"))
     if not has_collator and _has_tuples(value):

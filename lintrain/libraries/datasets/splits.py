@@ -21,6 +21,7 @@ from lintrain.interpreter.core.registry import (
 from lintrain.libraries.datasets.deriving import dictionary
 from lintrain.libraries.datasets.map import Change, changed, read_change
 from lintrain.model.location import Location
+from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.data import ColumnNames, Cut, Dataset, DatasetDict
 from lintrain.pipeline.values.python import (
@@ -179,6 +180,20 @@ def _update(call: Call) -> Value:
         for name, split in entries.items():
             _store_split(call.reader, call.receiver, Constant(name), split, call.location)
     return Constant(None)
+
+
+OF_ONE_SPLIT = "method of one split"
+"""The use of all splits together as if they were one."""
+
+
+@method(DatasetDict, "add_column", "shard", "to_csv", "to_json", "to_list", "to_pandas")
+@method(DatasetDict, "train_test_split")
+def _of_one_split(call: Call) -> Value:
+    """A method that each of the splits has, and all of them together have not."""
+    if not call.reader.guards and not call.reader.conditions:
+        name = call.path.rpartition(".")[2]
+        call.reader.record.misuses.append(Misuse(call.location, call.receiver, OF_ONE_SPLIT, name))
+    return UNKNOWN
 
 
 @method(DatasetDict, "map")
