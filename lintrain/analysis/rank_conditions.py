@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import script_text
 from lintrain.model.location import Location
+from lintrain.source import fragments
 from lintrain.source.nodes import children, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -42,6 +43,9 @@ COLLECTIVES = frozenset(
 )
 """Functions of torch.distributed that every process of a group has to call (torch 2.13)."""
 
+OF_OBJECTS = frozenset({"gather_object", "broadcast_object_list"})
+UTILITIES = "accelerate.utils"
+"""Where Accelerate has functions for the same; their names tell what they are also without the import."""
 OF_ACCELERATOR = frozenset({"gather", "gather_for_metrics", "reduce", "pad_across_processes", "wait_for_everyone"})
 STATE_DICTS = "torch.distributed.checkpoint.state_dict"
 OF_CHECKPOINTS = frozenset({"get_model_state_dict", "get_optimizer_state_dict", "get_state_dict"})
@@ -158,9 +162,12 @@ class Names:
             for each in imports
             if (each.module == DISTRIBUTED and each.name in COLLECTIVES)
             or (each.module == STATE_DICTS and each.name in OF_CHECKPOINTS)
+            or (each.module == UTILITIES and each.name in COLLECTIVES)
         }
+        if source.is_partial:  # a piece of a script uses them without the import
+            self._functions |= {name: name for name in OF_OBJECTS & fragments.free_names(source)}
         self._has_lightning = source.contains(LIGHTNING)
-        self._has_accelerator = any(each.name == "Accelerator" for each in imports)
+        self._has_accelerator = source.is_partial or any(each.name == "Accelerator" for each in imports)
         self._engines = dict(_results_of(source, r"(?:deepspeed\.)?initialize"))
         self._trainers = dict(_results_of(source, r"(?:\w*\.)?\w*Trainer")) if source.contains(SHARDS) else {}
         self._sharded = dict(_results_of(source, r"(?:[\w.]+\.)?(?:FSDP|FullyShardedDataParallel)"))

@@ -54,7 +54,7 @@ from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Constant, LibraryObject, Sequence, Value, literal, text_of
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, lazy_pattern
 
 ENCODER = ("query", "key", "value", "dense", "out_proj", "decoder")
 DECODER = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "embed_tokens")
@@ -89,6 +89,9 @@ KNOWN = frozenset(
 )
 """Names that belong to certain families: other families certainly have no such layers."""
 
+PATTERN = lazy_pattern(r"[*+?|()\[\]\\^$]")
+"""Characters of a regular expression that are in no name of a layer."""
+
 TEXTS = ("not found in the base model", "No modules were targeted for adaptation")
 
 
@@ -116,6 +119,18 @@ class MissingLoraTargets(Rule[Claim]):
         facts = tuning.facts_of(pipeline, model) if isinstance(literal(model.checkpoint), str) else None
         has = LAYERS.get(facts.model_type or "") if facts is not None else None
         names = _names(config.arguments.get("target_modules", Constant(None)))
+        pattern = next((name for name in names if PATTERN.search(name)), None)
+        if pattern is not None and config.origin is not None:
+            yield self.finding(
+                config.origin,
+                f"`{pattern}` is a pattern, but each entry of a list is one name"
+                if len(pattern) <= 30
+                else "a pattern is an entry of a list, but each of these is one name",
+                help="pass the pattern itself, without a list",
+                subject="target_modules",
+                claim=Claim(None),
+            )
+            return
         is_changed = bool(model.attributes.keys() - {"config"})
         if facts is None or has is None or not names or config.origin is None or is_changed:
             return
