@@ -70,6 +70,7 @@ STARTS = ("hydra.initialize", "hydra.experimental.initialize", "hydra.initialize
 def _compose(call: Call) -> Value:
     """`compose(config_name="train", overrides=["model.size=8"])`: the settings that the script asks for."""
     file, overrides = text_of(call.value("config_name", 0)), call.value("overrides", 1)
+    # `initialize` is called before, often as the manager of the `with` around `compose`; the last one counts.
     started = next((made for made in reversed(call.reader.record.calls) if made.path in STARTS), None)
     given = started.arguments if started is not None else {}
     folder = next((given[name] for name in ("config_path", "config_dir") if name in given), None)

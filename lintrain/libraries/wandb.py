@@ -47,6 +47,7 @@ def _set_defaults(call: Call) -> Value:
 def _add(call: Call, config: Value, given: Value) -> None:
     held, _ = held_by(given)
     part = settings_of(call.reader, Mapping(held, False))
+    # An agent starts the function once for each set of values, which replace those of `init`.
     if any(map(call.reader.source.text.__contains__, SEARCHES)):
         part = settings_of(call.reader, part, attribute_default)
     if isinstance(config, Settings) and isinstance(part, Settings):

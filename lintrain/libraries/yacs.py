@@ -77,6 +77,8 @@ def _merge(call: Call, part: Value) -> None:
     made = call.receiver
     if not isinstance(made, Settings):
         return
+    # `if args.cfg: cfg.merge_from_file(args.cfg)` may leave the settings as they are: then neither the values of the
+    # code nor those of the file are certain.
     if isinstance(part, Settings) and not call.reader.conditions:
         merge_into(made, part)
         return
@@ -94,6 +96,7 @@ def _merge_list(call: Call) -> Value:
         return Constant(None)
     items = operations.known_items(given, MOST_PAIRS)
     if items is None:
+        # As in `merge_from_list(args.opts)`: whoever starts the script names the keys that change, as options.
         as_options(call.reader, made, "")
         return Constant(None)
     for key, value in zip(items[::2], items[1::2], strict=False):

@@ -117,6 +117,7 @@ def _command(call: Call) -> Value:
 def _add_option(parser: Parser | None, name: str, value: Value) -> None:
     """What the namespace has under a name: of two commands that declare it, it is not known which is given."""
     while parser is not None:
+        # The namespace is flat: `train --lr` and `tune --lr` are both read as `args.lr`.
         is_shared = name in parser.options
         parser.options[name] = Unknown(name=f"args.{name}") if is_shared else value
         parser = parser.above

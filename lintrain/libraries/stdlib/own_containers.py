@@ -25,6 +25,7 @@ def _own_item(reader: Reader, value: Value, key: Value, location: Location) -> V
     if not isinstance(value, Instance):
         return UNKNOWN
     made = objects.special(reader, value, "__getitem__", [key], location)
+    # A class without a `__getitem__` of its own has that of the dictionary that it derives from.
     if made is None and value.base is not None:
         return dispatch.subscript(reader, value.base, key, location)
     return UNKNOWN if made is None else made
