@@ -122,7 +122,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, gradients, lightning_modules, lightning_updates, tf_datasets
+from lintrain.analysis import (
+    evaluation_schedule,
+    gradients,
+    lightning_modules,
+    lightning_updates,
+    monitors,
+    tf_datasets,
+)
 from lintrain.pipeline.values import python
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.training import KerasRun, TrainerRun, TrainingArguments
@@ -137,10 +144,8 @@ from lintrain.rule import (
     Verdict,
     dataclass,
     fixes,
-    lazy_pattern,
 )
 
-STOPPING = "transformers.EarlyStoppingCallback"
 MONITORS = {
     "keras.callbacks.EarlyStopping": "training never stops early",
     "keras.callbacks.ModelCheckpoint": "no checkpoint is saved",
@@ -148,24 +153,6 @@ MONITORS = {
 }
 """Callbacks of Keras that monitor `val_loss` by default, and what happens if it is missing."""
 
-NOT_LOGGED = {
-    "stopping": lazy_pattern(r"Early stopping conditioned on metric `(.+?)`"),
-    "keeping": lazy_pattern(r"ModelCheckpoint\(monitor='(.+?)'\)` could not find"),
-}
-"""What Lightning says of a name that nothing logs, by the callback that monitors it."""
-OF_LIGHTNING = frozenset({"lightning.EarlyStopping", "lightning.ModelCheckpoint"})
-ALWAYS_LOGGED = frozenset({"epoch", "step"})
-
-ACCURACY = {"acc": "accuracy", "accuracy": "acc"}
-"""The two names of the accuracy, each with the other one."""
-
-KEEPS_NAMES = (2, 3)
-"""The version of Keras since which the accuracy has the name that it was given."""
-
-OTHER_FITS = lazy_pattern(
-    r"\.fit(?:_generator)?\((?:.|\n)*\.fit(?:_generator)?\(|\bpickle\.load|json\.load|read_csv\([^)]*hist"
-)
-"""A second training, or a history that is read from a file."""
 
 VALIDATION = ("validation_data", "validation_split")
 SETS_METRIC = ("load_best_model_at_end", "lr_scheduler_type")
@@ -187,14 +174,14 @@ class UnavailableMonitor(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for run in pipeline.runs:
             settings = run.settings
-            callback = _stopping(run.value("callbacks"))
+            callback = monitors.stopping(run.value("callbacks"))
             if callback is not None and settings is not None and settings.is_complete and run.train_calls:
                 yield from self._of_trainer(run, settings, callback)
         for keras_run in pipeline.keras_runs:
             for location, arguments in keras_run.fits:
                 yield from self._of_keras(location, arguments)
                 yield from self._never_recorded(pipeline, location, arguments)
-                if gradients.is_since(pipeline.targets, "keras", KEEPS_NAMES):
+                if gradients.is_since(pipeline.targets, "keras", monitors.KEEPS_NAMES):
                     target = pipeline.targets.get("keras")
                     since = f"since Keras 2.3 ({target.shown})" if target is not None else ""
                     yield from self._of_accuracy(pipeline, keras_run, arguments, since)
@@ -213,10 +200,10 @@ class UnavailableMonitor(Rule[Claim]):
         if not trainers or any(call.is_open or "fast_dev_run" in call.arguments for call in trainers):
             return
         given = [call.arguments["callbacks"].value for call in trainers if "callbacks" in call.arguments]
-        callbacks = [each for value in given for each in _items(value)]
-        logged = lightning_modules.logged_values(pipeline) if all(map(_is_followed, callbacks)) else None
+        callbacks = [each for value in given for each in monitors.items(value)]
+        logged = lightning_modules.logged_values(pipeline) if all(map(monitors.is_followed, callbacks)) else None
         for callback in callbacks if logged else ():
-            monitored = _monitored_by_lightning(callback)
+            monitored = monitors.monitored_by_lightning(callback)
             if monitored and callback.origin and logged and not any(each.gives(monitored) for each in logged):
                 yield self._never_logged(callback.origin, monitored, logged)
 
@@ -259,14 +246,14 @@ class UnavailableMonitor(Rule[Claim]):
         given = arguments.get("callbacks")
         if given is None or "**" in arguments or any(name in arguments for name in VALIDATION) or len(arguments) > MOST:
             return
-        for callback in _items(given.value):
+        for callback in monitors.items(given.value):
             if (
                 not isinstance(callback, python.LibraryObject)
                 or callback.path not in MONITORS
                 or callback.origin is None
             ):
                 continue
-            monitored = _monitored(callback)
+            monitored = monitors.monitored(callback)
             if monitored is not None and monitored.startswith("val_"):
                 yield self.finding(
                     callback.origin,
@@ -284,10 +271,10 @@ class UnavailableMonitor(Rule[Claim]):
         """`history.history["val_loss"]` of the only `fit` of a script, which has no validation data."""
         fits = [fit for run in pipeline.keras_runs for fit in run.fits]
         is_open = "**" in arguments or len(arguments) > MOST or any(name in arguments for name in VALIDATION)
-        callbacks = _items(arguments["callbacks"].value) if "callbacks" in arguments else []
+        callbacks = monitors.items(arguments["callbacks"].value) if "callbacks" in arguments else []
         # An own callback may record what it computes, and another `fit` may be the one that is read.
         is_known = all(isinstance(each, python.LibraryObject) for each in callbacks)
-        if is_open or not is_known or len(fits) != 1 or pipeline.source.contains(OTHER_FITS):
+        if is_open or not is_known or len(fits) != 1 or pipeline.source.contains(monitors.OTHER_FITS):
             return
         for read, key in tf_datasets.history_keys(pipeline.source):
             if key.startswith("val_"):
@@ -303,13 +290,11 @@ class UnavailableMonitor(Rule[Claim]):
         """`history.history["acc"]` of the only network of a script."""
         for location, key in tf_datasets.history_keys(pipeline.source) if len(pipeline.keras_runs) == 1 else ():
             if key.removeprefix("val_") == other:
-                right = key.replace(other, ACCURACY[other])
+                right = key.replace(other, monitors.ACCURACY[other])
                 yield self.finding(
                     location,
                     f"the history has no `{key}`: this accuracy is called `{right}`",
-                    related=[Related(run.compiled, f'`metrics=["{ACCURACY[other]}"]`', "compile")]
-                    if run.compiled
-                    else [],
+                    related=_compiled(run, other),
                     help=f'read "{right}"',
                     subject="history",
                 )
@@ -321,21 +306,23 @@ class UnavailableMonitor(Rule[Claim]):
         names = run.value("metrics")
         items = names.items if isinstance(names, python.Sequence) and names.is_complete else []
         given = {name for each in items if isinstance(name := python.literal(each), str)}
-        other = next((ACCURACY[name] for name in given if name in ACCURACY), None)
+        other = next((monitors.ACCURACY[name] for name in given if name in monitors.ACCURACY), None)
         if other is None or len(given) != len(items) or other in given:
             return
         yield from self._read_later(pipeline, run, other)
-        callbacks = _items(arguments["callbacks"].value) if "callbacks" in arguments else []
+        callbacks = monitors.items(arguments["callbacks"].value) if "callbacks" in arguments else []
         for callback in callbacks:
             is_known = isinstance(callback, python.LibraryObject) and callback.path in MONITORS
-            monitored = _monitored(callback) if is_known and isinstance(callback, python.LibraryObject) else None
+            monitored = (
+                monitors.monitored(callback) if is_known and isinstance(callback, python.LibraryObject) else None
+            )
             if monitored is None or monitored.removeprefix("val_") != other or callback.origin is None:
                 continue
-            right = monitored.replace(other, ACCURACY[other])
+            right = monitored.replace(other, monitors.ACCURACY[other])
             yield self.finding(
                 callback.origin,
                 f"`{monitored}` is never computed: this accuracy is called `{right}` {since}",
-                related=[Related(run.compiled, f'`metrics=["{ACCURACY[other]}"]`', "compile")] if run.compiled else [],
+                related=_compiled(run, other),
                 help=f'monitor "{right}"',
                 subject="callbacks",
                 level=Level.WARNING,
@@ -350,7 +337,7 @@ class UnavailableMonitor(Rule[Claim]):
                 help='pass `eval_strategy="epoch"` and `metric_for_best_model="loss"` to the training arguments',
                 subject="callbacks",
             )
-        for callback, pattern in NOT_LOGGED.items():
+        for callback, pattern in monitors.NOT_LOGGED.items():
             if (found := pattern.search(evidence.failure.message if evidence.failure else "")) is not None:
                 yield self.finding(
                     evidence.location_of(callback),
@@ -372,9 +359,9 @@ class UnavailableMonitor(Rule[Claim]):
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         monitored = finding.claim.monitored if finding.claim else ""
         if evidence.framework == "lightning":
-            return _judged_with_lightning(monitored, evidence)
+            return monitors.judged_with_lightning(monitored, evidence)
         if evidence.framework == "keras":
-            return _judged_with_keras(monitored, evidence)
+            return monitors.judged_with_keras(monitored, evidence)
         strategy, metric = evidence.arguments.get("eval_strategy"), evidence.arguments.get("metric_for_best_model")
         if not isinstance(strategy, str):
             return Verdict.inconclusive("the training arguments were not recorded")
@@ -393,83 +380,8 @@ class UnavailableMonitor(Rule[Claim]):
         return fixes.Fix.of(f"set `{claim.name}={code}`", edit, safe=False)
 
 
-def _judged_with_lightning(monitored: str, evidence: Evidence) -> Verdict:
-    """Compares the name with those that a short run logged, and with Lightning's own error about a missing name."""
-    logged = [name for name in str(evidence.arguments.get("logged") or "").split(", ") if name]
-    if monitored in logged:
-        return Verdict.refuted(f"`{monitored}` is one of the {len(logged)} names that were logged")
-    stage = evidence.stage("evaluation")
-    if stage is not None and stage.failure is not None and monitored in stage.failure.message:
-        return Verdict.confirmed(f"{stage.failure.type}: {stage.failure.message}", stage=stage.name)
-    return Verdict.inconclusive(
-        f"`{monitored}` was not logged in the batches that ran: {evidence.not_reached('evaluation')}"
-    )
-
-
-def _judged_with_keras(monitored: str, evidence: Evidence) -> Verdict:
-    """Compares the name with those that an epoch computes: a training step and, with validation data, an evaluation."""
-    names = evidence.watched_names
-    if names is None:
-        return Verdict.inconclusive(evidence.not_reached("evaluation"))
-    if monitored in names.computed:
-        return Verdict.refuted(f"`{monitored}` is one of the {len(names.computed)} names that an epoch computes")
-    if monitored in names.missing:
-        computed = ", ".join(f"`{name}`" for name in names.computed)
-        return Verdict.confirmed(f"an epoch computes {len(names.computed)} names: {computed}", stage="step")
-    return Verdict.inconclusive(
-        f"`{monitored}` is not one of the {len(names.watched)} monitored names, or a callback of the script mentions it"
-    )
-
-
-UNGIVEN = python.Absent()
 MOST = 12
 """With more arguments than this, one of the positional ones may be validation data."""
-
-
-def _stopping(callbacks: python.Value) -> Location | None:
-    """Where a Trainer's early stopping is created."""
-    found = [each for each in _items(callbacks) if isinstance(each, python.LibraryObject) and each.path == STOPPING]
-    return found[0].origin if found else None
-
-
-def _items(value: python.Value) -> list[python.Value]:
-    return value.items if isinstance(value, python.Sequence) else [value]
-
-
-def _monitored(callback: python.LibraryObject) -> str | None:
-    """The name that a callback monitors, by default `val_loss`; a checkpoint that is always saved monitors nothing."""
-    if callback.path.endswith("ModelCheckpoint") and not python.is_true(
-        callback.arguments.get("save_best_only", UNGIVEN)
-    ):
-        return None
-    position = "1" if callback.path.endswith("ModelCheckpoint") else "0"
-    given = callback.arguments.get("monitor", callback.arguments.get(position, UNGIVEN))
-    if python.is_missing(given):
-        return "val_loss"
-    name = python.literal(given)
-    return name if isinstance(name, str) else None
-
-
-def _is_followed(callback: python.Value) -> bool:
-    """Whether a callback of Lightning is defined in the script or is one of the library's own."""
-    return isinstance(callback, python.Instance) or (
-        isinstance(callback, python.LibraryObject) and "lightning" in callback.path
-    )
-
-
-def _monitored_by_lightning(callback: python.Value) -> str | None:
-    """The name that a callback of Lightning monitors and requires."""
-    if (
-        not isinstance(callback, python.LibraryObject)
-        or callback.path not in OF_LIGHTNING
-        or "**" in callback.arguments
-    ):
-        return None
-    given = callback.arguments.get("monitor", UNGIVEN)
-    is_first = callback.path.endswith("EarlyStopping") and isinstance(given, python.Absent)
-    name = python.literal(callback.arguments.get("0", UNGIVEN) if is_first else given)
-    is_strict = "strict" not in callback.arguments
-    return name if isinstance(name, str) and is_strict and name not in ALWAYS_LOGGED else None
 
 
 def _setting(run: TrainerRun, *, has_metric: bool) -> Claim:
@@ -477,3 +389,9 @@ def _setting(run: TrainerRun, *, has_metric: bool) -> Claim:
     if not has_metric:
         return Claim(name="metric_for_best_model", value="loss")
     return Claim() if python.is_missing(run.value("eval_dataset")) else Claim(name="eval_strategy", value="epoch")
+
+
+def _compiled(run: KerasRun, other: str) -> list[Related]:
+    """Where the accuracy got its name."""
+    shown = f'`metrics=["{monitors.ACCURACY[other]}"]`'
+    return [Related(run.compiled, shown, "compile")] if run.compiled else []

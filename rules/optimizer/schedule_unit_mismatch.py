@@ -170,15 +170,12 @@ Lightning#18570, Lightning#3869, Lightning#4466, Lightning#5584; ACE-Step#198; k
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import lightning_modules, lr_schedules
+from lintrain.analysis import lightning_modules, lr_schedules, schedule_units
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.model import FACTORS_AT, Scheduler
-from lintrain.pipeline.values.python import UNKNOWN, Sequence, literal
-from lintrain.pipeline.values.training import LightningTrainer
+from lintrain.pipeline.values.model import Scheduler
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -194,26 +191,7 @@ from lintrain.rule import (
 )
 
 if TYPE_CHECKING:
-    from lintrain.evidence.run import ScheduleUse
-
-WARM_UPS = frozenset({"LinearLR", "ConstantLR"})
-"""Schedules that end early in a run, and others follow."""
-
-USUAL_FACTOR, HALF, FASTEST = 0.1, 0.5, 0.95
-"""The default of `gamma` in torch 2.13; factors that lower a rate to nothing in a few steps, or in a hundred."""
-
-FEW, MANY = 30, 100
-"""Numbers of steps that count epochs: few runs have so few batches."""
-
-FAR = 2
-"""A schedule that is longer or shorter than the run by this factor is counted in another unit."""
-
-
-MUCH_LONGER = 10
-"""A schedule of so many times the epochs hardly begins, so it is counted in batches."""
-
-FALL_AT_THE_END = frozenset({"OneCycleLR", "PolynomialLR"})
-"""Schedules that rise first, or reach their lowest rate at the end: they make no sense without their end."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +216,10 @@ class ScheduleUnitMismatch(Rule[Claim]):
                 found.extend(self._with_updates(pipeline, scheduler, length, *updates))
             paced = pace or lr_schedules.pace_with_optimizer(pipeline, scheduler)
             yield from found or self._by_rate(pipeline, scheduler, paced)
-            if length is not None and (multiplied := _multiplied(pipeline, scheduler, length)) is not None:
+            if (
+                length is not None
+                and (multiplied := schedule_units.multiplied(pipeline, scheduler, length)) is not None
+            ):
                 yield self._by_processes(multiplied)
             if (rows := lr_schedules.rows_in(pipeline, scheduler)) is not None:
                 yield self._by_rows(rows)
@@ -259,7 +240,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
         if not pace.per_batch and lr_schedules.unit_of(length) is lr_schedules.Unit.BATCHES:
             message = f"the schedule counts batches, but `{step}` runs once per epoch"
             advice = "call it after every `optimizer.step()`, or count the schedule in epochs"
-        elif pace.per_batch and _is_number_of_epochs(pipeline, scheduler, length, pace):
+        elif pace.per_batch and schedule_units.is_number_of_epochs(pipeline, scheduler, length, pace):
             message = f"the schedule counts epochs, but `{step}` runs on every batch"
             advice = "count the schedule in batches, `len(loader) * epochs`, or step it once per epoch"
         else:
@@ -271,8 +252,14 @@ class ScheduleUnitMismatch(Rule[Claim]):
     def _by_rate(
         self, pipeline: Pipeline, scheduler: Scheduler, pace: lr_schedules.Pace | None
     ) -> Iterator[Finding[Claim]]:
-        fall = _fall(scheduler, (pace.epoch_count or 0) if pace is not None else 0)
-        if fall is None or pace is None or not pace.per_batch or pace.epochs is None or _has_one_batch(pace):
+        fall = schedule_units.fall(scheduler, (pace.epoch_count or 0) if pace is not None else 0)
+        if (
+            fall is None
+            or pace is None
+            or not pace.per_batch
+            or pace.epochs is None
+            or schedule_units.has_one_batch(pace)
+        ):
             return
         argument, when = fall
         unit = "every batch"
@@ -314,7 +301,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
         self, pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace, batches: int
     ) -> Iterator[Finding[Claim]]:
         step = pipeline.code(pace.step.location)
-        if _is_number_of_epochs(pipeline, scheduler, length, pace):
+        if schedule_units.is_number_of_epochs(pipeline, scheduler, length, pace):
             yield self.finding(
                 length.location,
                 f"the schedule counts epochs, but `{step}` runs every {batches} batches",
@@ -334,7 +321,9 @@ class ScheduleUnitMismatch(Rule[Claim]):
         length = lr_schedules.length_of(configured.scheduler)
         unit = lr_schedules.Unit.UNKNOWN if length is None else lr_schedules.unit_of(length)
         if length is not None and unit is lr_schedules.Unit.UNKNOWN:
-            counts = _has_steps_of_epochs(configured.scheduler) or _counts_batches(pipeline, configured, length)
+            counts = schedule_units.has_steps_of_epochs(configured.scheduler) or schedule_units.counts_batches(
+                pipeline, configured, length
+            )
             unit = lr_schedules.Unit.BATCHES if counts else unit
         if length is None or (unit, configured.interval) not in {
             (lr_schedules.Unit.BATCHES, "epoch"),
@@ -355,12 +344,12 @@ class ScheduleUnitMismatch(Rule[Claim]):
         loop = evidence.loop
         if evidence.framework == "lightning":
             location = evidence.first("configured") or evidence.location
-            if _is_of_other_unit(evidence):
+            if schedule_units.is_of_other_unit(evidence):
                 unit = evidence.arguments.get("schedule_interval")
                 message = f"Lightning steps this schedule once per {unit}, but its length counts something else"
                 yield self.finding(location, message, help='set `"interval"` to what the length counts')
             return
-        schedule = _measured(loop.schedules) if loop is not None else None
+        schedule = schedule_units.measured(loop.schedules) if loop is not None else None
         if loop is None or schedule is None or schedule.made_at is None or not loop.rounds_planned:
             return
         batches, length = (loop.loader.batches if loop.loader else None) or 0, schedule.length or 0
@@ -369,19 +358,19 @@ class ScheduleUnitMismatch(Rule[Claim]):
             message, remedy = "per batch, but its length counts epochs", "use `len(loader) * epochs` as its length"
         else:
             is_whole = batches > 1 and length % batches == 0 and length <= batches * loop.rounds_planned
-            is_other = is_whole and length >= FAR * loop.rounds_planned
+            is_other = is_whole and length >= schedule_units.FAR * loop.rounds_planned
             message, remedy = "per epoch, but its length counts batches", "use the number of epochs as its length"
         if is_other:
             yield self.finding(schedule.made_at, f"`{schedule.name}` is stepped once {message}", help=remedy)
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.framework == "lightning":
-            return _in_lightning(evidence)
+            return schedule_units.judged_with_lightning(evidence)
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         batches = loop.loader.batches if loop.loader else None
-        schedule = _measured(loop.schedules)
+        schedule = schedule_units.measured(loop.schedules)
         if schedule is None or schedule.length is None or not batches or not loop.batches:
             return Verdict.inconclusive(f"none of {len(loop.schedules)} schedules with a known length was stepped")
         per_epoch = round(schedule.steps_while_training / loop.batches * batches)
@@ -396,120 +385,3 @@ class ScheduleUnitMismatch(Rule[Claim]):
         if code is None:
             return None
         return fixes.Fix.of("step the schedule on every batch", fixes.Replace(finding.location, code), safe=True)
-
-
-def _is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace) -> bool:
-    """Whether a length is the number of epochs, the iterations of the loop around the batches."""
-    if pace.epochs is None or scheduler.name == "OneCycleLR":  # it raises an error: overrun-one-cycle
-        return False
-    if scheduler.origin is None or pace.epochs.location.holds(scheduler.origin) or _has_one_batch(pace):
-        return False
-    if lr_schedules.unit_of(length) is lr_schedules.Unit.EPOCHS and lr_schedules.counts_epochs(pipeline, pace.epochs):
-        return True
-    number = literal(length.value)
-    has_length = "num_training_steps" in scheduler.given
-    return has_length and isinstance(number, int) and pace.epoch_count == number
-
-
-def _has_steps_of_epochs(scheduler: Scheduler) -> bool:
-    """Whether a schedule is as long as a number of epochs with more than one step each: both are given."""
-    given = scheduler.given
-    are_given = {"epochs", "steps_per_epoch"} <= given.keys() and "total_steps" not in given
-    return are_given and literal(given["steps_per_epoch"].value) != 1
-
-
-def _counts_batches(pipeline: Pipeline, configured: lightning_modules.Configured, length: Argument) -> bool:
-    """Whether a number is far larger than the epochs of every Trainer that may fit the module."""
-    number = literal(length.value)
-    trainers = [fit.trainer for fit in pipeline.lightning_fits]
-    epochs = [
-        literal(trainer.arguments.get("max_epochs", UNKNOWN)) if isinstance(trainer, LightningTrainer) else None
-        for trainer in trainers
-    ]
-    known = [count for count in epochs if isinstance(count, int) and count > 0]
-    is_known = isinstance(number, int) and bool(known) and len(known) == len(epochs)
-    ends = configured.scheduler.name in FALL_AT_THE_END or "num_training_steps" in configured.scheduler.given
-    return isinstance(number, int) and is_known and ends and number >= MUCH_LONGER * max(known)
-
-
-def _multiplied(pipeline: Pipeline, scheduler: Scheduler, length: Argument) -> Location | None:
-    """Where a length counts the steps of all processes, though the script itself steps once per update in each."""
-    if pipeline.launchers or not lr_schedules.steps_of(pipeline, scheduler):
-        return None  # Accelerate steps a prepared schedule once for each process
-    return lr_schedules.processes_in(pipeline, length)
-
-
-def _fall(scheduler: Scheduler, epochs: int) -> tuple[Argument, str] | None:
-    """The argument by which a rate vanishes within some hundred steps, or within as many as the run has epochs."""
-    given = scheduler.given
-    factor = literal(given["gamma"].value) if "gamma" in given else USUAL_FACTOR
-    if not isinstance(factor, int | float) or not scheduler.is_complete:
-        return None
-    if scheduler.name == "ExponentialLR" and "gamma" in given and factor <= FASTEST:
-        return given["gamma"], f"by {factor} on every batch"
-    if scheduler.name == "StepLR" and "step_size" in given and factor <= HALF:
-        steps = literal(given["step_size"].value)
-        return (
-            (given["step_size"], f"every {steps} batches")
-            if isinstance(steps, int) and steps <= max(FEW, epochs // 2)
-            else None
-        )
-    if scheduler.name == "MultiStepLR" and "milestones" in given and factor <= HALF:
-        steps = _last_milestone(given["milestones"])
-        return (
-            (given["milestones"], f"for good after {steps} batches") if steps and steps <= max(MANY, epochs) else None
-        )
-    if scheduler.name == "LambdaLR" and scheduler.factors and "lr_lambda" in given:
-        rest = _left_after_many(scheduler.factors)
-        return None if rest is None else (given["lr_lambda"], f"to {rest:.1g} of itself in {MANY} batches")
-    return None
-
-
-def _left_after_many(factors: tuple[float, ...]) -> float | None:
-    """What is left of a rate that only falls, and vanishes, in a hundred steps; None if it does not."""
-    early = factors[: FACTORS_AT.index(MANY) + 1]
-    falls = early[0] > 0 and all(before >= after for before, after in pairwise(early))
-    rest = early[-1] / early[0] if falls else 1
-    return rest if rest <= FASTEST**MANY else None
-
-
-def _last_milestone(milestones: Argument) -> int | None:
-    value = milestones.value
-    items = value.items if isinstance(value, Sequence) and value.is_complete else []
-    last = literal(items[-1]) if items else None
-    return last if isinstance(last, int) else None
-
-
-def _has_one_batch(pace: lr_schedules.Pace) -> bool:
-    loader = pace.loader
-    return loader is not None and "batch_size=len(" in loader.text.replace(" ", "")
-
-
-def _measured(schedules: tuple[ScheduleUse, ...]) -> ScheduleUse | None:
-    """The first schedule that was stepped and that ends with the run; a warm-up ends before."""
-    return next((each for each in schedules if each.steps and each.length and each.name not in WARM_UPS), None)
-
-
-def _is_of_other_unit(evidence: Evidence) -> bool:
-    """Whether the length of a schedule of Lightning is the number of what it is not stepped with."""
-    length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
-    steps, epochs = evidence.arguments.get("planned_steps"), evidence.arguments.get("planned_epochs")
-    if not isinstance(length, int) or not isinstance(steps, int) or not isinstance(epochs, int):
-        return False
-    own, other = (epochs, steps) if interval == "epoch" else (steps, epochs)
-    return length == other and max(own, other) >= FAR * min(own, other)
-
-
-def _in_lightning(evidence: Evidence) -> Verdict:
-    """The verdict on a schedule of Lightning, which knows the planned length of the run."""
-    length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
-    times = evidence.arguments.get("planned_epochs" if interval == "epoch" else "planned_steps")
-    if not isinstance(length, int) or not isinstance(times, int):
-        return Verdict.inconclusive(f"the length of the schedule ({length}) or of the run ({times}) is unknown")
-    text = f"the schedule has {length} steps, and Lightning takes {times} of them, one per {interval}"
-    is_far = max(length, times) >= FAR * min(length, times)
-    return (
-        Verdict.confirmed(text, length=length, times=times)
-        if is_far
-        else Verdict.refuted(text, length=length, times=times)
-    )

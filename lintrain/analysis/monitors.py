@@ -1,0 +1,115 @@
+"""The names that callbacks monitor, and what a run computed of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lintrain.model.location import Location
+from lintrain.model.verdict import Verdict
+from lintrain.pipeline.values import python
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import Evidence
+
+STOPPING = "transformers.EarlyStoppingCallback"
+
+OF_LIGHTNING = frozenset({"lightning.EarlyStopping", "lightning.ModelCheckpoint"})
+
+ALWAYS_LOGGED = frozenset({"epoch", "step"})
+
+
+def judged_with_lightning(monitored: str, evidence: Evidence) -> Verdict:
+    """Compares the name with those that a short run logged, and with Lightning's own error about a missing name."""
+    logged = [name for name in str(evidence.arguments.get("logged") or "").split(", ") if name]
+    if monitored in logged:
+        return Verdict.refuted(f"`{monitored}` is one of the {len(logged)} names that were logged")
+    stage = evidence.stage("evaluation")
+    if stage is not None and stage.failure is not None and monitored in stage.failure.message:
+        return Verdict.confirmed(f"{stage.failure.type}: {stage.failure.message}", stage=stage.name)
+    return Verdict.inconclusive(
+        f"`{monitored}` was not logged in the batches that ran: {evidence.not_reached('evaluation')}"
+    )
+
+
+def judged_with_keras(monitored: str, evidence: Evidence) -> Verdict:
+    """Compares the name with those that an epoch computes: a training step and, with validation data, an evaluation."""
+    names = evidence.watched_names
+    if names is None:
+        return Verdict.inconclusive(evidence.not_reached("evaluation"))
+    if monitored in names.computed:
+        return Verdict.refuted(f"`{monitored}` is one of the {len(names.computed)} names that an epoch computes")
+    if monitored in names.missing:
+        computed = ", ".join(f"`{name}`" for name in names.computed)
+        return Verdict.confirmed(f"an epoch computes {len(names.computed)} names: {computed}", stage="step")
+    return Verdict.inconclusive(
+        f"`{monitored}` is not one of the {len(names.watched)} monitored names, or a callback of the script mentions it"
+    )
+
+
+UNGIVEN = python.Absent()
+
+
+def stopping(callbacks: python.Value) -> Location | None:
+    """Where a Trainer's early stopping is created."""
+    found = [each for each in items(callbacks) if isinstance(each, python.LibraryObject) and each.path == STOPPING]
+    return found[0].origin if found else None
+
+
+def items(value: python.Value) -> list[python.Value]:
+    """The callbacks of a list, or the only one."""
+    return value.items if isinstance(value, python.Sequence) else [value]
+
+
+def monitored(callback: python.LibraryObject) -> str | None:
+    """The name that a callback monitors, by default `val_loss`; a checkpoint that is always saved monitors nothing."""
+    if callback.path.endswith("ModelCheckpoint") and not python.is_true(
+        callback.arguments.get("save_best_only", UNGIVEN)
+    ):
+        return None
+    position = "1" if callback.path.endswith("ModelCheckpoint") else "0"
+    given = callback.arguments.get("monitor", callback.arguments.get(position, UNGIVEN))
+    if python.is_missing(given):
+        return "val_loss"
+    name = python.literal(given)
+    return name if isinstance(name, str) else None
+
+
+def is_followed(callback: python.Value) -> bool:
+    """Whether a callback of Lightning is defined in the script or is one of the library's own."""
+    return isinstance(callback, python.Instance) or (
+        isinstance(callback, python.LibraryObject) and "lightning" in callback.path
+    )
+
+
+def monitored_by_lightning(callback: python.Value) -> str | None:
+    """The name that a callback of Lightning monitors and requires."""
+    if (
+        not isinstance(callback, python.LibraryObject)
+        or callback.path not in OF_LIGHTNING
+        or "**" in callback.arguments
+    ):
+        return None
+    given = callback.arguments.get("monitor", UNGIVEN)
+    is_first = callback.path.endswith("EarlyStopping") and isinstance(given, python.Absent)
+    name = python.literal(callback.arguments.get("0", UNGIVEN) if is_first else given)
+    is_strict = "strict" not in callback.arguments
+    return name if isinstance(name, str) and is_strict and name not in ALWAYS_LOGGED else None
+
+
+NOT_LOGGED = {
+    "stopping": lazy_pattern(r"Early stopping conditioned on metric `(.+?)`"),
+    "keeping": lazy_pattern(r"ModelCheckpoint\(monitor='(.+?)'\)` could not find"),
+}
+"""What Lightning says of a name that nothing logs, by the callback that monitors it."""
+
+ACCURACY = {"acc": "accuracy", "accuracy": "acc"}
+"""The two names of the accuracy, each with the other one."""
+
+KEEPS_NAMES = (2, 3)
+"""The version of Keras since which the accuracy has the name that it was given."""
+
+OTHER_FITS = lazy_pattern(
+    r"\.fit(?:_generator)?\((?:.|\n)*\.fit(?:_generator)?\(|\bpickle\.load|json\.load|read_csv\([^)]*hist"
+)
+"""A second training, or a history that is read from a file."""

@@ -1,0 +1,156 @@
+"""In which unit the length of a schedule is counted, and within how many steps its rate vanishes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from lintrain.analysis import lightning_modules, lr_schedules
+from lintrain.model.location import Location
+from lintrain.model.verdict import Verdict
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.model import FACTORS_AT, Scheduler
+from lintrain.pipeline.values.python import UNKNOWN, Sequence, literal
+from lintrain.pipeline.values.training import LightningTrainer
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import Evidence, ScheduleUse
+
+
+USUAL_FACTOR, HALF, FASTEST = 0.1, 0.5, 0.95
+"""The default of `gamma` in torch 2.13; factors that lower a rate to nothing in a few steps, or in a hundred."""
+
+FEW, MANY = 30, 100
+"""Numbers of steps that count epochs: few runs have so few batches."""
+
+MUCH_LONGER = 10
+"""A schedule of so many times the epochs hardly begins, so it is counted in batches."""
+
+FALL_AT_THE_END = frozenset({"OneCycleLR", "PolynomialLR"})
+"""Schedules that rise first, or reach their lowest rate at the end: they make no sense without their end."""
+
+
+def is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace) -> bool:
+    """Whether a length is the number of epochs, the iterations of the loop around the batches."""
+    if pace.epochs is None or scheduler.name == "OneCycleLR":  # it raises an error: overrun-one-cycle
+        return False
+    if scheduler.origin is None or pace.epochs.location.holds(scheduler.origin) or has_one_batch(pace):
+        return False
+    if lr_schedules.unit_of(length) is lr_schedules.Unit.EPOCHS and lr_schedules.counts_epochs(pipeline, pace.epochs):
+        return True
+    number = literal(length.value)
+    has_length = "num_training_steps" in scheduler.given
+    return has_length and isinstance(number, int) and pace.epoch_count == number
+
+
+def has_steps_of_epochs(scheduler: Scheduler) -> bool:
+    """Whether a schedule is as long as a number of epochs with more than one step each: both are given."""
+    given = scheduler.given
+    are_given = {"epochs", "steps_per_epoch"} <= given.keys() and "total_steps" not in given
+    return are_given and literal(given["steps_per_epoch"].value) != 1
+
+
+def counts_batches(pipeline: Pipeline, configured: lightning_modules.Configured, length: Argument) -> bool:
+    """Whether a number is far larger than the epochs of every Trainer that may fit the module."""
+    number = literal(length.value)
+    trainers = [fit.trainer for fit in pipeline.lightning_fits]
+    epochs = [
+        literal(trainer.arguments.get("max_epochs", UNKNOWN)) if isinstance(trainer, LightningTrainer) else None
+        for trainer in trainers
+    ]
+    known = [count for count in epochs if isinstance(count, int) and count > 0]
+    is_known = isinstance(number, int) and bool(known) and len(known) == len(epochs)
+    ends = configured.scheduler.name in FALL_AT_THE_END or "num_training_steps" in configured.scheduler.given
+    return isinstance(number, int) and is_known and ends and number >= MUCH_LONGER * max(known)
+
+
+def multiplied(pipeline: Pipeline, scheduler: Scheduler, length: Argument) -> Location | None:
+    """Where a length counts the steps of all processes, though the script itself steps once per update in each."""
+    if pipeline.launchers or not lr_schedules.steps_of(pipeline, scheduler):
+        return None  # Accelerate steps a prepared schedule once for each process
+    return lr_schedules.processes_in(pipeline, length)
+
+
+def fall(scheduler: Scheduler, epochs: int) -> tuple[Argument, str] | None:
+    """The argument by which a rate vanishes within some hundred steps, or within as many as the run has epochs."""
+    given = scheduler.given
+    factor = literal(given["gamma"].value) if "gamma" in given else USUAL_FACTOR
+    if not isinstance(factor, int | float) or not scheduler.is_complete:
+        return None
+    if scheduler.name == "ExponentialLR" and "gamma" in given and factor <= FASTEST:
+        return given["gamma"], f"by {factor} on every batch"
+    if scheduler.name == "StepLR" and "step_size" in given and factor <= HALF:
+        steps = literal(given["step_size"].value)
+        return (
+            (given["step_size"], f"every {steps} batches")
+            if isinstance(steps, int) and steps <= max(FEW, epochs // 2)
+            else None
+        )
+    if scheduler.name == "MultiStepLR" and "milestones" in given and factor <= HALF:
+        steps = _last_milestone(given["milestones"])
+        return (
+            (given["milestones"], f"for good after {steps} batches") if steps and steps <= max(MANY, epochs) else None
+        )
+    if scheduler.name == "LambdaLR" and scheduler.factors and "lr_lambda" in given:
+        rest = _left_after_many(scheduler.factors)
+        return None if rest is None else (given["lr_lambda"], f"to {rest:.1g} of itself in {MANY} batches")
+    return None
+
+
+def _left_after_many(factors: tuple[float, ...]) -> float | None:
+    """What is left of a rate that only falls, and vanishes, in a hundred steps; None if it does not."""
+    early = factors[: FACTORS_AT.index(MANY) + 1]
+    falls = early[0] > 0 and all(before >= after for before, after in pairwise(early))
+    rest = early[-1] / early[0] if falls else 1
+    return rest if rest <= FASTEST**MANY else None
+
+
+def _last_milestone(milestones: Argument) -> int | None:
+    value = milestones.value
+    items = value.items if isinstance(value, Sequence) and value.is_complete else []
+    last = literal(items[-1]) if items else None
+    return last if isinstance(last, int) else None
+
+
+def has_one_batch(pace: lr_schedules.Pace) -> bool:
+    """Whether all rows are in one batch, so that batches are epochs."""
+    loader = pace.loader
+    return loader is not None and "batch_size=len(" in loader.text.replace(" ", "")
+
+
+WARM_UPS = frozenset({"LinearLR", "ConstantLR"})
+"""Schedules that end early in a run, and others follow."""
+
+FAR = 2
+"""A schedule that is longer or shorter than the run by this factor is counted in another unit."""
+
+
+def measured(schedules: tuple[ScheduleUse, ...]) -> ScheduleUse | None:
+    """The first schedule that was stepped and that ends with the run; a warm-up ends before."""
+    return next((each for each in schedules if each.steps and each.length and each.name not in WARM_UPS), None)
+
+
+def is_of_other_unit(evidence: Evidence) -> bool:
+    """Whether the length of a schedule of Lightning is the number of what it is not stepped with."""
+    length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
+    steps, epochs = evidence.arguments.get("planned_steps"), evidence.arguments.get("planned_epochs")
+    if not isinstance(length, int) or not isinstance(steps, int) or not isinstance(epochs, int):
+        return False
+    own, other = (epochs, steps) if interval == "epoch" else (steps, epochs)
+    return length == other and max(own, other) >= FAR * min(own, other)
+
+
+def judged_with_lightning(evidence: Evidence) -> Verdict:
+    """The verdict on a schedule of Lightning, which knows the planned length of the run."""
+    length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
+    times = evidence.arguments.get("planned_epochs" if interval == "epoch" else "planned_steps")
+    if not isinstance(length, int) or not isinstance(times, int):
+        return Verdict.inconclusive(f"the length of the schedule ({length}) or of the run ({times}) is unknown")
+    text = f"the schedule has {length} steps, and Lightning takes {times} of them, one per {interval}"
+    is_far = max(length, times) >= FAR * min(length, times)
+    return (
+        Verdict.confirmed(text, length=length, times=times)
+        if is_far
+        else Verdict.refuted(text, length=length, times=times)
+    )
