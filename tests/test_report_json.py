@@ -9,16 +9,18 @@ from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 
+from lintrain.check.fixing import TextEdit, TextEdits
 from lintrain.check.result import CheckResult, Crash, FileOutcome, Reported, Silenced
 from lintrain.model.finding import Finding, Related
-from lintrain.model.fixes import Fix
+from lintrain.model.fixes import Fix, Replace
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.report.machine.compact import expanded
 from lintrain.report.machine.document import as_json, check_report_schema, plain_entries
-from lintrain.report.machine.entries import check_report
+from lintrain.report.machine.entries import check_report, finding_entries
 from lintrain.source.reading import read_bytes
+from lintrain.source.source import Source
 from lintrain.source.suppression import Suppression
 from tests.support.notebooks import notebook
 
@@ -113,3 +115,27 @@ def test_the_schema_refuses_what_is_no_report() -> None:
     written = json.loads(as_json(check_report(outcome(), outcome().sources.get)))
     written["findings"][0]["level"] = "fatal"
     assert not jsonschema.Draft202012Validator(check_report_schema()).is_valid(written)
+
+
+def test_each_file_is_parsed_once_for_all_of_its_fixes() -> None:
+    texts = {path: read_bytes(path, b"first = 1\nsecond = 2\n") for path in ("a.py", "b.py")}
+
+    def replaced(path: str, line: int) -> Reported:
+        name = ("first", "second")[line - 1]
+        location = Location(path, line, 1, line, len(name) + 1)
+        fix = Fix.of("rename", Replace(location, f"new_{name}"), safe=True)
+        return Reported(Finding("some-rule", Level.ERROR, location, f"line {line}"), fix)
+
+    asked: list[str] = []
+    edits = TextEdits()
+
+    def counted(source: Source, fix: Fix) -> tuple[TextEdit, ...]:
+        if asked[-1:] != [source.path]:
+            asked.append(source.path)
+        return edits(source, fix)
+
+    found = [replaced("a.py", 1), replaced("b.py", 1), replaced("a.py", 2)]
+    entries = finding_entries(found, texts.get, counted)
+    assert asked == ["a.py", "b.py"]
+    written = [(entry.location.path, entry.fix.edits[0].text) for entry in entries if entry.fix]
+    assert written == [("a.py", "new_"), ("b.py", "new_"), ("a.py", "new_")]

@@ -99,14 +99,29 @@ def finding_entries(
     reported: Iterable[Reported], find_source: FindSource, edits_of: EditsOf | None = None
 ) -> list[FindingEntry]:
     """Findings as JSON entries, each with a distinct fingerprint."""
-    find_edits = edits_of or TextEdits()
+    listed = list(reported)
+    edits = _edits_by_file(listed, find_source, edits_of or TextEdits())
     fingerprints = _Fingerprints()
     entries: list[FindingEntry] = []
-    for one in reported:
+    for number, one in enumerate(listed):
         source = find_source(one.finding.location.path)
-        edits = find_edits(source, one.fix) if source and one.fix else ()
-        entries.append(_finding_entry(one, find_source, edits, fingerprints.next_of(one.finding, source)))
+        fingerprint = fingerprints.next_of(one.finding, source)
+        entries.append(_finding_entry(one, find_source, edits.get(number, ()), fingerprint))
     return entries
+
+
+def _edits_by_file(
+    reported: Sequence[Reported], find_source: FindSource, find_edits: EditsOf
+) -> dict[int, Sequence[TextEdit]]:
+    """The edits of each finding with a fix, by its number."""
+    # File by file, so that each is parsed once: suppressed findings come after all others.
+    fixed = [(one.finding.location.path, number, one.fix) for number, one in enumerate(reported) if one.fix is not None]
+    sources = {path: find_source(path) for path, *_ in fixed}
+    found: dict[int, Sequence[TextEdit]] = {}
+    for path, number, fix in sorted(fixed, key=lambda each: each[0]):
+        if (source := sources[path]) is not None:
+            found[number] = find_edits(source, fix)
+    return found
 
 
 class _Fingerprints:
