@@ -54,7 +54,7 @@ def means_over_rows(pipeline: Pipeline, loss: LossCall) -> Iterator[RowAverage]:
     for addition, total in source.once(additions_in, loop):
         names = _names_of(source, loop, statement, loss.location, addition.lineno)
         if _reaches(source, _added(addition), names, loss.location):
-            for division, rows in source.once(_divisions, scope).get(total, ()):
+            for division, rows in source.once(divisions_in, scope).get(total, ()):
                 is_of_rows = not _holds(division, addition) and counts_rows(source, scope, loop, rows)
                 batches = "" if is_of_rows else _batches_between(loop, addition, total, division, rows)
                 if batches or (is_of_rows and not has_single_rows(pipeline, source.location(loop))):
@@ -192,7 +192,7 @@ def _added(addition: ast.AugAssign | ast.Assign) -> ast.expr:
     return value.right if isinstance(addition, ast.Assign) and isinstance(value, ast.BinOp) else value
 
 
-def _divisions(scope: ast.AST) -> dict[str, list[tuple[ast.BinOp | ast.AugAssign, ast.expr]]]:
+def divisions_in(scope: ast.AST) -> dict[str, list[tuple[ast.BinOp | ast.AugAssign, ast.expr]]]:
     """The divisions in a function by the code of what is divided, with what it is divided by."""
     found: dict[str, list[tuple[ast.BinOp | ast.AugAssign, ast.expr]]] = {}
     for node in walk(scope):

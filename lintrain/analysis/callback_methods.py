@@ -22,6 +22,9 @@ EVENTS = frozenset(
     | {"on_prediction_step", "on_push_begin"}
 )
 
+ALWAYS = ("on_train_begin", "on_epoch_begin", "on_step_begin", "on_step_end", "on_epoch_end", "on_train_end")
+"""Events of every training, in their order; their methods are looked up on the callback."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -44,6 +47,37 @@ def refusals(source: Source) -> Iterator[Refusal]:
                 at = source.location(method)
                 location = replace(at, end_line=at.line, end_column=at.column + len(f"def {method.name}"))
                 yield Refusal(location, method.name, argument)
+
+
+def strangers(source: Source) -> Iterator[tuple[Location, str, str]]:
+    """The callbacks that a Trainer gets whose class is none: where one is made, its class, and an event it lacks."""
+    owners = {owner.name: owner for owner in source.nodes_of(ast.ClassDef) if _is_without_base(owner)}
+    events = {name: _events_of(owner) for name, owner in owners.items()}
+    for call in source.nodes_of(ast.Call) if any(events.values()) else ():
+        given = call.args if isinstance(call.func, ast.Attribute) and call.func.attr == "add_callback" else []
+        listed = [each.value for each in call.keywords if each.arg == "callbacks" and isinstance(each.value, ast.List)]
+        for made in (*given, *(item for each in listed for item in each.elts)):
+            match made:
+                case ast.Call(func=ast.Name(id=name)) if events.get(name):
+                    lacking = next((event for event in ALWAYS if event not in events[name]), None)
+                    if lacking is not None:
+                        yield source.location(made), name, lacking
+                case _:
+                    pass
+
+
+def _is_without_base(owner: ast.ClassDef) -> bool:
+    bases = [unparse(base) for base in owner.bases]
+    methods = {each.name for each in owner.body if isinstance(each, ast.FunctionDef)}
+    is_plain = not owner.decorator_list and not owner.keywords and "__getattr__" not in methods
+    return is_plain and bases in ([], ["object"])
+
+
+def _events_of(owner: ast.ClassDef) -> set[str]:
+    """The events of the Trainer that a class handles, by the parameters that it passes to them."""
+    methods = [each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name in EVENTS]
+    taken = {each.name: tuple(arg.arg for arg in each.args.args[1 : len(GIVEN) + 1]) for each in methods}
+    return set(taken) if GIVEN in taken.values() else set()
 
 
 def _refused(given: ast.arguments) -> str | None:

@@ -11,6 +11,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.modules import is_module
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.python import Bound, Class, Function, Instance, Library, Value
+from lintrain.source.nodes import unparse
 
 OF_OWN_FUNCTION = "arguments of an own function"
 """The use of the misuses that are recorded here."""
@@ -102,7 +103,10 @@ def _is_unclear_super(node: ast.Call, owner: Class | None) -> bool:
     """Whether another class than the one base may come first: `nn.Module` in `class Linear(nn.Module, Layer)`."""
     match node.func:
         case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=args)):
-            return bool(args) or owner is None or len(owner.node.bases) != 1
+            if owner is None or len(owner.node.bases) != 1:
+                return True
+            # `super(Net, self)` in `Net` is `super()`; another class there comes of copied code.
+            return bool(args) and not (len(args) == 2 and unparse(args[0]) == owner.node.name)
         case _:
             return False
 

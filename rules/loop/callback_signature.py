@@ -2,7 +2,8 @@
 
 The Trainer calls each event with `args`, `state` and `control`, and by name with the model, the processing class, the
 optimizer, the schedule and the loaders; `on_evaluate` also gets `metrics`, and `on_log` gets `logs`. A method without
-`**kwargs` raises a TypeError at its first event, which for `on_evaluate` is the end of the first evaluation.
+`**kwargs` raises a TypeError at its first event, which for `on_evaluate` is the end of the first evaluation. A class
+that is no `TrainerCallback` needs a method for every event, because the Trainer looks each of them up.
 
 ## Bad
 
@@ -19,6 +20,16 @@ optimizer, the schedule and the loaders; `on_evaluate` also gets `metrics`, and 
         callbacks=[Scores()],
     )
     # raises TypeError
+
+A class without the base has none of the other methods:
+
+    class Prints:
+        def on_log(self, args, state, control, logs=None, **kwargs):
+            print(logs)
+
+    trainer = Trainer(model, TrainingArguments("out"), train_dataset=tokenized["train"], data_collator=collator)
+    trainer.add_callback(Prints())  # <- callback-signature
+    trainer.train()  # raises AttributeError
 
 ## Good
 
@@ -74,7 +85,7 @@ from lintrain.rule import Finding, Level, Pipeline, Rule
 
 class CallbackSignature(Rule):
     level = Level.ERROR
-    keywords = "TrainerCallback & on_"
+    keywords = "TrainerCallback|add_callback|callbacks & on_ & control"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for source in dict.fromkeys(pipeline.sources.values()):
@@ -84,4 +95,11 @@ class CallbackSignature(Rule):
                     f"`{refusal.event}` does not accept `{refusal.argument}`, which the Trainer passes",
                     help="write `(self, args, state, control, **kwargs)`",
                     subject=refusal.event,
+                )
+            for location, name, event in callback_methods.strangers(source):
+                yield self.finding(
+                    location,
+                    f"`{name}` is no `TrainerCallback`, and has no `{event}`",
+                    help=f"write `class {name}(TrainerCallback):`",
+                    subject=name,
                 )

@@ -38,6 +38,17 @@ A sum that starts again after 500 batches, and is divided by 2000:
             print(running_loss / 2000)  # <- mean-loss-over-rows
             running_loss = 0.0
 
+The last index, which is one less than the number of batches, and 0 after a single one:
+
+    total_loss = 0.0
+    for step, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        loss = criterion(net(x), y)
+        loss.backward()
+        optimizer.step()
+        total_loss += loss.item()
+    print(total_loss / step)  # <- mean-loss-over-rows
+
 ## Good
 
     for epoch in range(2):
@@ -85,7 +96,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import averages
+from lintrain.analysis import averages, last_indices
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
@@ -97,6 +108,16 @@ class MeanLossOverRows(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
             self._report(found, loss) for loss in pipeline.losses for found in averages.means_over_rows(pipeline, loss)
+        )
+        for source in dict.fromkeys(pipeline.sources.values()):
+            yield from map(self._report_index, last_indices.means_by_index(source))
+
+    def _report_index(self, found: last_indices.IndexAverage) -> Finding:
+        return self.finding(
+            found.location,
+            f"`{found.total}` adds up `{found.index} + 1` batches, but is divided by `{found.index}`",
+            related=[Related(found.summed, "added once for each batch", "sum")],
+            help=f"divide by the number of batches: `{found.items}`",
         )
 
     def _report(self, found: averages.RowAverage, loss: LossCall) -> Finding:
