@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.values.data import Dataset, DatasetDict, Rows
-from lintrain.pipeline.values.python import Either
+from lintrain.pipeline.values.python import Constant, Either
 from tests.support.columns import column, columns, dataset, literal_of, read, value_of
 
 
@@ -29,6 +29,18 @@ def test_a_mapped_split_descends_from_the_split() -> None:
     x, y = (binding.value for binding in pipeline.bindings if binding.name in {"x", "y"})
     assert isinstance(y, Dataset)
     assert x in y.lineage
+
+
+def test_get_finds_a_split_of_unknown_data_or_none() -> None:
+    pipeline = read("raw = load_dataset('some/name'); x = raw.get('test'); y = raw['train']; z = raw.get('train')")
+    x, y, z = (binding.value for binding in pipeline.bindings if binding.name in {"x", "y", "z"})
+    assert isinstance(x, Either)
+    assert [type(option) for option in x.options] == [Dataset, Constant]
+    assert z is y
+    known = read("raw = DatasetDict({'train': films}); y = raw.get('train'); x = raw.get('test', y)")
+    y, x = (binding.value for binding in known.bindings if binding.name in {"x", "y"})
+    assert isinstance(y, Dataset)
+    assert x is y
 
 
 def test_all_columns_of_an_unknown_data_set_can_be_removed() -> None:

@@ -121,9 +121,9 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text
-from lintrain.pipeline.values.data import Dataset
+from lintrain.pipeline.values.data import Dataset, Rows
 from lintrain.pipeline.values.loading import Loader, TorchDataset
-from lintrain.pipeline.values.python import LibraryObject, Value, options_of
+from lintrain.pipeline.values.python import Instance, LibraryObject, Sequence, Value, options_of
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -184,8 +184,9 @@ class RankDependentData(Rule[Claim]):
                 found.setdefault(location, self._report(pipeline, name, location, divided))
         for run in pipeline.runs if script_text.mentions(pipeline, KNOWS_PROCESSES) else ():
             is_random = bool(run.train_calls) and not _is_seeded(pipeline)
-            for name, location in _random_operations(run.value("train_dataset")) if is_random else ():
-                found.setdefault(location, self._report(pipeline, name, location, run.construction))
+            for rows in _rows_of(pipeline, run.value("train_dataset")) if is_random else ():
+                for name, location in _random_operations(rows):
+                    found.setdefault(location, self._report(pipeline, name, location, run.construction))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, name: str, location: Location, divided: Location | None) -> Finding[Claim]:
@@ -262,6 +263,28 @@ def _divided_at(pipeline: Pipeline, loader: Loader) -> Location | None:
             return option.origin
     launched = any(each is loader for launcher in pipeline.launchers for each in launcher.prepared)
     return loader.origin if launched else None
+
+
+def _rows_of(pipeline: Pipeline, dataset: Value) -> Iterator[Value]:
+    """A data set, or those that an own data set keeps or goes through in its methods."""
+    for option in options_of(dataset):
+        yield option
+        if isinstance(option, Instance):
+            owners = [owner.origin for owner in option.cls.lineage() if owner.origin is not None]
+            for kept in option.attributes.values():
+                yield from options_of(kept)
+            for loop in pipeline.loops:
+                if any(owner.holds(loop.location) for owner in owners):
+                    yield from _data_under(loop.each)
+
+
+def _data_under(each: Value) -> Iterator[Value]:
+    """The data sets that the element of a loop is a row of: alone, or in a tuple with an index."""
+    for option in options_of(each):
+        if isinstance(option, Rows):
+            yield from options_of(option.dataset)
+        for item in option.items[:2] if isinstance(option, Sequence) else ():
+            yield from _data_under(item)
 
 
 def _random_operations(dataset: Value) -> Iterator[tuple[str, Location]]:

@@ -26,6 +26,7 @@ from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.data import ColumnNames, Cut, Dataset, DatasetDict
 from lintrain.pipeline.values.python import (
     UNKNOWN,
+    Absent,
     Constant,
     Literal,
     Mapping,
@@ -149,11 +150,17 @@ def _count(call: Call) -> Value:
 
 @method(DatasetDict, "pop", "get")
 def _take(call: Call) -> Value:
-    name = text_of(call.value("key", 0))
-    found = _split(call.reader, call.receiver, call.value("key", 0), call.location)
-    if call.path.endswith("pop") and isinstance(call.receiver, DatasetDict) and name:
-        call.receiver.splits.pop(name, None)
-    return found
+    receiver, name = call.receiver, text_of(call.value("key", 0))
+    is_there = isinstance(receiver, DatasetDict) and name in receiver.splits
+    found = _split(call.reader, receiver, call.value("key", 0), call.location)
+    if call.path.endswith("pop") and isinstance(receiver, DatasetDict) and name:
+        receiver.splits.pop(name, None)
+    if is_there or call.path.endswith("pop") or not isinstance(receiver, DatasetDict) or name is None:
+        return found
+    other = call.value("default", 1)
+    other = Constant(None) if isinstance(other, Absent) else other
+    # Of data that is not known, `get` may find the split or not.
+    return other if receiver.is_complete else join([found, other])
 
 
 @function("datasets.DatasetDict", "datasets.IterableDatasetDict", "datasets.dataset_dict.DatasetDict")
