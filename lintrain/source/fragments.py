@@ -93,19 +93,7 @@ MODULES: Mapping[str, str] = {
         name: name
         for name in (
             *("accelerate", "argparse", "collections", "copy", "cv2", "datasets", "evaluate", "functools", "gc"),
-            *(
-                "glob",
-                "itertools",
-                "json",
-                "logging",
-                "lightning",
-                "math",
-                "numpy",
-                "os",
-                "pandas",
-                "peft",
-                "pickle",
-            ),
+            *("glob", "itertools", "json", "logging", "lightning", "math", "numpy", "os", "pandas", "peft", "pickle"),
             *("random", "re", "scipy", "shutil", "sklearn", "sys", "tensorflow", "time", "torch", "torchaudio"),
             *("torchmetrics", "torchvision", "transformers", "trl", "tqdm", "wandb", "warnings", "yaml"),
         )

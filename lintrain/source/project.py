@@ -368,15 +368,6 @@ def folders_around(path: str) -> list[str]:
     return [*folders[:-1], around]
 
 
-def folders_around(path: str) -> list[str]:
-    """The folder of a file and those above it, up to that whose scripts are those of its project."""
-    folders = [os.path.dirname(os.path.abspath(path))]
-    around = project_around(folders[0]) or (os.getcwd() if is_within(folders[0], os.getcwd()) else folders[0])
-    while folders[-1] not in {around, os.path.dirname(folders[-1])}:
-        folders.append(os.path.dirname(folders[-1]))
-    return [*folders[:-1], around]
-
-
 def _any_script(path: str, pattern: str, *, if_unread: bool = True) -> bool:
     return any_script_in(folders_around(path)[-1], pattern, if_unread=if_unread)
 
