@@ -58,6 +58,7 @@ def judged(folder: Path, before: str, after: str) -> tuple[dict[str, str], dict[
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_command")
 def test_processes_that_split_and_write_each_for_itself_are_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_processes_that_split_and_write_each_for_itself_are_found_out(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_command")
 def test_one_split_and_one_writer_are_refuted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
     outcomes, ranks = judged(tmp_path, ONE_SPLIT, ONE_WRITES)
@@ -129,6 +131,7 @@ def wait_until_both_ranks_run(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_command")
 def test_an_interrupt_ends_both_ranks_their_launcher_and_all_that_they_started(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(STUBBORN)
     temporary = tmp_path / "temporary"

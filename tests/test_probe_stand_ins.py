@@ -10,7 +10,7 @@ from tests.support.probing import Probed, path_for_lintrain, probe
 from tools.build_fixtures import offline_environment
 
 # Cold starts, where libraries are replaced as the script imports them.
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_command")]
 
 CLASSIFIER = """
 import evaluate
