@@ -156,6 +156,7 @@ def _read_by_constants(tree: ast.AST, loaded: Container[str]) -> Iterator[tuple[
             case _:
                 pass
     for name, text in constants.items():
+        # A name with `file` leads to a path, and a text with spaces is a prompt.
         is_named = NAMED.fullmatch(name) is not None and "file" not in name.lower()
         if text.isidentifier() and (name in read or is_named):
             yield text, read.get(name, 0)
@@ -163,9 +164,9 @@ def _read_by_constants(tree: ast.AST, loaded: Container[str]) -> Iterator[tuple[
 
 def _texts_by_default(given: ast.arguments) -> Iterator[tuple[str, str]]:
     """The parameters of a function that are a text by default."""
-    places = [*given.posonlyargs, *given.args]
+    positional = [*given.posonlyargs, *given.args]
     pairs = [
-        *zip(reversed(places), reversed(given.defaults), strict=False),
+        *zip(reversed(positional), reversed(given.defaults), strict=False),
         *zip(given.kwonlyargs, given.kw_defaults, strict=True),
     ]
     for each, value in pairs:

@@ -75,6 +75,7 @@ def _keeping(ledger: Ledger, leave: Any) -> Any:
     def filtering(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = leave(self, *args, **kwargs)
         is_made = any(each.kind is StandInKind.DATA for each in ledger.session.stand_ins)
+        # A library that filters by length or by rank expects what it asks for.
         if len(found) or not len(self) or not is_made or not is_called_by_user("datasets/"):
             return found
         ledger.replace(StandInKind.DATA, "filter", f"all {len(self)} rows: none of a stand-in's passes it")

@@ -37,8 +37,10 @@ def fitted(rows: Mapping[str, int], script: str, *, has_media: bool, is_known: b
         made = {name: selected if name.startswith("train") else count for name, count in made.items()}
     if sampled > SHORTER and not is_known:  # splits with names of their own: `corpus`, `queries`
         made = {name: count if SPLIT.match(name) else max(count, sampled) for name, count in made.items()}
+    # A script that takes a part of a split names its size; without a number it reads the whole of it.
     evaluated = max(EVALUATED, min(max(selected, sampled), SHORTER))
     made = {name: min(count, evaluated) if FOR_EVALUATION.match(name) else count for name, count in made.items()}
+    # Whatever a number is for, a script that names 12,000 may take as many rows: too many cost only time.
     numbers = (int(each) for each in NUMBER.findall(script))
     trained = max((each for each in numbers if TRAINED < each <= LONGEST), default=TRAINED)
     most = OF_MEDIA if has_media else max(trained, selected, sampled)

@@ -57,6 +57,7 @@ def _without_older(ledger: Ledger, name: str, build: Callable[..., None]) -> Any
                 moved[new] = value
             elif new in known:
                 kwargs.setdefault(new, value)
+        # A call that the installed version takes is judged by it, with the error that it raises.
         if older:
             leave_out_second_adapter(ledger, name, args, kwargs)
         if settings is not None:

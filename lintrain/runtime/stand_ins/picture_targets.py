@@ -27,6 +27,7 @@ def kind_of_target(name: str, side: int, classes: int, given: Mapping[str, Any])
     if name == "CocoDetection":
         return lambda label, index: [_coco(label + 1, index, side)]
     if name in ("CocoCaptions", "Flickr8k", "Flickr30k"):
+        # Five for each picture, since scripts choose one of them by its number.
         sentences = table()["sentences"]
         return lambda label, index: [sentences[(index + each) % len(sentences)] for each in range(CAPTIONS)]
     return lambda label, _: label

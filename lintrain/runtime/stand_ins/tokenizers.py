@@ -73,6 +73,7 @@ def small_tokenizer(
             made.add_special_tokens({"pad_token": "<pad>"})
     if chats:
         made.add_tokens(list(TURNS), special_tokens=True)
+        # Other templates than TRL's own copies would end its trainers with tools: it parses calls by the template.
         made.chat_template = (_published(family) if tools else None) or CHAT.replace(
             "IMAGE", marks.get("image_token_id", "<image>")
         )
