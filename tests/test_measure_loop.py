@@ -15,7 +15,9 @@ from lintrain.evidence.run import OptimizerUse, ScheduleUse
 from lintrain.runtime.frameworks.loop.batches import before_training
 from lintrain.runtime.frameworks.loop.effects import Effects
 from lintrain.runtime.frameworks.loop.ledger import Ledger
+from lintrain.runtime.frameworks.loop.model import judged_rows
 from lintrain.runtime.frameworks.loop.schedules import Schedules
+from lintrain.runtime.measure.seen import Forward, Iteration, LossCall
 
 
 class Loop:
@@ -244,3 +246,19 @@ def test_an_empty_list_of_parameters_is_not_clipped_too_early() -> None:
     assert (effects.counts["clips"], effects.counts["clipped_before_backward"]) == (0, 0)
     effects.on_clipping([nn.Parameter(torch.ones(1))], 1.0)
     assert (effects.counts["clips"], effects.counts["clipped_before_backward"]) == (1, 1)
+
+
+def test_of_two_passes_the_one_on_the_rows_of_the_batch_is_shown() -> None:
+    critic, rows, made = nn.Linear(4, 1), torch.randn(6, 4), torch.randn(6, 4)
+    outputs = [critic(rows), critic(made)]
+    forwards = [Forward(critic, (given,), {}, output) for given, output in zip((rows, made), outputs, strict=True)]
+    calls = [
+        LossCall("binary_cross_entropy_with_logits", output.squeeze(1), torch.full((6,), wanted), {})
+        for output, wanted in zip(outputs, (1.0, 0.0), strict=True)
+    ]
+    for order in (slice(None), slice(None, None, -1)):
+        found = judged_rows(Iteration((rows,), forwards[order], calls[order]), critic)
+        assert found is not None
+        assert (found[0], found[1]) == (calls[0], outputs[0])
+    assert judged_rows(Iteration((rows,), forwards[:1], calls[:1]), critic) is None
+    assert judged_rows(Iteration((torch.randn(6, 4),), forwards, calls), critic) is None

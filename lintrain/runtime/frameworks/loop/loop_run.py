@@ -32,6 +32,7 @@ from lintrain.runtime.frameworks.loop.model import (
     batch_of,
     held_by,
     is_about,
+    judged_rows,
     output_of,
     scored_output,
     trained_module,
@@ -202,6 +203,8 @@ class LoopRun(LoaderRun):
         target = calls[0].target if calls else None
         ignored = calls[0].options.get("ignore_index", IGNORED) if calls else IGNORED
         output = scored_output(iteration, self.model, calls[0] if calls else None)
+        if (judged := judged_rows(iteration, self.model)) is not None:
+            target, output = judged[0].target, judged[1]
         if not self.tables:  # no loader gave a batch: what the model was called with
             show_rows(self, "train_dataset", [arguments_of(iteration, self.model)])
         used = used_entries(iteration)

@@ -94,6 +94,22 @@ def scored_output(iteration: Iteration, model: Any, call: LossCall | None) -> An
     return (given,) if is_of_rows and shape not in {tuple(each.shape) for each in tensors_in(output)} else output
 
 
+def judged_rows(iteration: Iteration, model: Any) -> tuple[LossCall, Any] | None:
+    """Of several passes of a model the one on the rows of the batch: the loss that judges it, and its output.
+
+    None if there is one pass, or none of them is known to be on these rows.
+    """
+    passes = [each for each in iteration.forwards if each.module is model]
+    rows = memory_of(iteration.batch) if len(passes) > 1 else frozenset[int]()
+    # The discriminator of a GAN judges the rows, and then others that a generator made, with other labels.
+    for each in passes:
+        if not rows.isdisjoint(memory_of((each.args, each.kwargs))):
+            made = memory_of(each.output)
+            call = next((call for call in iteration.losses if not made.isdisjoint(memory_of(call.input))), None)
+            return (call, each.output) if call is not None else None
+    return None
+
+
 def batch_of(iteration: Iteration) -> Any:
     """The batch of an iteration with the keyword arguments of the model; None if there is neither."""
     given = next((forward.kwargs for forward in reversed(iteration.forwards) if "input_ids" in forward.kwargs), None)
