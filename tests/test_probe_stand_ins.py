@@ -433,3 +433,18 @@ def test_a_folder_without_weights_and_missing_settings_take_a_step(
     found = replaced(probed)
     assert found["bert"] == "BertForSequenceClassification, small, random weights: the folder has none"
     assert found["training.json"] == "an object with the keys that the script reads: epochs, learning_rate"
+
+
+def test_a_gpu_that_is_only_chosen_is_listed_too(tmp_path: Path) -> None:
+    script = """
+import torch
+torch.cuda.set_device(0)
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    net(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+    probed = probe(tmp_path, script, "--stand-ins")
+    assert [(each["name"], each["by"]) for each in probed.run["stand_ins"]] == [("cuda", "the CPU")]

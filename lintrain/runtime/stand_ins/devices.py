@@ -161,7 +161,7 @@ class Devices:
         self._answer(cuda, "get_device_properties", lambda *_: properties)
         self._answer(cuda, "mem_get_info", lambda *_: (MEMORY, MEMORY))
         for name in SILENT:
-            self._answer(cuda, name, _nothing, is_for_all=True)
+            self._answer(cuda, name, self._choose if name == "set_device" else _nothing, is_for_all=True)
         for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"):
             self._answer(cuda, name, lambda *_, **__: 0, is_for_all=True)
         cuda.Event = type("Event", (), {"__init__": _nothing, "elapsed_time": _no_time})
@@ -183,6 +183,11 @@ class Devices:
             return answer(*args, **kwargs)
 
         setattr(cuda, name, answered)
+
+    def _choose(self, *_: Any, **__: Any) -> None:
+        caller = callers_frame(above=2)
+        if caller is not None and is_users(caller.f_code.co_filename):
+            self.note("cuda")
 
     def _is_available(self) -> bool:
         # Four frames down: this method, the wrapper, and the script.
