@@ -198,7 +198,9 @@ def _is_cleared(evidence: Evidence) -> bool:
     if loop is None or len(uses) != 1:
         return False
     together = set(loop.backwards_per_step)
-    is_even = len(together) == 1 and min(together) > 1 and together == set(loop.batches_per_step)
+    # Batches are counted only where they come from a loader that the run knows.
+    counted = set(loop.batches_per_step) if any(loop.batches_per_step) else together
+    is_even = len(together) == 1 and min(together) > 1 and together == counted
     return is_even and loop.steps >= FEWEST and uses[0].dropped == uses[0].reached - uses[0].steps
 
 

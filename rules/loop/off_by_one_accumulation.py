@@ -30,8 +30,8 @@ The number in an attribute, and a progress bar around the loader:
 The count starts at 1, and the test adds 1 as well:
 
     for index, (x, y) in enumerate(loader, start=1):
-        (criterion(net(x), y) / 4).backward()
-        if (index + 1) % 4 == 0:
+        (criterion(net(x), y) / 2).backward()
+        if (index + 1) % 2 == 0:
             optimizer.step()  # <- off-by-one-accumulation
             optimizer.zero_grad()
 
@@ -108,6 +108,7 @@ class OffByOneAccumulation(Rule):
                 "the first step lacks one batch: the loop counts from 1, and the test adds 1",
                 related=[Related(first.test, f"true for the first time one batch before `{first.batches}`", "test")],
                 help=f"test `{first.counter} % {first.batches} == 0`",
+                subject=LATE,
             )
         return self.finding(
             first.step.location,
@@ -131,7 +132,8 @@ class OffByOneAccumulation(Rule):
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         first, *later = loop.backwards_per_step or (0,)
-        if loop.accumulates > 1 or first == 0 or (first == 1 and not later):
+        is_early = first == 1 or finding.subject == LATE
+        if loop.accumulates > 1 or first == 0 or (is_early and not later):
             return Verdict.inconclusive(f"{loop.steps} steps ran, at least 2 are needed")
         # Batches are counted only where they come from a loader.
         is_one_each = not any(loop.batches_per_step) or loop.batches_per_step == loop.backwards_per_step
@@ -149,6 +151,9 @@ def _clears_always(training: training_loops.TrainingLoop) -> bool:
     clears = (event for event in training.inside if event.act is Act.ZERO_GRAD and event.loops == backward.loops)
     return any(training_loops.always_with(event, backward) for event in clears)
 
+
+LATE = "start"
+"""What a finding is about whose loop counts from 1."""
 
 LONGEST = 12
 """Characters of code that the message has room for."""

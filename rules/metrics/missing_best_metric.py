@@ -154,7 +154,7 @@ class MissingBestMetric(Rule[Claim]):
             f"the best checkpoint is chosen by `{name}`, but each set has its own metrics",
             related=[Related(given.location, f"evaluates on `{sets[0]}` and others", "sets")],
             help=f'name the set as well: `metric_for_best_model="{sets[0]}_{name}"`',
-            subject="metric_for_best_model",
+            subject="eval_dataset",
             claim=Claim(name, None),  # which set is to decide is not certain
         )
 
@@ -192,6 +192,8 @@ class MissingBestMetric(Rule[Claim]):
             )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if finding.subject == "eval_dataset" and finding.claim is not None:
+            return _verdict_of_sets(finding.claim.metric, evidence)
         evaluation, name = evidence.evaluation, evidence.arguments.get("metric_for_best_model")
         if evaluation is None or evaluation.is_followed or not evidence.passed("evaluation"):
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
@@ -210,6 +212,19 @@ class MissingBestMetric(Rule[Claim]):
             return None
         edit = fixes.SetArgument(finding.location, "metric_for_best_model", f'"{nearest}"')
         return fixes.Fix.of(f"use `{nearest}`", edit, safe=False)
+
+
+def _verdict_of_sets(name: str, evidence: Evidence) -> Verdict:
+    """Whether the evaluation of one of several sets returned the metric under the name of the set alone."""
+    evaluation = evidence.evaluation
+    if evaluation is None or not evidence.passed("evaluation"):
+        return Verdict.inconclusive(evidence.not_reached("evaluation"))
+    returned = {each.removeprefix("eval_") for each in evaluation.metrics}
+    named = sorted(each for each in returned if each.endswith(f"_{name}"))
+    text = f"the evaluation of {evaluation.rows} rows returned {named[0] if named else f'no `{name}`'}"
+    if name in returned or not named:
+        return Verdict.refuted(f"{text}; `{name}` is available") if name in returned else Verdict.inconclusive(text)
+    return Verdict.confirmed(f"{text}, and no `{name}`", metrics=named)
 
 
 def _sets_of(run: TrainerRun) -> list[str]:
