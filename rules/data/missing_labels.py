@@ -1,8 +1,9 @@
 """The data set of a Trainer has no labels.
 
 Trainer passes only the columns that the model's `forward` accepts, and collators expect labels as `label`, `labels` or
-`label_ids`. A column with another name is removed: the model returns no loss, and the first step raises ValueError. An
-evaluation set without labels raises no error, but `compute_metrics` is never called, which `lintrain probe` shows.
+`label_ids`. A column with another name is removed: the model returns no loss, and the first step raises ValueError. A
+network of the script's own has to compute the loss itself, and to return it first. An evaluation set without labels
+raises no error, but `compute_metrics` is never called, which `lintrain probe` shows.
 
 ## Bad
 
@@ -20,20 +21,6 @@ Removing all columns also removes the labels:
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)  # <- missing-labels
     # raises ValueError: The model did not return a loss
 
-A network of the script's own takes no labels, and returns scores in place of a loss:
-
-    class Scorer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed = nn.EmbeddingBag(1000, 8)
-            self.head = nn.Linear(8, 3)
-
-        def forward(self, input_ids, attention_mask=None):  # <- missing-labels
-            return self.head(self.embed(input_ids % 1000))
-
-    trainer = Trainer(Scorer(), args, train_dataset=tokenized["train"], data_collator=collator)
-    # raises RuntimeError: grad can be implicitly created only for scalar outputs
-
 ## Good
 
     rows = Dataset.from_dict({"text": ["a good film", "a bad film"] * 8, "target": [1, 0] * 8})
@@ -49,20 +36,6 @@ and
 
     rows = raw["train"].map(tokenize_with_labels, batched=True, remove_columns=raw["train"].column_names)
     trainer = Trainer(model, args, train_dataset=rows, processing_class=tokenizer)
-
-and
-
-    class Scorer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed = nn.EmbeddingBag(1000, 8)
-            self.head = nn.Linear(8, 3)
-
-        def forward(self, input_ids, attention_mask=None, labels=None):
-            scores = self.head(self.embed(input_ids % 1000))
-            return {"loss": F.cross_entropy(scores, labels), "logits": scores}
-
-    trainer = Trainer(Scorer(), args, train_dataset=tokenized["train"], data_collator=collator)
 
 ## When it is fine
 
@@ -259,7 +232,7 @@ class MissingLabels(Rule[Claim]):
         return fixes.Fix.of(f"rename `{claim.column}` to `labels`", fixes.Replace(finding.location, code), safe=True)
 
 
-NO_LOSS = ("did not return a loss", "grad can be implicitly created", "does not require grad", "no attribute")
+NO_LOSS = ("did not return a loss", "grad can be implicitly created", "does not require grad", "argument 'labels'")
 """What a step says whose model returns no loss: of a dictionary without one, and of scores taken for one."""
 
 
@@ -268,8 +241,9 @@ def _verdict_of_own(evidence: Evidence) -> Verdict:
     failed = evidence.failed_with(*NO_LOSS)
     if failed is not None and failed.failure is not None:
         return Verdict.confirmed(f"the {failed.name} stage failed: `{failed.failure.message.splitlines()[0][:60]}`")
-    if evidence.passed("forward"):
-        return Verdict.refuted("a training step ran through the output of the network")
+    batch = evidence.batch("train_dataset")
+    if evidence.passed("forward") and batch is not None:
+        return Verdict.refuted(f"the network returned a loss for a batch of {batch.rows} rows", rows=batch.rows)
     return Verdict.inconclusive(evidence.not_reached("forward"))
 
 

@@ -1,7 +1,8 @@
 """Gradients are cleared in every batch, although the optimizer steps only after several.
 
 Gradient accumulation adds up the gradients of several batches for one step. If `zero_grad` runs in each of them, only
-the gradients of the last batch are left for the step, and the other batches were computed for nothing.
+the gradients of the last batch are left for the step, and the other batches were computed for nothing. The same holds
+for a call before the backward pass inside `accelerator.accumulate`, which clears with the batch that steps.
 
 ## Bad
 
@@ -20,18 +21,6 @@ In the iterations that step, before their own backward pass:
             optimizer.zero_grad()  # <- cleared-accumulation
         loss.backward()
         if (index + 1) % 2 == 0:
-            optimizer.step()
-
-Inside `accumulate` of Accelerate, gradients are cleared only with the batch that steps:
-
-    from accelerate import Accelerator
-
-    accelerator = Accelerator(gradient_accumulation_steps=2)
-    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
-    for x, y in loader:
-        with accelerator.accumulate(net):
-            optimizer.zero_grad()  # <- cleared-accumulation
-            accelerator.backward(criterion(net(x), y))
             optimizer.step()
 
 ## Good
@@ -53,18 +42,6 @@ and
         loss.backward()
         if (index + 1) % 2 == 0:
             optimizer.step()
-
-and
-
-    from accelerate import Accelerator
-
-    accelerator = Accelerator(gradient_accumulation_steps=2)
-    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
-    for x, y in loader:
-        with accelerator.accumulate(net):
-            accelerator.backward(criterion(net(x), y))
-            optimizer.step()
-            optimizer.zero_grad()
 
 ## When it is fine
 
@@ -198,9 +175,7 @@ def _is_cleared(evidence: Evidence) -> bool:
     if loop is None or len(uses) != 1:
         return False
     together = set(loop.backwards_per_step)
-    # Batches are counted only where they come from a loader that the run knows.
-    counted = set(loop.batches_per_step) if any(loop.batches_per_step) else together
-    is_even = len(together) == 1 and min(together) > 1 and together == counted
+    is_even = len(together) == 1 and min(together) > 1 and together == set(loop.batches_per_step)
     return is_even and loop.steps >= FEWEST and uses[0].dropped == uses[0].reached - uses[0].steps
 
 

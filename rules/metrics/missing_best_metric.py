@@ -1,7 +1,8 @@
 """`metric_for_best_model` names a metric that the evaluation does not return.
 
 After each evaluation the Trainer looks up this metric in the results. If it is missing, the run ends there with an
-error, after the first epoch or a few hundred steps of training.
+error, after the first epoch or a few hundred steps of training. With several evaluation sets in a dictionary, there is
+not even a loss without the name of its set, which `load_best_model_at_end=True` asks for.
 
 ## Bad
 
@@ -13,19 +14,6 @@ error, after the first epoch or a few hundred steps of training.
         eval_dataset=tokenized["validation_matched"],
         data_collator=collator,
         compute_metrics=compute_metrics,
-    )
-
-The loss of several evaluation sets, each of which has its own:
-
-    args = TrainingArguments(
-        "out", eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True  # <- missing-best-metric
-    )
-    trainer = Trainer(
-        model,
-        args,
-        train_dataset=tokenized["train"],
-        eval_dataset={"matched": tokenized["validation_matched"], "mismatched": tokenized["validation_mismatched"]},
-        data_collator=collator,
     )
 
 ## Good
