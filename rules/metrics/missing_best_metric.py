@@ -212,7 +212,7 @@ def _verdict_of_sets(name: str, evidence: Evidence) -> Verdict:
     text = f"the evaluation of {evaluation.rows} rows returned {named[0] if named else f'no `{name}`'}"
     if name in returned or not named:
         return Verdict.refuted(f"{text}; `{name}` is available") if name in returned else Verdict.inconclusive(text)
-    return Verdict.confirmed(f"{text}, and no `{name}`", metrics=named)
+    return Verdict.confirmed(f"{text}, and no `{name}`", metrics=[*named])
 
 
 def _sets_of(run: TrainerRun) -> list[str]:
