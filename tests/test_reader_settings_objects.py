@@ -156,6 +156,13 @@ PROJECT = {
 }
 
 
+@pytest.mark.parametrize("taken", ["found = value", "found = value\n            break"])
+def test_a_class_that_a_loop_finds_by_its_name_is_taken(tmp_path: Path, taken: str) -> None:
+    script = "from options.train import TrainOptions\nx = TrainOptions().parse().width"
+    models = MODELS.replace("found = value", taken)
+    assert in_project(tmp_path, {**PROJECT, "models/__init__.py": models, "train.py": script}) == (8, "--width")
+
+
 @pytest.mark.parametrize(("name", "expected"), [("lr", (0.5, "--lr")), ("width", (8, "--width"))])
 def test_options_that_a_model_found_by_its_name_declares_are_known(
     tmp_path: Path, name: str, expected: tuple[object, str]

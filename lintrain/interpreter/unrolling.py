@@ -103,7 +103,10 @@ def _name_sought(node: FOR) -> ast.expr | None:
     `for name, value in vars(module).items(): if name.lower() == wanted: found = value`.
     """
     match node.body, node.target:
-        case [ast.If(test=test, body=[ast.Assign()], orelse=[])], ast.Tuple(elts=[ast.Name(id=bound), _]):
+        case (
+            [ast.If(test=test, body=[ast.Assign()] | [ast.Assign(), ast.Break()], orelse=[])],
+            ast.Tuple(elts=[ast.Name(id=bound), _]),
+        ):
             first = test.values[0] if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else test
         case _:
             return None
