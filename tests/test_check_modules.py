@@ -15,7 +15,7 @@ from lintrain.knowledge.versions import TargetVersions
 from lintrain.report.text.findings import full
 from lintrain.report.text.style import Style
 from lintrain.rulebook import load_rules
-from lintrain.source import project
+from lintrain.source import project_search
 from lintrain.source.project import Project
 from lintrain.source.source import Source
 
@@ -361,6 +361,6 @@ def test_one_of_too_many_scripts_may_give_an_object_an_attribute(
     for name in ("a", "b"):
         (tmp_path / f"{name}.py").write_text("import torch\n", encoding="utf-8")
     script = str(tmp_path / "a.py")
-    assert not project.scripts_give(script, "Network", "scale")
-    monkeypatch.setattr(project, "MOST_SCRIPTS", 1)
-    assert project.scripts_give(script, "Network", "scale")
+    assert not project_search.scripts_give(script, "Network", "scale")
+    monkeypatch.setattr(project_search, "MOST_ASKED", 1)
+    assert project_search.scripts_give(script, "Network", "scale")

@@ -20,7 +20,7 @@ from lintrain.pipeline.values.model import Module
 from lintrain.pipeline.values.python import Absent, Instance, Value
 from lintrain.source import places
 from lintrain.source.nodes import unparse, walk
-from lintrain.source.project import scripts_build_on_cpu
+from lintrain.source.project_search import scripts_build_on_cpu
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern

@@ -21,7 +21,7 @@ from lintrain.pipeline.record import LibraryCall, Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import is_missing
 from lintrain.source.configuration import Configuration
-from lintrain.source.project import scripts_mention, scripts_read
+from lintrain.source.project_search import scripts_mention, scripts_read
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 

@@ -10,7 +10,7 @@ from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import networks_of
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
-from lintrain.source.project import scripts_give
+from lintrain.source.project_search import scripts_give
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern

@@ -19,7 +19,7 @@ from lintrain.model.level import Level
 from lintrain.source.configuration import Configuration
 from lintrain.source.newer_grammar import NOT_READ, NewerGrammarError
 from lintrain.source.pasted import is_pasted
-from lintrain.source.project import scripts_take
+from lintrain.source.project_search import scripts_take
 from lintrain.source.source import LARGEST_CODE
 from lintrain.startup.lazy_dataclass import dataclass
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lintrain.source.project import any_script_in, folders_around
+from lintrain.source.project_search import any_script_in, folders_around
 
 LOADER = r"(?m)^[^#\n]*\bDataLoader\("
 KEEPS_LAST = rf"{LOADER}(?:(?!\bdrop_last\s*=\s*True)(?:[^()]|\((?:[^()]|\([^()]*\))*\)))*\)"

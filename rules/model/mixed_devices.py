@@ -102,7 +102,7 @@ from lintrain.rule import (
     Verdict,
     one_per_location,
 )
-from lintrain.source.project import scripts_make_on_device, scripts_stay_on_cpu
+from lintrain.source.project_search import scripts_make_on_device, scripts_stay_on_cpu
 
 RAISED = ("to be on the same device", "are not at the same device", "is not on the expected device")
 

@@ -136,7 +136,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import device_moves, plain_tensors
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Targets, Verdict
-from lintrain.source.project import scripts_move_no_module
+from lintrain.source.project_search import scripts_move_no_module
 
 RAISED = "to be on the same device"
 

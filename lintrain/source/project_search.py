@@ -1,0 +1,115 @@
+"""The scripts of the project around a file, searched for what one of them may do, without being parsed."""
+
+# ruff: noqa: PTH100, PTH109, PTH118, PTH119, PTH120
+# A search asks for every file of a project, and a `Path` costs ten times a string.
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from lintrain.cache.noted import note, note_listed
+from lintrain.source.bounds import is_within, project_around
+from lintrain.source.discovery import DEFAULT_EXCLUDES
+from lintrain.source.project import LARGEST_FILE
+
+MOST_SCRIPTS = 1_000
+"""Of a project that is searched for a word: a larger one is taken to contain it."""
+
+
+MOST_ASKED = 5_000
+"""The same where the question is asked for a single line that is a mistake unless another script makes up for it."""
+
+
+def scripts_mention(path: str, word: str) -> bool:
+    """Whether a script or notebook of the project around a file contains a word, or there are too many to know."""
+    return _any_script(path, rf"\b{re.escape(word)}\b")
+
+
+def scripts_read(path: str, key: str) -> bool:
+    """Whether a script around a settings file names one of its keys, as a text or as a field of a class."""
+    name = re.escape(key)
+    return _any_script(path, rf"[\"']{name}\\?[\"']|(?m:^|\")[ \t]+{name}[ \t]*:")
+
+
+def scripts_take(path: str, key: str) -> bool:
+    """Whether a script around a settings file takes an entry by its key: `settings["base_model"]`."""
+    quoted = rf"\\?[\"']{re.escape(key)}\\?[\"']"
+    return _any_script(path, rf"\w\[{quoted}\]|\.get\({quoted}", if_unread=False)
+
+
+def scripts_make_on_device(path: str) -> bool:
+    """Whether a script that imports a file makes tensors on a device by itself: `with torch.device(device):`."""
+    stem = re.escape(os.path.basename(path).removesuffix(".py"))
+    imported = rf"(?:from|import)\s+[\w.]*\b{stem}\b"
+    made = r"with torch\.device\(|set_default_(?:device|tensor_type)\("
+    return _any_script(path, rf"(?s)\A(?=.*{imported}).*(?:{made})", if_unread=False)
+
+
+MOVES_MODULES = r"(?i)\.to\(|\.cuda\(|accelerat|lightning|Trainer\b|set_default_|torch\.device\([^)]*\):"
+"""Code that moves modules to a device, or may do so by itself."""
+
+
+def scripts_stay_on_cpu(path: str) -> bool:
+    """Whether scripts of the project train, and none of them moves anything to a device."""
+    return scripts_move_no_module(path) and not _any_script(path, r"(?i)\bdevice=")
+
+
+def scripts_move_no_module(path: str) -> bool:
+    """Whether scripts of the project train, and none of them moves a module, wherever tensors are made."""
+    return _any_script(path, r"\.backward\(", if_unread=False) and not _any_script(path, MOVES_MODULES)
+
+
+def scripts_build_on_cpu(path: str, name: str) -> bool:
+    """Whether a script of the project builds something and gives it the CPU as a device: `Network("cpu")`."""
+    before = rf"\b{re.escape(name)}\((?:(?:[^()]|\([^()]*\))*?[,=])?"
+    return _any_script(path, rf"{before}\s*(?:torch\.device\(\s*)?\\?[\"']cpu\\?[\"']", if_unread=False)
+
+
+def scripts_give(path: str, cls: str, name: str) -> bool:
+    """Whether a script of the project derives from a class, or stores an attribute of this name in another object."""
+    derives = rf"class\s+\w+\s*\([^)]*\b{re.escape(cls)}\b"
+    stores = rf"(?<!self)\.{re.escape(name)}\s*(?:=[^=]|,)"
+    return _any_script(path, rf"{derives}|{stores}|setattr\([^)]*\b{re.escape(name)}\b", most=MOST_ASKED)
+
+
+def folders_around(path: str) -> list[str]:
+    """The folder of a file and those above it, up to that whose scripts are those of its project."""
+    folders = [os.path.dirname(os.path.abspath(path))]
+    around = project_around(folders[0]) or (os.getcwd() if is_within(folders[0], os.getcwd()) else folders[0])
+    while folders[-1] not in {around, os.path.dirname(folders[-1])}:
+        folders.append(os.path.dirname(folders[-1]))
+    return [*folders[:-1], around]
+
+
+def _any_script(path: str, pattern: str, *, if_unread: bool = True, most: int | None = None) -> bool:
+    return any_script_in(folders_around(path)[-1], pattern, if_unread=if_unread, most=most)
+
+
+def any_script_in(folder: str, pattern: str, *, if_unread: bool = True, most: int | None = None) -> bool:
+    """Whether a script in or below a folder has a pattern; `if_unread` for one that is not read, or for too many."""
+    sought = re.compile(pattern.encode())
+    for number, file in enumerate(_scripts_in(folder)):
+        if number >= (MOST_SCRIPTS if most is None else most):
+            return if_unread
+        if _mentions(file, sought, if_unread=if_unread):
+            return True
+    return False
+
+
+def _scripts_in(folder: str) -> Iterator[str]:
+    for here, folders, files in os.walk(folder):
+        note_listed(here)
+        folders[:] = sorted(each for each in folders if each not in DEFAULT_EXCLUDES)
+        yield from (os.path.join(here, each) for each in sorted(files) if each.endswith((".py", ".ipynb")))
+
+
+def _mentions(path: str, sought: re.Pattern[bytes], *, if_unread: bool) -> bool:
+    note(path)
+    try:
+        with open(path, "rb") as opened:  # noqa: PTH123
+            content = opened.read(LARGEST_FILE + 1)
+    except OSError:
+        return if_unread
+    return (if_unread and len(content) > LARGEST_FILE) or sought.search(content) is not None
