@@ -101,7 +101,7 @@ NOT_LOGGED = {
     "stopping": lazy_pattern(r"Early stopping conditioned on metric `(.+?)`"),
     "keeping": lazy_pattern(r"ModelCheckpoint\(monitor='(.+?)'\)` could not find"),
 }
-"""What Lightning says of a name that nothing logs, by the callback that monitors it."""
+"""The error of Lightning about a name that nothing logs, by the callback that monitors it."""
 
 ACCURACY = {"acc": "accuracy", "accuracy": "acc"}
 """The two names of the accuracy, each with the other one."""
