@@ -18,6 +18,25 @@ OF_LIGHTNING = frozenset({"lightning.EarlyStopping", "lightning.ModelCheckpoint"
 
 ALWAYS_LOGGED = frozenset({"epoch", "step"})
 
+UNGIVEN = python.Absent()
+
+NOT_LOGGED = {
+    "stopping": lazy_pattern(r"Early stopping conditioned on metric `(.+?)`"),
+    "keeping": lazy_pattern(r"ModelCheckpoint\(monitor='(.+?)'\)` could not find"),
+}
+"""The error of Lightning about a name that nothing logs, by the callback that monitors it."""
+
+ACCURACY = {"acc": "accuracy", "accuracy": "acc"}
+"""The two names of the accuracy, each with the other one."""
+
+KEEPS_NAMES = (2, 3)
+"""The version of Keras since which the accuracy has the name that it was given."""
+
+OTHER_FITS = lazy_pattern(
+    r"\.fit(?:_generator)?\((?:.|\n)*\.fit(?:_generator)?\(|\bpickle\.load|json\.load|read_csv\([^)]*hist"
+)
+"""A second training, or a history that is read from a file."""
+
 
 def judged_with_lightning(monitored: str, evidence: Evidence) -> Verdict:
     """Compares the name with those that a short run logged, and with Lightning's own error about a missing name."""
@@ -45,9 +64,6 @@ def judged_with_keras(monitored: str, evidence: Evidence) -> Verdict:
     return Verdict.inconclusive(
         f"`{monitored}` is not one of the {len(names.watched)} monitored names, or a callback of the script mentions it"
     )
-
-
-UNGIVEN = python.Absent()
 
 
 def stopping(callbacks: python.Value) -> Location | None:
@@ -95,21 +111,3 @@ def monitored_by_lightning(callback: python.Value) -> str | None:
     name = python.literal(callback.arguments.get("0", UNGIVEN) if is_first else given)
     is_strict = "strict" not in callback.arguments
     return name if isinstance(name, str) and is_strict and name not in ALWAYS_LOGGED else None
-
-
-NOT_LOGGED = {
-    "stopping": lazy_pattern(r"Early stopping conditioned on metric `(.+?)`"),
-    "keeping": lazy_pattern(r"ModelCheckpoint\(monitor='(.+?)'\)` could not find"),
-}
-"""The error of Lightning about a name that nothing logs, by the callback that monitors it."""
-
-ACCURACY = {"acc": "accuracy", "accuracy": "acc"}
-"""The two names of the accuracy, each with the other one."""
-
-KEEPS_NAMES = (2, 3)
-"""The version of Keras since which the accuracy has the name that it was given."""
-
-OTHER_FITS = lazy_pattern(
-    r"\.fit(?:_generator)?\((?:.|\n)*\.fit(?:_generator)?\(|\bpickle\.load|json\.load|read_csv\([^)]*hist"
-)
-"""A second training, or a history that is read from a file."""

@@ -17,7 +17,6 @@ from lintrain.pipeline.values.training import LightningTrainer
 if TYPE_CHECKING:
     from lintrain.evidence.run import Evidence, ScheduleUse
 
-
 USUAL_FACTOR, HALF, FASTEST = 0.1, 0.5, 0.95
 """The default of `gamma` in torch 2.13; factors that lower a rate to nothing in a few steps, or in a hundred."""
 
@@ -29,6 +28,12 @@ MUCH_LONGER = 10
 
 FALL_AT_THE_END = frozenset({"OneCycleLR", "PolynomialLR"})
 """Schedules that rise first, or reach their lowest rate at the end: they make no sense without their end."""
+
+WARM_UPS = frozenset({"LinearLR", "ConstantLR"})
+"""Schedules that end early in a run, and others follow."""
+
+FAR = 2
+"""A schedule that is longer or shorter than the run by this factor is counted in another unit."""
 
 
 def is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace) -> bool:
@@ -117,13 +122,6 @@ def has_one_batch(pace: lr_schedules.Pace) -> bool:
     """Whether all rows are in one batch, so that batches are epochs."""
     loader = pace.loader
     return loader is not None and "batch_size=len(" in loader.text.replace(" ", "")
-
-
-WARM_UPS = frozenset({"LinearLR", "ConstantLR"})
-"""Schedules that end early in a run, and others follow."""
-
-FAR = 2
-"""A schedule that is longer or shorter than the run by this factor is counted in another unit."""
 
 
 def measured(schedules: tuple[ScheduleUse, ...]) -> ScheduleUse | None:

@@ -35,6 +35,9 @@ COMMENT = lazy_pattern(r"(?m)^[ \t]*#.*$")
 
 MAY_FREEZE = lazy_pattern(r"requires_grad(?!\s*=\s*True\b|_\((?:True)?\))|no_grad|inference_mode")
 
+MODES = "train|eval|parameters|zero_grad|named_parameters|state_dict"
+"""Methods of a module that do not run it."""
+
 
 def names_of(pipeline: Pipeline, module: python.Value) -> list[str]:
     """The name of a module and those of parameters that get it, or the attribute of `self` that it was made for.
@@ -179,10 +182,6 @@ def may_run_otherwise(pipeline: Pipeline, training: training_loops.TrainingLoop)
             code = code.replace(pipeline.code(forward.location), "")
     uses = (re.search(rf"\b{re.escape(name)}\b(?!\.({MODES})\()", code) for name in names)
     return not names or any(uses)
-
-
-MODES = "train|eval|parameters|zero_grad|named_parameters|state_dict"
-"""Methods of a module that do not run it."""
 
 
 def _may_be_detached(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
