@@ -15,13 +15,14 @@ TEXT = "a text"
 TUPLE = "a tuple"
 UNCALLED = "a function"
 NAMED = "a function of the file"
+ITSELF = "a comparison with itself"
 
 BACKENDS = frozenset({"torch.cuda", "torch.backends.mps", "torch.mps", "torch.xpu", "torch.distributed", "cuda"})
 
 
 @dataclass(frozen=True, slots=True)
 class AlwaysTrue:
-    """A part of a condition that is true by itself: where, its code, and what it is."""
+    """A part of a condition that is true by itself, or false: where, its code, and what it is."""
 
     location: Location
     code: str
@@ -72,6 +73,10 @@ def _parts(test: ast.expr) -> Iterator[ast.expr]:
 def _kind_of(part: ast.expr) -> str:
     """What makes a part of a condition true by itself; empty for anything else."""
     match part:
+        case ast.Compare(left=left, ops=[ast.Lt() | ast.Gt()], comparators=[right]):
+            # `==` and `<=` ask for NaN, and a call may give another number the second time.
+            is_same = unparse(left) == unparse(right) and not any(isinstance(each, ast.Call) for each in walk(left))
+            return ITSELF if is_same else ""
         case ast.GeneratorExp():
             return GENERATOR
         case ast.Constant():

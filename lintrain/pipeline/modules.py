@@ -332,7 +332,10 @@ def has_parameters(value: Value) -> bool:
 def _has_weights(part: Value) -> bool:
     match part:
         case Module():
-            return WITH_PARAMETERS.fullmatch(part.path) is not None or part.path.startswith(READY_MADE)
+            given = (part.arguments.get(name) for name in ("affine", "elementwise_affine"))
+            is_plain = any(isinstance(each, Constant) and each.value is False for each in given)
+            is_ready = part.path.startswith(READY_MADE)
+            return is_ready or (WITH_PARAMETERS.fullmatch(part.path) is not None and not is_plain)
         case Model():
             return True
         case LibraryObject():

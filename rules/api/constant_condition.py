@@ -38,6 +38,19 @@ A generator without `all` or `any`:
         criterion(network(x), y).backward()
         optimizer.step()
 
+A value that is compared with itself:
+
+    network = nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(network.parameters())
+    best = float("inf")
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(network(x), y)
+        loss.backward()
+        optimizer.step()
+        if best > best:  # <- constant-condition
+            torch.save(network.state_dict(), "best.pt")
+
 ## Good
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -98,6 +111,7 @@ MESSAGES = {
     constant_conditions.TUPLE: "a tuple is always true, whatever it holds",
     constant_conditions.UNCALLED: "{code} is not called, and a function is always true",
     constant_conditions.NAMED: "{code} is a function here, and a function is always true",
+    constant_conditions.ITSELF: "{code} compares a value with itself, so it is always false",
 }
 HELP = {
     constant_conditions.GENERATOR: "write `all(…)` or `any(…)`",
@@ -105,6 +119,7 @@ HELP = {
     constant_conditions.TUPLE: "write `and` between its parts, or no brackets around a message of `assert`",
     constant_conditions.UNCALLED: "call it: `{code}()`",
     constant_conditions.NAMED: "call it, or ask the variable that is meant",
+    constant_conditions.ITSELF: "compare with the other value that is meant",
 }
 
 

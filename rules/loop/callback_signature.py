@@ -27,9 +27,14 @@ A class without the base has none of the other methods:
         def on_log(self, args, state, control, logs=None, **kwargs):
             print(logs)
 
-    trainer = Trainer(model, TrainingArguments("out"), train_dataset=tokenized["train"], data_collator=collator)
-    trainer.add_callback(Prints())  # <- callback-signature
-    trainer.train()  # raises AttributeError
+    trainer = Trainer(
+        model,
+        TrainingArguments("out"),
+        train_dataset=tokenized["train"],
+        data_collator=collator,
+        callbacks=[Prints()],  # <- callback-signature
+    )
+    # raises AttributeError
 
 ## Good
 
