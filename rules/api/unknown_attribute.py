@@ -1,7 +1,8 @@
 """A method reads an attribute of its object that nothing sets.
 
 The method raises AttributeError, and often only after hours: where the epoch is evaluated, the weights are saved or
-training is resumed. The attribute has another name in `__init__`, or the line that set it is gone.
+training is resumed. The attribute has another name in `__init__`, or the line that set it is gone. Of a data set with
+all its splits, as `load_dataset` without `split` gives it, methods such as `train_test_split` are missing.
 
 ## Bad
 
@@ -22,13 +23,6 @@ training is resumed. The attribute has another name in `__init__`, or the line t
     small.save("first.pt")
     # raises AttributeError: 'TwoPart' object has no attribute 'top_part'
 
-A method of one split, called on all of them together:
-
-    from datasets import load_dataset
-
-    texts = load_dataset("csv", data_files="rows.csv")
-    parts = texts.train_test_split(test_size=0.1)  # <- unknown-attribute
-
 ## Good
 
     class TwoPart(nn.Module):
@@ -46,13 +40,6 @@ A method of one split, called on all of them together:
 
     small = TwoPart()
     small.save("first.pt")
-
-and
-
-    from datasets import load_dataset
-
-    texts = load_dataset("csv", data_files="rows.csv")
-    parts = texts["train"].train_test_split(test_size=0.1)
 
 ## When it is fine
 
