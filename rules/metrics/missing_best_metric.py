@@ -89,7 +89,7 @@ from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Ver
 ALWAYS = frozenset(
     {"loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time", "jit_compilation_time"}
 )
-WANTS = ("metric_for_best_model", "load_best_model_at_end")
+ASKS_FOR_ONE = ("metric_for_best_model", "load_best_model_at_end")
 """The settings that ask for a metric; with the second alone, it is the loss."""
 ADDS_METRICS = frozenset({"evaluate", "evaluation_loop", "prediction_loop", "log", "_maybe_log_save_evaluate"})
 
@@ -116,13 +116,15 @@ class MissingBestMetric(Rule[Claim]):
                 evaluation_schedule.best_metric(settings),
                 evaluation_schedule.evaluation_strategy(settings),
             )
-            if evaluation_schedule.is_left_out(settings, WANTS[0]) and evaluation_schedule.keeps_the_best(settings):
+            if evaluation_schedule.is_left_out(settings, ASKS_FOR_ONE[0]) and evaluation_schedule.keeps_the_best(
+                settings
+            ):
                 name = "loss"
             if name is None or strategy is None or strategy.value == "no":
                 continue
             given = _names_given(run)
-            is_other = given is not None and name not in given | ALWAYS and not _may_be_prefixed(run, name, given)
-            if given is not None and is_other and _is_written(settings):
+            is_missed = given is not None and name not in given | ALWAYS and not _may_be_prefixed(run, name, given)
+            if given is not None and is_missed and _is_written(settings):
                 yield self._report(run, settings, name, given)
                 continue
             sets = _sets_of(run)
@@ -133,7 +135,7 @@ class MissingBestMetric(Rule[Claim]):
         self, run: TrainerRun, settings: TrainingArguments, name: str, sets: list[str]
     ) -> Iterator[Finding[Claim]]:
         """With several evaluation sets there is no metric without the name of one, not even the loss."""
-        location = next((settings.locations[each] for each in WANTS if each in settings.locations), None)
+        location = next((settings.locations[each] for each in ASKS_FOR_ONE if each in settings.locations), None)
         given = run.arguments.get("eval_dataset")
         if location is None or given is None:
             return
