@@ -79,7 +79,7 @@ def test_a_loop_that_asks_for_each_batch_with_next_is_followed_to_its_evaluation
     assert probed.run["loop"]["steps"] == 4
 
 
-MADE_ANEW = """
+MADE_PER_EPOCH = """
 def batches(data):
     return torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
 
@@ -90,7 +90,7 @@ for epoch in range(3):
         nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
 """
-EVALUATED_ANEW = """
+EVALUATED_TOO = """
     with torch.no_grad():
         for x, y in batches(held_out):
             nn.functional.cross_entropy(model(x), y)
@@ -98,13 +98,13 @@ EVALUATED_ANEW = """
 
 
 def test_a_loader_that_is_made_in_each_epoch_is_no_evaluation(tmp_path: Path) -> None:
-    probed = probe(tmp_path, HEAD + MADE_ANEW)
+    probed = probe(tmp_path, HEAD + MADE_PER_EPOCH)
     assert (probed.code, probed.stages["step"], probed.stages["evaluation"]) == (0, "passed", "not reached")
     assert [split["argument"] for split in probed.run["splits"]] == ["train_dataset"]
 
 
 def test_an_evaluation_by_a_loader_that_is_made_in_each_epoch_is_one(tmp_path: Path) -> None:
-    probed = probe(tmp_path, HEAD + MADE_ANEW + EVALUATED_ANEW)
+    probed = probe(tmp_path, HEAD + MADE_PER_EPOCH + EVALUATED_TOO)
     assert probed.stages["evaluation"] == "passed"
     assert [split["argument"] for split in probed.run["splits"]] == ["train_dataset", "eval_dataset"]
 
