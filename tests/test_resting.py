@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lintrain.evidence.run import Evidence, Failure, Stage, StageName, StandIn, StandInKind
+from lintrain.evidence.run import Evidence, Failure, Stage, StageName, StageStatus, StandIn, StandInKind
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
@@ -27,6 +27,8 @@ def test_a_verdict_that_a_stand_in_could_have_caused_is_inconclusive() -> None:
         Outcome.INCONCLUSIVE,
         "it rests on a stand-in (model gpt2): the loss is 9",
     )
+    # A published checkpoint of BERT has a pooler, which its stand-in may lack.
+    assert rested(confirmed, "frozen-head", evidence(MODEL)).outcome is Outcome.INCONCLUSIVE
     assert rested(confirmed, "headless-model", evidence(MODEL)).outcome is Outcome.INCONCLUSIVE  # of a guessed family
     assert rested(confirmed, "missing-zero-grad", evidence(MODEL)) is confirmed
     assert rested(confirmed, "loss-far-from-chance", evidence()) is confirmed
@@ -95,3 +97,11 @@ def test_lines_below_the_one_that_failed_in_a_function_did_not_run() -> None:
     failure = Failure("FileNotFoundError", "'stand-in'", at, frames=frames, reached=reached)
     run = replace(evidence(), stages=(Stage.failed(StageName.SCRIPT, failure),))
     assert [run.ran(Location("train.py", line, 1, line, 9)) for line in (20, 191, 250)] == [True, False, False]
+
+
+def test_a_row_that_a_data_set_lacks_is_no_label() -> None:
+    [rule] = [each for each in load_rules() if each.name == "label-out-of-range"]
+    location = Location("train.py", 3, 1, 3, 9)
+    for message, count in (("Invalid key: 20 is out of bounds for size 18", 0), ("Target 3 is out of bounds.", 1)):
+        failed = Stage(StageName.SCRIPT, StageStatus.FAILED, 0.0, "", Failure("IndexError", message, location))
+        assert len([*rule.rule.suspects(replace(evidence(), stages=(failed,)))]) == count

@@ -19,6 +19,8 @@ _OF_WEIGHTS: Final = (
     "equal-rewards",
     "exploding-gradients",
     "fp16-overflow-prone-model",
+    # Which tensors a checkpoint lacks: a stand-in is saved as one class, a published one may hold more (a pooler).
+    "frozen-head",
     "headless-model",
     "high-learning-rate",
     "ignored-attention-mask",

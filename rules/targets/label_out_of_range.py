@@ -51,7 +51,8 @@ from lintrain.pipeline.values.python import ABSENT, literal
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
-RAISED = ("is out of bounds", "t >= 0 && t < n_classes")
+RAISED = ("IndexError: Target ", "t >= 0 && t < n_classes")
+"""Errors about a label; one about the row of a data set or an axis is out of bounds as well."""
 
 
 class LabelOutOfRange(Rule):
