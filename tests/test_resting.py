@@ -40,6 +40,14 @@ def test_nothing_is_said_of_an_argument_that_was_left_out() -> None:
         StandInKind.PACKAGE, "TrainingArguments(warmup_ratio=)", "left out: the installed version lacks it"
     )
     assert rested(refuted, "ignored-warmup", evidence(left_out), message).outcome is Outcome.INCONCLUSIVE
+    for kind, name in (
+        (StandInKind.DEVICE, "load_in_8bit=True"),
+        (StandInKind.PACKAGE, "tokenizer.additional_special_tokens"),
+    ):
+        message_of = f"`{name.partition('.')[2] or name.partition('=')[0]}` was removed"
+        made = StandIn(kind, name, "what took its place")
+        assert rested(refuted, "removed-argument", evidence(made), message_of).outcome is Outcome.INCONCLUSIVE
+        assert rested(refuted, "removed-argument", evidence(made), "`other` was removed") is refuted
     renamed = replace(left_out, by="warmup_steps=: the installed version lacks it")
     assert rested(refuted, "ignored-warmup", evidence(renamed), message) is refuted
     assert rested(refuted, "ignored-warmup", evidence(left_out), "`lr` is 0") is refuted

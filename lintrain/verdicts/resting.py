@@ -136,6 +136,8 @@ OF_A_CLASS: Final = lazy_pattern(r"'(?!NoneType|Tensor|Dataset|Iterable)[A-Z]\w*
 
 LEFT_OUT: Final = lazy_pattern(r"[\w.]+\((\w+)=\)")
 """An argument that was left out, as stand-ins name it."""
+REPLACED: Final = lazy_pattern(r"(?:tokenizer\.)?(\w+)(?:=.*)?")
+"""An argument that loads weights for a GPU, or an attribute of a tokenizer, as stand-ins name them."""
 
 RESTING: Final = "it rests on a stand-in"
 """How the reason of a verdict begins that a stand-in could have caused."""
@@ -156,8 +158,9 @@ def rested(verdict: Verdict, rule: str, run: Evidence, message: str = "") -> Ver
 
 
 def _is_left_out(stand_in: StandIn, message: str) -> bool:
-    """Whether it is an argument that the installed version lacks, and that a message names: `Config(warmup_ratio=)`."""
-    named = LEFT_OUT.fullmatch(stand_in.name) if stand_in.by.startswith("left out") else None
+    """Whether a message names what was left out or replaced: `Config(warmup_ratio=)`, `load_in_8bit=True`."""
+    pattern = LEFT_OUT if stand_in.by.startswith("left out") else REPLACED
+    named = pattern.fullmatch(stand_in.name)
     return named is not None and f"`{named[1]}`" in message
 
 
