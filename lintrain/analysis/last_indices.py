@@ -30,8 +30,8 @@ class IndexAverage:
 def means_by_index(source: Source) -> Iterator[IndexAverage]:
     """The divisions of sums by the index that the loop before them has left behind."""
     for owner in (source.tree, *source.nodes_of(*WITH_BLOCKS)):
-        for block in (getattr(owner, name, None) for name in BLOCKS):
-            statements: Sequence[ast.stmt] = block if isinstance(block, list) else ()
+        for name in BLOCKS:
+            statements: Sequence[ast.stmt] = getattr(owner, name, None) or ()
             for number, loop in enumerate(statements):
                 if isinstance(loop, ast.For):
                     yield from _after(source, loop, statements[number + 1 :])

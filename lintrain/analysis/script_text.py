@@ -43,7 +43,7 @@ def mentions_name(pipeline: Pipeline, pattern: str) -> bool:
 
 
 def _names(source: Source) -> frozenset[str]:
-    return frozenset().union(*(source.once(_names_in, statement) for statement in source.tree.body))
+    return frozenset[str]().union(*(source.once(_names_in, statement) for statement in source.tree.body))
 
 
 def _names_in(statement: ast.stmt) -> frozenset[str]:

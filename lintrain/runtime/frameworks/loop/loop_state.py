@@ -56,7 +56,8 @@ class LoopState(ABC):
         self.earlier: list[Any] = []
         self.iteration = Iteration()
         self.loader: Any = None
-        self.depth = self.rounds = self.backwards_by_hand = 0
+        self.depth = self.backwards_by_hand = 0
+        self.rounds: int = 0
         self.is_guided = self.is_taking = self.is_stepping = False
         self.is_over = self.comes_round = self.follows_on = self.is_between = False
         self.rounds_planned: int | None = None
