@@ -17,9 +17,12 @@ from lintrain.knowledge import api, successors, tables
 from lintrain.knowledge.versions import Target, TargetVersions, exactly
 from tools.api_tables.comparison import differences_from_installed
 from tools.api_tables.packages import COVERED, Covered
+from tools.api_tables.removed_names import removed_snapshots, texts_of
 
 ROOT = Path(__file__).parent.parent
-INSTALLED = exactly(**{package: importlib.metadata.version(package) for package in tables.COVERED_PACKAGES})
+INSTALLED = exactly(
+    **{package: importlib.metadata.version(package) for package in (*tables.COVERED_PACKAGES, *tables.REMOVED_FROM)}
+)
 NEWEST = exactly(
     **{package: ".".join(map(str, tables.covered_versions(package)[-1])) for package in tables.COVERED_PACKAGES}
 )
@@ -76,13 +79,43 @@ def test_the_tables_are_fresh_for_the_installed_version(covered: Covered) -> Non
     assert list(differences_from_installed(covered)) == []
 
 
-@pytest.mark.parametrize("package", ["accelerate", "datasets", "evaluate", "peft", "trl"])
+@pytest.mark.filterwarnings("ignore:In the future:FutureWarning")  # numpy, of the names of its own that it asks about
+@pytest.mark.parametrize("package", ["accelerate", "datasets", "evaluate", "numpy", "peft", "trl"])
 def test_a_name_that_the_table_calls_gone_cannot_be_imported(package: str) -> None:
     module = importlib.import_module(package)
     gone = [
         name for name in tables.lives_of(package, package) if api.name_state(package, name, INSTALLED).state == "gone"
     ]
     assert [name for name in gone if hasattr(module, name)] == []
+
+
+LISTS = """
+_type_info = [("object", ""), ("real", "use `float`")]
+__former_attrs__ = {name: advice for name, advice in _type_info}
+_type_info = [("whole", int)]
+__deprecated_attrs__ = {name: kind for name, kind in _type_info}
+"""
+
+
+def test_names_are_gone_by_the_lists_of_a_package_and_by_what_nothing_defines(tmp_path: Path) -> None:
+    found = []
+    for version, stub, code in (
+        ("1.0", "from a import area as area, hidden\ndef mean(): ...\nwhole: int\n_own: int\n", ""),
+        ("1.1", '__all__ = ["area", "mean"]\n', LISTS),
+        ("2.0", "", '__expired_attributes__ = {"mean": "use `average`"}\ndef compiled(): ...\n"whole"\n'),
+    ):
+        folder = tmp_path / version / "few"
+        (folder / "ma").mkdir(parents=True)
+        (folder / "__init__.pyi").write_text(stub)
+        (folder / "__init__.py").write_text(code)
+        (folder / "ma" / "__init__.py").write_text("def area(): ...\n")
+        found.append(texts_of("few", version, folder))
+    versions = removed_snapshots("few", found)
+    assert [sorted(each.modules["few"].own) for each in versions] == [
+        ["area", "mean", "object", "real"],
+        ["area", "mean"],
+        ["object", "real"],
+    ]
 
 
 def test_what_transformers_no_longer_has_cannot_be_imported() -> None:

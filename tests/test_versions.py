@@ -126,6 +126,27 @@ def test_a_pinned_torch_excludes_newer_releases_of_lightning(
     assert list(target.versions) == (expected or [each for each in covered_versions("lightning") if each >= (2, 4)])
 
 
+@pytest.mark.parametrize(
+    ("requirements", "is_older", "source"),
+    [
+        ("torch==1.13.1\n", True, "the torch in requirements.txt:1"),
+        ("torch<=2.2.2\n", True, "the torch in requirements.txt:1"),
+        ("tensorflow-gpu==2.4.0\n", True, "the tensorflow-gpu in requirements.txt:1"),
+        ("torch==1.13.1\nnumpy==2.1.0\n", False, "requirements.txt:2"),
+        ("torch==2.5.1\n", False, ""),
+        ("torch>=1.9\n", False, ""),
+    ],
+)
+def test_a_pinned_release_from_before_numpy_2_means_numpy_1(
+    project: Path, requirements: str, is_older: bool, source: str
+) -> None:
+    (project / "requirements.txt").write_text(requirements)
+    target = find_versions(project).get("numpy")
+    assert target is not None
+    assert (target.versions[-1] < (2, 0)) is is_older
+    assert target.is_assumed if not source else target.source == source
+
+
 def test_without_any_word_the_newest_version_is_taken_and_says_so(project: Path) -> None:
     assert found(project) == ([NEWEST], f"{NEWEST[0]}.{NEWEST[1]}", "the newest version that lintrain knows")
 

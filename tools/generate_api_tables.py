@@ -22,6 +22,7 @@ from tools.api_tables.configurations import CONFIGURED, Configured, configured_s
 from tools.api_tables.package_tree import PackageTree
 from tools.api_tables.packages import COVERED, Covered, snapshot
 from tools.api_tables.published import fetch, last_patches
+from tools.api_tables.removed_names import REMOVING, Removing, removed_snapshots, texts_of
 from tools.api_tables.tables import Snapshot, names_table, signatures_table, written
 
 NEWEST = 12
@@ -30,17 +31,19 @@ NEWEST = 12
 SHRINKING = ("trl",)
 """Packages whose releases also remove values: those of all versions are read."""
 
+ALL = (*COVERED, *CONFIGURED, *REMOVING)
+
 TABLES = Path(__file__).parent.parent / "lintrain" / "knowledge" / "tables"
 
 
 def main() -> int:
     """The exit code: 1 when `--check` finds a difference."""
     parser = argparse.ArgumentParser(description="Makes the tables of names and signatures.")
-    parser.add_argument("package", nargs="*", choices=[[], *(each.package for each in (*COVERED, *CONFIGURED))])
+    parser.add_argument("package", nargs="*", choices=[[], *(each.package for each in ALL)])
     parser.add_argument("--packages", type=Path, help="keep fetched packages in this folder")
     parser.add_argument("--check", action="store_true", help="compare the tables with the installed packages")
     options = parser.parse_args()
-    chosen = [each for each in (*COVERED, *CONFIGURED) if not options.package or each.package in options.package]
+    chosen = [each for each in ALL if not options.package or each.package in options.package]
     if options.check:
         libraries = [each for each in chosen if isinstance(each, Covered)]
         differences = [line for covered in libraries for line in differences_from_installed(covered)]
@@ -51,10 +54,18 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         for covered in chosen:
             versions = last_patches(covered.package, covered.since)
+            if isinstance(covered, Removing):
+                _write_tables(covered, _removed(covered, versions, folder))
+                continue
             _write_tables(covered, [_read(covered, version, folder) for version in versions])
             read = versions if covered.package in SHRINKING else versions[-NEWEST:]
             _write_choices([_tree(covered, version, folder) for version in read])
     return 0
+
+
+def _removed(removing: Removing, versions: Sequence[str], folder: Path) -> Sequence[Snapshot]:
+    package = removing.package
+    return removed_snapshots(package, [texts_of(package, each, fetch(package, each, folder)) for each in versions])
 
 
 def _read(covered: Covered | Configured, version: str, folder: Path) -> Snapshot:
@@ -82,7 +93,7 @@ def _write_choices(trees: Sequence[PackageTree]) -> None:
     path.write_text(written({**head, "callables": found}), encoding="utf-8")
 
 
-def _write_tables(covered: Covered | Configured, snapshots: Sequence[Snapshot]) -> None:
+def _write_tables(covered: Covered | Configured | Removing, snapshots: Sequence[Snapshot]) -> None:
     TABLES.mkdir(exist_ok=True)
     for kind, table in (("names", names_table(snapshots)), ("signatures", signatures_table(snapshots))):
         (TABLES / f"{covered.key}.{kind}.json").write_text(written(table), encoding="utf-8")

@@ -30,14 +30,18 @@ def may_use_removed_name(source: Source, targets: Targets) -> bool:
     """Whether the file imports a removed name, or reads a removed attribute of a library or a tokenizer."""
     if may_use_removed_method(source, targets):
         return True
-    whole = set[str]()
+    whole: dict[str, str] = {}
     for node in imports(source):
         if isinstance(node, ast.Import):
-            whole.update(alias.name.partition(".")[0] for alias in node.names)
+            tops = ((alias.asname, alias.name.partition(".")[0]) for alias in node.names)
+            whole.update({bound or top: top for bound, top in tops})
         elif not node.level and has_gone(node.module or "", {each.name for each in node.names}, targets):
             return True
-    read = {node.attr for node in source.nodes_of(ast.Attribute)} if whole else set[str]()
-    return any(has_gone(module, read, targets) for module in whole)
+    read = defaultdict[str, set[str]](set)
+    for node in source.nodes_of(ast.Attribute) if whole else ():
+        if isinstance(node.value, ast.Name) and node.value.id in whole:
+            read[whole[node.value.id]].add(node.attr)
+    return any(has_gone(module, names, targets) for module, names in read.items())
 
 
 def may_pass_keyword(source: Source, targets: Targets, *states: State) -> bool:

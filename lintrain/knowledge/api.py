@@ -97,7 +97,7 @@ def name_state(module: str, name: str, targets: Targets) -> Known:
     target = targets.get(package)
     if (read := installed_facts(f"{module}.{name}", targets)) is not None:
         return _installed_name(module, name, read, targets)
-    if target is None:
+    if target is None or (package in tables.REMOVED_FROM and name not in tables.lives_of(package, module)):
         return Known("unknown", package)
     last = _GONE_FROM_TORCH.get(module, _GONE_FROM_TORCH.get(f"{module}.{name}"))
     if last is not None:
@@ -141,7 +141,8 @@ def has_gone(module: str, names: Set[str], targets: Targets) -> bool:
         return True
     module = _ALIAS.sub("lightning.pytorch", module)
     package = module.partition(".")[0]
-    target = targets.get(package) if package in tables.COVERED_PACKAGES else None
+    has_names = package in tables.COVERED_PACKAGES or package in tables.REMOVED_FROM
+    target = targets.get(package) if has_names else None
     known = tables.lives_of(package, module).keys() & names if target is not None else ()
     return target is not None and any(_is_gone(module, name, target.versions) for name in known)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lintrain.knowledge import api, keras_successors
+from lintrain.knowledge import api, keras_successors, numpy_successors
 from lintrain.knowledge.renames import ArgumentRename, NameRename
 from lintrain.knowledge.target import Targets
 
@@ -143,6 +143,8 @@ def _name_rename(module: str, name: str) -> NameRename | None:
         return known
     if package == "keras":
         return keras_successors.name_rename(module, name)
+    if module == "numpy":
+        return numpy_successors.name_rename(name)
     if package == "transformers" and name.startswith("TF") and name[2:3].isupper():
         return NameRename(
             "transformers", name[2:], "use the PyTorch class; TensorFlow models were removed in version 5"

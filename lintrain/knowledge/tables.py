@@ -34,7 +34,10 @@ COVERED_PACKAGES = (
 CONFIGURED_PACKAGES = ("axolotl", "deepspeed", "llamafactory", "torchtune")
 """Tools that are started with a configuration file; their tables hold its keys."""
 
-PACKAGES = (*COVERED_PACKAGES, *CONFIGURED_PACKAGES)
+REMOVED_FROM = ("numpy",)
+"""Packages of whose names the tables have only those that some version lacks; a name that is not there is unknown."""
+
+PACKAGES = (*COVERED_PACKAGES, *CONFIGURED_PACKAGES, *REMOVED_FROM)
 
 
 @cache

@@ -77,7 +77,9 @@ class _Requirements:
         reader = Reader(folder, (*PACKAGES, *TENSORFLOWS))
         files = (reader.lock_files(), reader.requirements(), reader.pyproject(), reader.setup())
         statements = tuple(each for file in (*files, reader.environment(), reader.installs()) for each in file)
-        return cls(tuple(with_lightning(with_keras(statements))), frozenset(reader.own_packages()), tuple(reader.notes))
+        return cls(
+            tuple(with_keras(with_dependents(statements))), frozenset(reader.own_packages()), tuple(reader.notes)
+        )
 
 
 @dataclass(eq=False)
@@ -342,19 +344,26 @@ LIGHTNING_NEEDS: tuple[tuple[Version, Version], ...] = (
 )
 """Releases of Lightning with the oldest torch that they, and those after them, can be installed with."""
 
+NUMPY_2_NEEDS: Mapping[str, Version] = {"torch": (2, 3), **dict.fromkeys(TENSORFLOWS, (2, 18))}
+"""The first releases that are built for NumPy 2; those before them are used with an earlier one."""
+
 _NO_LATER = lazy_pattern(r"(?:(?<![<>!~=])={1,3}|<=|~=(?=\s*v?\d+\.\d+\.))\s*v?(\d+)\.(\d+)")
 
 
-def with_lightning(statements: Iterable[Statement]) -> Iterator[Statement]:
-    """The statements, and after them what a pinned torch says about the version of Lightning."""
+def with_dependents(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """The statements, and after them what a pinned torch or TensorFlow says about the versions of other packages."""
     pins: list[tuple[Version, Statement]] = []
     for statement in statements:
         yield statement
-        if statement.package == "torch" and (found := _NO_LATER.search(statement.specifier)):
+        if statement.package in NUMPY_2_NEEDS and (found := _NO_LATER.search(statement.specifier)):
             pins.append(((int(found[1]), int(found[2])), statement))
-    if not pins:
+    for version, statement in pins:
+        if version < NUMPY_2_NEEDS[statement.package]:
+            yield Statement("numpy", "<2", f"the {statement.package} in {statement.source}")
+    torches = [pin for pin in pins if pin[1].package == "torch"]
+    if not torches:
         return
-    torch, statement = max(pins, key=lambda pin: pin[0])
+    torch, pinned = max(torches, key=lambda pin: pin[0])
     excluded = next((release for release, needed in LIGHTNING_NEEDS if torch < needed), None)
     if excluded is not None:
-        yield Statement("lightning", f"<{written(excluded)}", f"the torch in {statement.source}")
+        yield Statement("lightning", f"<{written(excluded)}", f"the torch in {pinned.source}")

@@ -27,6 +27,11 @@ def scripts_mention(path: str, word: str) -> bool:
     return _any_script(path, rf"\b{re.escape(word)}\b")
 
 
+def scripts_have(path: str, pattern: str) -> bool:
+    """Whether one of the first scripts of the project around a file matches a regular expression."""
+    return _any_script(path, pattern, if_unread=False)
+
+
 def scripts_read(path: str, key: str) -> bool:
     """Whether a script around a settings file names one of its keys, as a text or as a field of a class."""
     name = re.escape(key)

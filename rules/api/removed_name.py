@@ -26,6 +26,21 @@ A method that tokenizers no longer have:
         optimizer.zero_grad()
     # raises AttributeError: DistilBertTokenizer has no attribute encode_plus
 
+A name of NumPy, which is often used late in a script:
+
+    import numpy as np
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    best = np.Inf  # <- removed-name
+    model.train()
+    for batch in train_loader:
+        loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        best = min(best, loss.item())
+    # raises AttributeError: `np.Inf` was removed in the NumPy 2.0 release
+
 ## Good
 
     from torch.optim import AdamW
@@ -47,6 +62,20 @@ The tokenizer itself is called:
         optimizer.step()
         optimizer.zero_grad()
 
+NumPy has one name for each value and type:
+
+    import numpy as np
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    best = np.inf
+    model.train()
+    for batch in train_loader:
+        loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        best = min(best, loss.item())
+
 ## When it is fine
 
 A script that catches the error or checks the version runs with both versions:
@@ -61,6 +90,8 @@ A script that catches the error or checks the version runs with both versions:
 lintrain uses the version that the project requires: in its lock file, its requirements or its environment. Where
 nothing states one, the newest is assumed: the finding is a warning that says so. Of versions and libraries that it does
 not know it reads the source in the project's environment. A module that makes names when they are used may have any.
+A torch or TensorFlow that is pinned to a release from before NumPy 2 means NumPy 1. A script that gives NumPy a name
+back (`np.float = float`) may use it.
 
 ## Fix
 
@@ -70,15 +101,17 @@ arguments that the replacement does not accept.
 
 ## References
 
-Transformers, MIGRATION_GUIDE_V5; datasets 3.0 release notes (`load_metric`); TRL release notes; ColBERT#397.
+Transformers, MIGRATION_GUIDE_V5; release notes of datasets 3.0 (`load_metric`), of TRL, and of NumPy 1.24, 2.0 and 2.4;
+ColBERT#397.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import library_arguments, prescreen, removed_methods, script_text, statements
-from lintrain.knowledge import api, renames, successors, versions
+from lintrain.knowledge import api, numpy_successors, renames, successors, versions
 from lintrain.pipeline.record import LibraryName
 from lintrain.rule import (
     Evidence,
@@ -95,6 +128,7 @@ from lintrain.rule import (
     dataclass,
     fixes,
 )
+from lintrain.source.project_search import scripts_have
 
 MOST_USES = 8
 """A name with more uses than this gets no fix."""
@@ -105,7 +139,10 @@ OTHER_FRAMEWORKS = ("TF", "Flax")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A removed name, `is_certain` if every run comes to its use, and its replacement; `is_fixable` with a fix."""
+    """A removed name, `is_certain` if every run comes to its use, and its replacement; `is_fixable` with a fix.
+
+    `written` is the code that replaces an attribute of a module where the module has the successor too.
+    """
 
     module: str
     name: str
@@ -115,6 +152,7 @@ class Claim:
     new_name: str = ""
     is_safe: bool = False
     is_fixable: bool = False
+    written: str = ""
 
 
 class RemovedName(Rule[Claim]):
@@ -126,17 +164,17 @@ class RemovedName(Rule[Claim]):
         return prescreen.may_use_removed_name(source, targets)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        seen = set[Location]()
+        seen = set[Location | tuple[str, str]]()
         for used in pipeline.names:
-            if (
-                used.is_guarded
-                or used.location in seen
-                or library_arguments.requires_version(pipeline, used.location, used.module)
-            ):
+            # NumPy's names are used often: the first use in a file speaks for the others.
+            key = (used.location.path, used.name) if _is_of_numpy(used) else used.location
+            if used.is_guarded or key in seen:
                 continue
             known = api.name_state(used.module, used.name, pipeline.targets)
-            if known.state == "gone":
-                seen.add(used.location)
+            if known.state != "gone" or library_arguments.requires_version(pipeline, used.location, used.module):
+                continue
+            seen.add(key)
+            if not (_is_of_numpy(used) and _is_given_back(pipeline, used)):
                 yield self._report(pipeline, used, known)
         yield from self._methods(pipeline)
 
@@ -166,7 +204,9 @@ class RemovedName(Rule[Claim]):
         return self.finding(
             used.location,
             _message(used, known, target),
-            related=[Related(location, "used here", "use", used.bound_as) for location in uses],
+            related=[
+                Related(location, "used here", "use", _code_of(pipeline, used, rename, location)) for location in uses
+            ],
             why=_why(target, known.package),
             help=_help(known, rename),
             subject=used.name,
@@ -181,7 +221,10 @@ class RemovedName(Rule[Claim]):
         module, name = claim.module, claim.name
         package = module.partition(".")[0]
         version = evidence.versions.get(package, "")
-        failures = (f"cannot import name '{name}'", f"has no attribute '{name}'", f"has no attribute {name}")
+        failures = (
+            *(f"cannot import name '{name}'", f"has no attribute '{name}'", f"has no attribute {name}"),
+            f"`np.{name}` was removed",
+        )
         replaced = any(each.name == f"{module}.{name}" for each in evidence.stand_ins)
         if evidence.failed_with(*failures) is not None or replaced:
             return Verdict.confirmed(f"{package} {version} has no `{name}`: the script fails here", version=version)
@@ -201,6 +244,10 @@ class RemovedName(Rule[Claim]):
         if claim is None or not claim.is_fixable:
             return None
         new_module, new_name = claim.new_module, claim.new_name
+        if claim.written:
+            others = [fixes.Replace(use.location, use.text) for use in finding.with_role("use")]
+            title = f"write `{claim.written}`"
+            return fixes.Fix.of(title, fixes.Replace(finding.location, claim.written), *others, safe=claim.is_safe)
         title = f"import `{new_name}` from `{new_module}`"
         if not claim.is_import:
             edits = (
@@ -213,6 +260,28 @@ class RemovedName(Rule[Claim]):
         uses = [] if code == claim.name else [fixes.Replace(use.location, code) for use in finding.with_role("use")]
         added = fixes.AddImport(new_module) if by_module else fixes.AddImport(new_module, new_name)
         return fixes.Fix.of(title, fixes.RemoveImport(claim.module, claim.name), added, *uses, safe=claim.is_safe)
+
+
+def _is_of_numpy(used: LibraryName) -> bool:
+    return used.module == "numpy" and not used.is_import
+
+
+def _is_given_back(pipeline: Pipeline, used: LibraryName) -> bool:
+    """Whether a script sets the name on NumPy again (`np.float = float`), or asks whether NumPy has it."""
+    owner = pipeline.source_of(used.location).code(used.location).rpartition(".")[0]
+    name, module = re.escape(used.name), rf"(?:{re.escape(owner)}|np|numpy)"
+    given = rf"\b{module}\.{name}\s*=(?!=)|\b(?:set|has|get)attr\(\s*{module},\s*[\"']{name}[\"']"
+    return script_text.mentions(pipeline, given) or scripts_have(used.location.path, given)
+
+
+def _code_of(pipeline: Pipeline, used: LibraryName, rename: renames.NameRename | None, location: Location) -> str:
+    """The code of an imported name where it is used; of an attribute of NumPy, the code that replaces it there."""
+    if used.is_import:
+        return used.bound_as
+    if rename is None or rename.new_name is None:
+        return ""
+    owner = pipeline.source_of(location).code(location).rpartition(".")[0]
+    return rename.new_name if rename.new_module == numpy_successors.BUILTINS else f"{owner}.{rename.new_name}"
 
 
 def _message(used: LibraryName, known: api.Known, target: Target | None) -> str:
@@ -253,6 +322,9 @@ def _claim(
     new_module, new_name = (rename.new_module or "", rename.new_name or "") if rename else ("", "")
     is_same_name = used.bound_as in ("", used.name)
     accepts = is_same_name and len(uses) < MOST_USES and _accepts_its_calls(pipeline, used, uses, rename)
+    written = _code_of(pipeline, used, rename, used.location) if _is_of_numpy(used) else ""
+    if new_module == numpy_successors.BUILTINS and not written:
+        accepts = False  # an imported alias may have hidden another meaning of the name
     return Claim(
         used.module,
         used.name,
@@ -262,11 +334,18 @@ def _claim(
         new_name,
         rename is not None and rename.is_safe and not is_assumed,
         bool(new_module and new_name) and accepts and not used.name.startswith(OTHER_FRAMEWORKS),
+        written,
     )
 
 
 def _uses(pipeline: Pipeline, used: LibraryName) -> list[Location]:
-    """Every use of an imported name in the script."""
+    """Every use of an imported name in the script; the other uses of an attribute of NumPy in its file."""
+    if _is_of_numpy(used):
+        path, name = used.location.path, used.name
+        alike = {each.location for each in pipeline.names if _is_of_numpy(each) and each.name == name}
+        return sorted(
+            (each for each in alike - {used.location} if each.path == path), key=lambda each: (each.line, each.column)
+        )[:MOST_USES]
     if not used.is_import:
         return []
     uses = script_text.uses_of(pipeline.source_of(used.location), used.bound_as)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lintrain.check.one_file import check_source
 from lintrain.fix import apply
-from lintrain.knowledge.tables import COVERED_PACKAGES
+from lintrain.knowledge.tables import COVERED_PACKAGES, REMOVED_FROM
 from lintrain.knowledge.versions import TargetVersions, exactly
 from lintrain.model.finding import Finding
 from lintrain.model.fixes import Fix
@@ -207,7 +207,7 @@ def _page_why(rule: RuleFile) -> str:
 def installed_versions() -> TargetVersions:
     """The versions that the pages are about: those installed, and in a quick run those that `pyproject.toml` pins."""
     found: dict[str, str] = {}
-    for package in COVERED_PACKAGES:
+    for package in (*COVERED_PACKAGES, *REMOVED_FROM):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

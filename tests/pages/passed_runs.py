@@ -14,7 +14,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from lintrain.knowledge.tables import COVERED_PACKAGES
+from lintrain.knowledge.tables import COVERED_PACKAGES, REMOVED_FROM
 from lintrain.rulebook import RuleFile
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def _file_of(rule: RuleFile, test: str) -> Path:
 def _surroundings() -> bytes:
     """A digest of what all pages rest on."""
     digest = sha256(sys.version.encode())
-    for package in COVERED_PACKAGES:
+    for package in (*COVERED_PACKAGES, *REMOVED_FROM):
         digest.update(f"{package} {importlib.metadata.version(package)}\n".encode())
     for path in files_it_rests_on():
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())

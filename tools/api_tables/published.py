@@ -17,6 +17,10 @@ _SMALLER = {
 }
 """Which files to ask for where those for this machine hold gigabytes of libraries that nobody reads here."""
 
+_OLDER_WHEELS = ("--only-binary=:all:", "--python-version", "3.8", "--platform", "manylinux2014_x86_64")
+_OLDER = {"numpy": (1, 25)}
+"""Packages whose releases before this one have no wheel for the Python of today."""
+
 
 def release_of(version: str) -> Release | None:
     """`"4.57.6"` as `(4, 57, 6)`; None for pre-releases and other unusual versions."""
@@ -40,7 +44,7 @@ def fetch(package: str, version: str, folder: Path) -> Path:
             "download",
             "--quiet",
             "--no-deps",
-            *_SMALLER.get(package, ()),
+            *(_OLDER_WHEELS if _is_older(package, version) else _SMALLER.get(package, ())),
             "--dest",
             str(folder),
             f"{package}=={version}",
@@ -49,6 +53,10 @@ def fetch(package: str, version: str, folder: Path) -> Path:
     if known is None:
         raise FileNotFoundError(f"{folder}: pip left no file for {package} {version}")
     return known
+
+
+def _is_older(package: str, version: str) -> bool:
+    return (release_of(version) or ()) < _OLDER.get(package, ())
 
 
 def _fetched(package: str, version: str, folder: Path) -> Path | None:

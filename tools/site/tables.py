@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from lintrain.knowledge.tables import COVERED_PACKAGES, covered_versions
+from lintrain.knowledge.tables import COVERED_PACKAGES, REMOVED_FROM, covered_versions
 from lintrain.settings.table import KEYS, Choice, Count, Flag, Key, Names, Table
 from tests.diagnoses.reading import Diagnosis, Question, diagnoses, questions
 from tools.site.example import report_of
@@ -75,7 +75,7 @@ def _report(markdown: str) -> str:
 
 def versions() -> str:
     """The versions of each library whose names and signatures are known."""
-    known = {package: covered_versions(package) for package in COVERED_PACKAGES}
+    known = {package: covered_versions(package) for package in sorted((*COVERED_PACKAGES, *REMOVED_FROM))}
     return _table(
         ("library", "from", "up to", "versions"),
         ((name, _written(all_[0]), _written(all_[-1]), str(len(all_))) for name, all_ in known.items()),
