@@ -139,7 +139,9 @@ def test_one_batch_of_every_label_is_learned_by_heart(mended: Probed) -> None:
 
 
 def test_a_failing_metric_is_the_answer_and_shows_its_own_line(tmp_path: Path) -> None:
-    probed = probe(tmp_path, MENDED.replace("np.argmax(prediction.predictions, axis=-1)", "prediction.absent"))
+    probed = probe(
+        tmp_path, MENDED.replace("np.argmax(prediction.predictions, axis=-1)", "prediction.predictions.absent")
+    )
     assert (probed.code, probed.stages["step"], probed.stages["evaluation"]) == (1, "passed", "failed")
     failure = next(stage["failure"] for stage in probed.run["stages"] if stage["failure"])
     assert failure["type"] == "AttributeError"

@@ -33,12 +33,10 @@ F1 = {"function": "f1_score"}
 LOGITS = {"are_logits": True}
 
 SPREAD = """
-import importlib
-
 import torch
 import torch.nn.functional as F
 
-build = getattr(importlib.import_module("torch.nn"), "Linear")
+(build,) = (kind for name, kind in vars(torch.nn).items() if name == "Linear")
 net = build(8, 1)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 prices = torch.randn(64)

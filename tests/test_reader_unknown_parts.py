@@ -110,7 +110,7 @@ def test_the_first_items_of_a_tuple_are_known_whatever_follows(code: str, expect
         ("torch.eye(5)", "(N, *)", "float"),
         ("torch.eq(torch.ones(2, 3), unknown)", "(…,)", "bool"),
         ("torch.ones(2, 3).ne(1)", "(2, 3)", "bool"),
-        ("torch.ones(2, 3).pow(2)", "(2, 3)", ""),
+        ("torch.ones(2, 3).pow(2)", "(2, 3)", "float"),
         ("torch.from_numpy(unknown)", "(…,)", ""),
         ("torch.LongTensor(unknown)", "(…,)", "int"),
         ("torch.FloatTensor(3, 4)", "(3, 4)", "float"),

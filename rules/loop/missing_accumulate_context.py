@@ -8,9 +8,9 @@ accelerator.accumulate(model)`. Without it, the optimizer steps on every batch, 
     accelerator = Accelerator(gradient_accumulation_steps=3)
     net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
     for x, y in loader:
-        optimizer.zero_grad()
         accelerator.backward(criterion(net(x), y))  # <- missing-accumulate-context
         optimizer.step()
+        optimizer.zero_grad()
 
 ## Good
 
@@ -18,9 +18,9 @@ accelerator.accumulate(model)`. Without it, the optimizer steps on every batch, 
     net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
     for x, y in loader:
         with accelerator.accumulate(net):
-            optimizer.zero_grad()
             accelerator.backward(criterion(net(x), y))
             optimizer.step()
+            optimizer.zero_grad()
 
 ## When it is fine
 
@@ -77,6 +77,10 @@ class Claim:
     loop: Location
 
 
+CLEARED_LAST = ", and clear the gradients after the step"
+"""Within `accumulate`, a clearing before the last backward pass drops the gradients of the batches before it."""
+
+
 class MissingAccumulateContext(Rule[Claim]):
     level = Level.ERROR
     keywords = "Accelerator|Fabric & backward"
@@ -94,6 +98,7 @@ class MissingAccumulateContext(Rule[Claim]):
     def _report(self, pipeline: Pipeline, training: training_loops.TrainingLoop, launcher: Launcher) -> Finding[Claim]:
         backward, step = training.backward, training.steps[0]
         batches = number_of(iterations.divisor_of(launcher))
+        clears_first = any(event.act is Act.ZERO_GRAD and event.order < backward.order for event in training.inside)
         return self.finding(
             backward.location,
             f"`{training_loops.text_of_event(step)}` steps on every batch with 1/{batches:g} of its gradient",
@@ -103,8 +108,8 @@ class MissingAccumulateContext(Rule[Claim]):
                 ),
                 Related(step.location, "steps on every batch", "step"),
             ],
-            help="wrap the loop body in `with accelerator.accumulate(model):`",
-            claim=_wrapping(pipeline, training),
+            help="wrap the loop body in `with accelerator.accumulate(model):`" + (CLEARED_LAST if clears_first else ""),
+            claim=None if clears_first else _wrapping(pipeline, training),
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:

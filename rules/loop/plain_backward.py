@@ -10,10 +10,10 @@ does neither: gradients are too large by the number of accumulated batches, or u
     net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
     for x, y in loader:
         with accelerator.accumulate(net):
-            optimizer.zero_grad()
             loss = criterion(net(x), y)
             loss.backward()  # <- plain-backward
             optimizer.step()
+            optimizer.zero_grad()
 
 ## Good
 
@@ -21,10 +21,10 @@ does neither: gradients are too large by the number of accumulated batches, or u
     net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
     for x, y in loader:
         with accelerator.accumulate(net):
-            optimizer.zero_grad()
             loss = criterion(net(x), y)
             accelerator.backward(loss)
             optimizer.step()
+            optimizer.zero_grad()
 
 ## When it is fine
 
@@ -56,9 +56,9 @@ The launcher may be created later, for another loop:
     net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
     for x, y in loader:
         with accelerator.accumulate(net):
-            optimizer.zero_grad()
             accelerator.backward(criterion(net(x), y))
             optimizer.step()
+            optimizer.zero_grad()
 
 ## Fix
 

@@ -215,7 +215,9 @@ def _watched_softmax(watch: Watch, function: Callable[..., Any]) -> Callable[...
 def _watched_loss(watch: Watch, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
-        call = watch.on_loss(name, input, target, args, kwargs) if watch.is_on else None
+        # Torch is about to refuse anything but tensors, such as the None of a `forward` without `return`.
+        is_watched = watch.is_on and has(input, "shape") and has(target, "shape")
+        call = watch.on_loss(name, input, target, args, kwargs) if is_watched else None
         result = function(input, target, *args, **kwargs)
         if call is not None:
             call.result = result
