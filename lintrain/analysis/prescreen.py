@@ -38,9 +38,9 @@ def may_use_removed_name(source: Source, targets: Targets) -> bool:
         elif not node.level and has_gone(node.module or "", {each.name for each in node.names}, targets):
             return True
     read = defaultdict[str, set[str]](set)
-    for node in source.nodes_of(ast.Attribute) if whole else ():
-        if isinstance(node.value, ast.Name) and node.value.id in whole:
-            read[whole[node.value.id]].add(node.attr)
+    for used in source.nodes_of(ast.Attribute) if whole else ():
+        if isinstance(used.value, ast.Name) and used.value.id in whole:
+            read[whole[used.value.id]].add(used.attr)
     return any(has_gone(module, names, targets) for module, names in read.items())
 
 
