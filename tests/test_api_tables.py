@@ -79,14 +79,15 @@ def test_the_tables_are_fresh_for_the_installed_version(covered: Covered) -> Non
     assert list(differences_from_installed(covered)) == []
 
 
-@pytest.mark.filterwarnings("ignore:In the future:FutureWarning")  # numpy, of the names of its own that it asks about
 @pytest.mark.parametrize("package", ["accelerate", "datasets", "evaluate", "numpy", "peft", "trl"])
 def test_a_name_that_the_table_calls_gone_cannot_be_imported(package: str) -> None:
-    module = importlib.import_module(package)
     gone = [
         name for name in tables.lives_of(package, package) if api.name_state(package, name, INSTALLED).state == "gone"
     ]
-    assert [name for name in gone if hasattr(module, name)] == []
+    # In a Python of its own: torchmetrics gives NumPy a name back.
+    asked = f"import {package}; print([name for name in {gone} if hasattr({package}, name)])"
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", asked], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
 
 
 LISTS = """

@@ -31,15 +31,15 @@ A name of NumPy, which is often used late in a script:
     import numpy as np
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
-    best = np.Inf  # <- removed-name
+    losses = np.zeros(len(train_loader), dtype=np.float)  # <- removed-name
     model.train()
-    for batch in train_loader:
+    for number, batch in enumerate(train_loader):
         loss = model(**batch).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        best = min(best, loss.item())
-    # raises AttributeError: `np.Inf` was removed in the NumPy 2.0 release
+        losses[number] = loss.item()
+    # raises AttributeError: module 'numpy' has no attribute 'float'
 
 ## Good
 
@@ -62,19 +62,19 @@ The tokenizer itself is called:
         optimizer.step()
         optimizer.zero_grad()
 
-NumPy has one name for each value and type:
+NumPy takes Python's own types:
 
     import numpy as np
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
-    best = np.inf
+    losses = np.zeros(len(train_loader), dtype=float)
     model.train()
-    for batch in train_loader:
+    for number, batch in enumerate(train_loader):
         loss = model(**batch).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        best = min(best, loss.item())
+        losses[number] = loss.item()
 
 ## When it is fine
 
@@ -91,7 +91,7 @@ lintrain uses the version that the project requires: in its lock file, its requi
 nothing states one, the newest is assumed: the finding is a warning that says so. Of versions and libraries that it does
 not know it reads the source in the project's environment. A module that makes names when they are used may have any.
 A torch or TensorFlow that is pinned to a release from before NumPy 2 means NumPy 1. A script that gives NumPy a name
-back (`np.float = float`) may use it.
+back (`np.object = object`) may use it, and torchmetrics, which Lightning imports, gives `np.Inf` back.
 
 ## Fix
 
@@ -132,6 +132,9 @@ from lintrain.source.project_search import scripts_have
 
 MOST_USES = 8
 """A name with more uses than this gets no fix."""
+
+GIVES_INF_BACK = r"\b(?:import|from) (?:torchmetrics|lightning|pytorch_lightning)\b"
+"""An import with which `np.Inf` exists again: torchmetrics sets it, and Lightning imports torchmetrics."""
 
 OTHER_FRAMEWORKS = ("TF", "Flax")
 """Prefixes of TensorFlow and Flax classes: the PyTorch class of the same name does not replace them in a script."""
@@ -267,10 +270,12 @@ def _is_of_numpy(used: LibraryName) -> bool:
 
 
 def _is_given_back(pipeline: Pipeline, used: LibraryName) -> bool:
-    """Whether a script sets the name on NumPy again (`np.float = float`), or asks whether NumPy has it."""
+    """Whether the project sets the name on NumPy again (`np.object = object`), or asks whether NumPy has it."""
     owner = pipeline.source_of(used.location).code(used.location).rpartition(".")[0]
     name, module = re.escape(used.name), rf"(?:{re.escape(owner)}|np|numpy)"
     given = rf"\b{module}\.{name}\s*=(?!=)|\b(?:set|has|get)attr\(\s*{module},\s*[\"']{name}[\"']"
+    if used.name == "Inf":
+        given += f"|{GIVES_INF_BACK}"
     return script_text.mentions(pipeline, given) or scripts_have(used.location.path, given)
 
 
