@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from lintrain.knowledge import tables
 from lintrain.knowledge.target import Targets, Version, written
+from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imports
@@ -188,6 +189,18 @@ def _guarded(source: Source) -> frozenset[ast.AST]:
     """The nodes in a `try` that handles a missing attribute."""
     tried = (node for node in source.nodes_of(ast.Try) if any(map(_handles, node.handlers)))
     return frozenset(inner for node in tried for statement in node.body for inner in walk(statement))
+
+
+def uses_alike(source: Source, location: Location) -> list[Location]:
+    """The reads of an attribute with the same code (`np.float`) in its file, outside of `try`; at least this one."""
+    owner, _, name = source.code(location).rpartition(".")
+    guarded = source.cached(_guarded)
+    found = [
+        source.location(node)
+        for node in source.nodes_of(ast.Attribute)
+        if node.attr == name and isinstance(node.ctx, ast.Load) and unparse(node.value) == owner and node not in guarded
+    ]
+    return sorted(found, key=lambda each: (each.line, each.column)) or [location]
 
 
 def _handles(handler: ast.ExceptHandler) -> bool:

@@ -109,6 +109,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lintrain.analysis import library_arguments, prescreen, removed_methods, script_text, statements
 from lintrain.knowledge import api, numpy_successors, renames, successors, versions
@@ -167,18 +168,22 @@ class RemovedName(Rule[Claim]):
         return prescreen.may_use_removed_name(source, targets)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        seen = set[Location | tuple[str, str]]()
+        seen = set[Location]()
         for used in pipeline.names:
-            # NumPy's names are used often: the first use in a file speaks for the others.
-            key = (used.location.path, used.name) if _is_of_numpy(used) else used.location
-            if used.is_guarded or key in seen:
+            if used.is_guarded or used.location in seen:
                 continue
             known = api.name_state(used.module, used.name, pipeline.targets)
             if known.state != "gone" or library_arguments.requires_version(pipeline, used.location, used.module):
                 continue
-            seen.add(key)
+            uses = _uses(pipeline, used)
+            if _is_of_numpy(used):
+                # Its names are used often: the first use in a file speaks for the others.
+                seen.update(uses)
+                used = replace(used, location=uses[0])
+                uses = uses[1 : MOST_USES + 1]
+            seen.add(used.location)
             if not (_is_of_numpy(used) and _is_given_back(pipeline, used)):
-                yield self._report(pipeline, used, known)
+                yield self._report(pipeline, used, uses, known)
         yield from self._methods(pipeline)
 
     def _methods(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
@@ -200,9 +205,8 @@ class RemovedName(Rule[Claim]):
                 claim=Claim(used.package, name, is_import=False, is_certain=is_certain),
             )
 
-    def _report(self, pipeline: Pipeline, used: LibraryName, known: api.Known) -> Finding[Claim]:
+    def _report(self, pipeline: Pipeline, used: LibraryName, uses: list[Location], known: api.Known) -> Finding[Claim]:
         target = known.installed or pipeline.targets.get(known.package)
-        uses = _uses(pipeline, used)
         rename = successors.name_rename(used.module, used.name, pipeline.targets)
         return self.finding(
             used.location,
@@ -344,13 +348,9 @@ def _claim(
 
 
 def _uses(pipeline: Pipeline, used: LibraryName) -> list[Location]:
-    """Every use of an imported name in the script; the other uses of an attribute of NumPy in its file."""
+    """Every use of an imported name in the script; all uses of an attribute of NumPy in its file."""
     if _is_of_numpy(used):
-        path, name = used.location.path, used.name
-        alike = {each.location for each in pipeline.names if _is_of_numpy(each) and each.name == name}
-        return sorted(
-            (each for each in alike - {used.location} if each.path == path), key=lambda each: (each.line, each.column)
-        )[:MOST_USES]
+        return removed_methods.uses_alike(pipeline.source_of(used.location), used.location)
     if not used.is_import:
         return []
     uses = script_text.uses_of(pipeline.source_of(used.location), used.bound_as)
