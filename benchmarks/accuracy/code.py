@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lintrain.source.reading import read_bytes
 from lintrain.source.source import Source
@@ -37,6 +37,8 @@ class Code:
         self.raw = raw
         self.source: Source = read_bytes(path, raw)
         self.text = editable_text(self.source)
+        self._sorted: dict[type[ast.AST], list[Any]] = {}  # Any: nodes of the kind
+        self._called: dict[ast.Call, str] = {}
         self._starts = [0]
         for line in self.text.split("\n"):
             self._starts.append(self._starts[-1] + len(line) + 1)
@@ -52,22 +54,36 @@ class Code:
         return ast.parse(self.text)
 
     @cached_property
+    def _nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def _parents(self) -> dict[ast.AST, ast.AST]:
-        return {child: parent for parent in ast.walk(self.tree) for child in ast.iter_child_nodes(parent)}
+        return {child: parent for parent in self._nodes for child in ast.iter_child_nodes(parent)}
 
     # Finding things.
 
     def nodes(self, kind: type[Node]) -> Iterator[Node]:
         """Every node of a kind, in the order of the text."""
-        found = [node for node in ast.walk(self.tree) if isinstance(node, kind)]
-        yield from sorted(found, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+        if kind not in self._sorted:
+            # Kept: three hundred operators ask for the same kinds, and to walk through the tree takes longest.
+            found = [node for node in self._nodes if isinstance(node, kind)]
+            found.sort(key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+            self._sorted[kind] = found
+        yield from self._sorted[kind]
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """Every call of something with one of these names: `Trainer` fits `Trainer(…)` and `x.Trainer(…)`."""
         for call in self.nodes(ast.Call):
-            written = ast.unparse(call.func)
+            written = self.called(call)
             if any(written == name or written.endswith(f".{name}") for name in names):
                 yield call
+
+    def called(self, call: ast.Call) -> str:
+        """What a call calls, as it is written: `torch.optim.Adam`."""
+        if call not in self._called:
+            self._called[call] = ast.unparse(call.func)
+        return self._called[call]
 
     def argument(self, call: ast.Call, name: str) -> ast.keyword | None:
         """The argument that a call gives by this name, or None."""

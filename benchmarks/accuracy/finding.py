@@ -13,7 +13,7 @@ from benchmarks.accuracy.code import Code
 def trainers(code: Code) -> Iterator[ast.Call]:
     """The calls that build a Trainer of transformers, or one derived from it."""
     for call in code.nodes(ast.Call):
-        name = ast.unparse(call.func)
+        name = code.called(call)
         if name.endswith("Trainer") and not name.startswith(("SFT", "DPO")) and code.argument(call, "train_dataset"):
             yield call
 
@@ -21,7 +21,7 @@ def trainers(code: Code) -> Iterator[ast.Call]:
 def plain_trainers(code: Code) -> Iterator[ast.Call]:
     """The calls of Trainer and Seq2SeqTrainer themselves."""
     for call in trainers(code):
-        if ast.unparse(call.func) in ("Trainer", "Seq2SeqTrainer"):
+        if code.called(call) in ("Trainer", "Seq2SeqTrainer"):
             yield call
 
 
@@ -46,7 +46,7 @@ def text_of(code: Code) -> str:
 def calls_of(code: Code, *objects: str) -> Iterator[ast.Call]:
     """The calls of an object by its name, `model(…)` and `self.model(…)`."""
     for call in code.nodes(ast.Call):
-        if ast.unparse(call.func).removeprefix("self.") in objects:
+        if code.called(call).removeprefix("self.") in objects:
             yield call
 
 

@@ -180,7 +180,10 @@ def _of_breadth(breadth: str, selectors: Iterable[str], known: Mapping[str, str]
 
 
 def _expand_all(choice: Choice, selectors: Iterable[str], known: Mapping[str, str]) -> set[str]:
-    return {name for selector in selectors for name in _expand(choice, selector, known)}
+    asked = dict.fromkeys(selectors)
+    for unknown in (each for each in asked if each not in known):
+        _expand(choice, unknown, known)
+    return {name for name, stage in known.items() if name in asked or stage in asked or ALL in asked}
 
 
 def _expand(choice: Choice, selector: str, known: Mapping[str, str]) -> list[str]:
