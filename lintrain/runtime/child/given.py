@@ -84,11 +84,9 @@ def _parts(value: Any) -> tuple[Any, ...]:
 def _kept_names(tree: ast.Module | None, line: int) -> Iterator[str]:
     """Names that the innermost loop around a line reads before it assigns them."""
     # Only such a name can carry a graph into the next iteration: what is assigned first is new in each.
-    loops = [
-        node
-        for node in ast.walk(tree or ast.Module([], []))
-        if isinstance(node, ast.For | ast.While) and node.lineno < line <= (node.end_lineno or 0)
-    ]
+    nodes = ast.walk(tree or ast.Module([], []))
+    loops = [each for each in nodes if isinstance(each, ast.For | ast.While)]
+    loops = [each for each in loops if each.lineno < line <= (each.end_lineno or 0)]
     read = set[str]()
     for statement in loops[-1].body if loops else ():
         names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
@@ -105,6 +103,12 @@ def parsed(path: str) -> ast.Module | None:
         return ast.parse("".join(linecache.getlines(path)))
     except (SyntaxError, ValueError, RecursionError):
         return None
+
+
+@lru_cache(maxsize=8)
+def nodes_of(path: str) -> tuple[ast.AST, ...]:
+    """The nodes of a file's tree, none if its text cannot be read: a step asks for them again and again."""
+    return tuple(ast.walk(parsed(path) or ast.Module([], [])))
 
 
 def _tree(frame: FrameType) -> ast.Module | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, characters, is_users, shown, users_frame
-from lintrain.runtime.child.given import parsed, value_in
+from lintrain.runtime.child.given import nodes_of, value_in
 from lintrain.runtime.child.library import attribute, is_mapping, library
 from lintrain.runtime.measure.seen import Forward, nodes_below, tensors_in
 
@@ -107,8 +107,7 @@ def _first_cut(function: Any) -> Location | None:
     code = attribute(attribute(function, "forward", function), "__code__")
     if code is None or not is_users(code.co_filename):
         return None
-    tree = parsed(code.co_filename)
-    nodes = ast.walk(tree) if tree is not None else ()
+    nodes = nodes_of(code.co_filename)
     own = (node for node in nodes if isinstance(node, ast.FunctionDef) and _begins(node) == code.co_firstlineno)
     statements = (node for node in ast.walk(next(own, ast.Module([], []))) if isinstance(node, ast.Assign | ast.Return))
     cutting = [node for node in statements if any(_takes_out(part) for part in ast.walk(node))]
@@ -127,10 +126,7 @@ def _takes_out(node: ast.AST) -> bool:
 
 def _copying(frame: FrameType, name: str) -> ast.stmt | None:
     """The first statement that reads the numbers of a name, or makes a new tensor of it."""
-    tree = parsed(frame.f_code.co_filename)
-    statements = (
-        [node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.Expr)] if tree is not None else []
-    )
+    statements = [node for node in nodes_of(frame.f_code.co_filename) if isinstance(node, ast.Assign | ast.Expr)]
     found = [each for each in statements if any(_cuts(node, name) for node in ast.walk(each))]
     return min(found, key=lambda node: node.lineno, default=None)
 
@@ -149,8 +145,8 @@ def kept_in(owner: Any, name: str) -> Location | None:
     """The statement in an object's class that assigns one of its attributes."""
     kind: type[object] = owner.__class__
     path = _file_of(kind)
-    tree = parsed(path) if is_users(path) else None
-    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)) if tree is not None else ()
+    nodes = nodes_of(path) if is_users(path) else ()
+    classes = (node for node in nodes if isinstance(node, ast.ClassDef))
     for each in (node for node in classes if node.name == kind.__name__):
         for node in ast.walk(each):
             targets = node.targets if isinstance(node, ast.Assign) else [attribute(node, "target", None)]
@@ -165,8 +161,7 @@ def last_return(function: Any) -> Location | None:
     code = attribute(function, "__code__")
     if code is None or not is_users(code.co_filename):
         return None
-    tree = parsed(code.co_filename)
-    nodes = ast.walk(tree) if tree is not None else ()
+    nodes = nodes_of(code.co_filename)
     own = (node for node in nodes if isinstance(node, ast.FunctionDef) and _begins(node) == code.co_firstlineno)
     returns = [node for node in ast.walk(next(own, ast.Module([], []))) if isinstance(node, ast.Return)]
     return _location(code.co_filename, max(returns, key=lambda node: node.lineno)) if returns else None
@@ -187,8 +182,7 @@ def planned_rounds() -> tuple[int | None, bool]:
 
 
 def _loops_around(frame: FrameType) -> list[ast.For | ast.While]:
-    tree, code = parsed(frame.f_code.co_filename), frame.f_code
-    nodes = [*ast.walk(tree)] if tree is not None else []
+    nodes, code = nodes_of(frame.f_code.co_filename), frame.f_code
     own = (node for node in nodes if isinstance(node, ast.FunctionDef) and _begins(node) == code.co_firstlineno)
     scope = ast.walk(next(own, ast.Module([], []))) if code.co_name != "<module>" else iter(nodes)
     return [node for node in scope if isinstance(node, ast.For | ast.While) and _holds(node, frame.f_lineno)]
@@ -248,7 +242,7 @@ def keeper_of_graphs(before: int) -> Location | None:
         path = frame.f_code.co_filename
         for name, value in list(frame.f_locals.items()):
             if _has_graph(value, before):
-                found, file = _growing(parsed(path), name, frame.f_lineno), path
+                found, file = _growing(path, name, frame.f_lineno), path
             else:
                 found, file = _growing_attribute(name, value, before, path)
             if found is not None:
@@ -266,8 +260,7 @@ def _users_frames() -> Iterator[FrameType]:
 
 
 def _assignment(frame: FrameType, name: str) -> ast.stmt | None:
-    tree = parsed(frame.f_code.co_filename)
-    every = [node for node in ast.walk(tree) if _assigns(node, name)] if tree is not None else []
+    every = [node for node in nodes_of(frame.f_code.co_filename) if _assigns(node, name)]
     above = [node for node in every if isinstance(node, ast.stmt) and node.lineno <= frame.f_lineno]
     return max(above, key=lambda node: node.lineno, default=None)
 
@@ -302,9 +295,9 @@ def _depends(tensor: Any, before: int) -> bool:
     return False
 
 
-def _growing(tree: ast.Module | None, name: str, line: int) -> ast.stmt | None:
+def _growing(path: str, name: str, line: int) -> ast.stmt | None:
     """The statement that adds to a name, rather one in a loop around the line than another."""
-    nodes = [*ast.walk(tree)] if tree is not None else []
+    nodes = nodes_of(path)
     found = [node for node in nodes if isinstance(node, ast.stmt) and _adds(node, name)]
     around = [node for node in nodes if isinstance(node, ast.For | ast.While) and _holds(node, line)]
     inside = [node for node in found if any(_holds(loop, node.lineno) for loop in around)]
@@ -340,9 +333,9 @@ def _growing_attribute(name: str, owner: Any, before: int, path: str) -> tuple[a
     for entry, value in list(own.items()):
         if isinstance(entry, str) and _has_graph(value, before):
             file = _file_of(owner.__class__)
-            if is_users(file) and (found := _growing(parsed(file), f"self.{entry}", 0)) is not None:
+            if is_users(file) and (found := _growing(file, f"self.{entry}", 0)) is not None:
                 return found, file
-            return _growing(parsed(path), f"{name}.{entry}", 0), path
+            return _growing(path, f"{name}.{entry}", 0), path
     return None, path
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from lintrain.evidence.responses import MixedRows
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, shown, users_frame
-from lintrain.runtime.child.given import parsed
+from lintrain.runtime.child.given import nodes_of
 from lintrain.runtime.child.library import attribute
 from lintrain.runtime.measure.calls import Call
 from lintrain.runtime.measure.replay import ask, difference, largest
@@ -150,7 +150,7 @@ def _view_before(frame: FrameType | None) -> Location | None:
 
 def _shape_calls(frame: FrameType) -> Iterator[ast.Call]:
     first, line = frame.f_code.co_firstlineno, frame.f_lineno
-    for node in ast.walk(parsed(frame.f_code.co_filename) or ast.Module([], [])):
+    for node in nodes_of(frame.f_code.co_filename):
         match node:
             case ast.Call(func=ast.Attribute(attr=name)) if name in SHAPES and first <= node.lineno <= line:
                 yield node

@@ -18,7 +18,7 @@ from typing import Any
 
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import caller_of, is_users, shown
-from lintrain.runtime.child.given import parsed
+from lintrain.runtime.child.given import nodes_of
 
 MOST_LINES = 5_000
 """Lines of one function that are traced: some milliseconds."""
@@ -93,7 +93,7 @@ class RanLines:
             codes = [code for code in self._ran if code.co_filename == path]
             ran = {line for code in codes for line in self._ran[code]}
             untraced = [code.co_firstlineno for code in codes if self._counts[code] >= MOST_LINES]
-            for loop in _training_loops(parsed(path)):
+            for loop in _training_loops(path):
                 last = loop.end_lineno or loop.lineno
                 if not ran & {*range(loop.lineno, last + 1)} and not any(line <= loop.lineno for line in untraced):
                     yield Location(shown(path), loop.lineno, 1, last, 1_000)
@@ -113,14 +113,14 @@ class RanLines:
             yield Location(shown(code.co_filename), run[0], 1, run[-1], 1_000)
 
 
-def _training_loops(tree: ast.Module | None) -> list[ast.stmt]:
+def _training_loops(path: str) -> list[ast.stmt]:
     """The innermost loops of a file that have a backward pass in their own lines."""
     passes = [
         node.lineno
-        for node in ast.walk(tree or ast.Module([], []))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
     ]
-    loops = [node for node in ast.walk(tree or ast.Module([], [])) if isinstance(node, ast.For | ast.While)]
+    loops = [node for node in nodes_of(path) if isinstance(node, ast.For | ast.While)]
     inner = (
         max((each for each in loops if _has(each, line)), key=lambda each: each.lineno, default=None) for line in passes
     )
@@ -133,10 +133,9 @@ def _has(loop: ast.stmt, line: int) -> bool:
 
 def _outermost_loop(path: str, line: int, code: CodeType) -> ast.stmt | None:
     """The outermost loop around a line in its function; None if there is none, or the text cannot be read."""
-    tree = parsed(path)
     loops = [
         node
-        for node in ast.walk(tree or ast.Module([], []))
+        for node in nodes_of(path)
         if isinstance(node, ast.For | ast.While) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     return next((loop for loop in loops if code.co_firstlineno <= loop.lineno), None)
