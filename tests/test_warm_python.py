@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import select
 import socket
@@ -28,7 +28,7 @@ def asked_of(program: str) -> Path:
 
 
 def message(folder: Path) -> bytes:
-    text = json.dumps({"words": ["-c", "pass"], "folder": str(folder), "environment": {}}).encode()
+    text = marshal.dumps({"words": ["-c", "pass"], "folder": str(folder), "environment": {}})
     return len(text).to_bytes(8, "big") + text
 
 

@@ -27,6 +27,7 @@ from lintrain.verdicts.static_findings import StaticFindings
 if TYPE_CHECKING:
     from lintrain.model.fixes import Fix
     from lintrain.rule import Rule
+    from lintrain.rulebook import RuleFile
 
 
 ORDER = {Outcome.CONFIRMED: 0, Outcome.INCONCLUSIVE: 1, Outcome.REFUTED: 2}
@@ -51,18 +52,19 @@ class Judgement:
 def judge_record(record: Record, static: StaticFindings) -> Judgement:
     """Judge a record with the current rules; findings that a comment suppresses are left out."""
     known = {id(one.finding): one for one in static.reported}
-    pages = {rule.name: first_paragraph(rule.manual.why) for rule in static.rules}
+    rules = {rule.name: rule for rule in static.rules}
     judged = judge(record.runs, [one.finding for one in static.reported], static.rules)
     enabled = [(finding, verdict) for finding, verdict in judged if not static.is_suppressed(finding)]
     sources = _sources(record, static)
-    rules = {rule.name: rule.rule for rule in static.rules}
     reported: list[Reported] = []
     failed = [crash.rule for crash in static.crashes]
     for finding, verdict in _ordered(enabled):
-        own, shown = known.get(id(finding)), static.selection.leveled(_with_why(finding, pages))
+        own, shown = known.get(id(finding)), static.selection.leveled(_with_why(finding, rules))
         is_seen = own is None and verdict.outcome is Outcome.CONFIRMED
         try:
-            seen = probed_fix(rules[finding.rule], finding, sources.get(finding.location.path)) if is_seen else None
+            seen = (
+                probed_fix(rules[finding.rule].rule, finding, sources.get(finding.location.path)) if is_seen else None
+            )
         except Exception:  # noqa: BLE001 - the finding stays; the conclusion names the rule that failed
             seen = None
             failed.append(finding.rule)
@@ -75,8 +77,10 @@ def _ordered(judged: Sequence[Judged]) -> list[Judged]:
     return sorted(judged, key=lambda one: (ORDER[one[1].outcome], one[0].location, one[0].rule))
 
 
-def _with_why(finding: Finding, pages: dict[str, str]) -> Finding:
-    return finding if finding.why else dataclasses.replace(finding, why=pages.get(finding.rule, ""))
+def _with_why(finding: Finding, rules: dict[str, RuleFile]) -> Finding:
+    if finding.why or finding.rule not in rules:
+        return finding
+    return dataclasses.replace(finding, why=first_paragraph(rules[finding.rule].manual.why))
 
 
 def _sources(record: Record, static: StaticFindings) -> dict[str, Source]:

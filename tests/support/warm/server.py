@@ -12,7 +12,7 @@ import array
 import atexit
 import builtins
 import gc
-import json
+import marshal
 import os
 import random
 import re
@@ -102,7 +102,7 @@ def load_commands() -> None:
         if module.name.startswith(OF_COMMANDS):
             import_module(module.name)
     for rule in load_rules():
-        rule.rule  # noqa: B018 - its file is imported now
+        rule.is_preview  # noqa: B018 - its file is imported, and what a check asks of each rule is known now
     load_reader()
     for kind in (Evidence, Record, CheckReport, TimelineStep, Gathered):
         validator_of(kind)
@@ -125,7 +125,7 @@ def answer(client: socket.socket) -> None:
     follow(client, child)
 
 
-def received(client: socket.socket) -> tuple[dict[str, Any], list[int]]:  # Any: what JSON holds
+def received(client: socket.socket) -> tuple[dict[str, Any], list[int]]:  # Any: what a client wrote
     """What a client asks for, and its three streams."""
     length, ancillary, _, _ = client.recvmsg(8, socket.CMSG_SPACE(3 * array.array("i").itemsize))
     streams = array.array("i")
@@ -133,7 +133,7 @@ def received(client: socket.socket) -> tuple[dict[str, Any], list[int]]:  # Any:
         streams.frombytes(data)
     try:
         length = more(client, length, 8)
-        return json.loads(more(client, b"", int.from_bytes(length, "big"))), list(streams)
+        return marshal.loads(more(client, b"", int.from_bytes(length, "big"))), list(streams)
     except ConnectionError:
         for stream in streams:
             os.close(stream)
@@ -214,8 +214,8 @@ def prepare(asked: dict[str, Any], streams: list[int]) -> None:
 def start(words: list[str]) -> None:
     """Run code, a module or a script, the arguments behind it."""
     match words:
-        case ["-c", code, *_]:
-            sys.argv = words
+        case ["-c", code, *rest]:
+            sys.argv = ["-c", *rest]
             exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
         case ["-m", module, *_]:
             sys.argv = words[1:]
