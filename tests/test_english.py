@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -48,6 +49,7 @@ def phrases() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{'|'.join(spaced)})(?![\w-])(?!(?<=in)\s+for\b)", re.IGNORECASE)
 
 
+@cache
 def is_old(name: str) -> bool:
     """Whether a name matches an entry in backticks, or one of its parts is an entry of one word."""
     plain = name.lower()
@@ -139,13 +141,13 @@ def names(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_names_are_plain_english(room: str) -> None:
-    found = {name for path in sources(room) for name in names(path) if is_old(name)}
+    found = {name for name in {*chain.from_iterable(map(names, sources(room)))} if is_old(name)}
     assert {name for name in found if name.lower().strip("_") not in OTHER_MEANINGS} == set()
 
 
 @pytest.mark.parametrize("rule", load_rules(), ids=lambda rule: rule.name)
 def test_names_in_a_rule_are_plain_english(rule: RuleFile) -> None:
-    assert {name for name in names(rule.path) if is_old(name)} <= OTHER_MEANINGS
+    assert {name for name in {*names(rule.path)} if is_old(name)} <= OTHER_MEANINGS
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
