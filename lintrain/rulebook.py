@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lintrain.startup.folders import folder_of_rules
+
 if TYPE_CHECKING:
     from lintrain.model.manual import Manual
     from lintrain.rule import Rule
@@ -201,9 +203,7 @@ class RuleFile:
 
 def rule_folder() -> Path:
     """The folder of the rules: inside the package if installed, next to it in a checkout."""
-    package = Path(__file__).parent
-    installed = package / "rules"
-    return installed if installed.is_dir() else package.parent / "rules"
+    return Path(folder_of_rules())
 
 
 @cache

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from lintrain.rulebook import find_rules
 from lintrain.runtime.child import frames
 from lintrain.runtime.child import own_files as own
 from lintrain.runtime.child.own_files import own_files
@@ -31,6 +32,10 @@ def test_packages_of_another_environment_are_no_user_code(
 def test_packages_of_an_environment_that_is_added_later_are_no_user_code(tmp_path: Path) -> None:
     frames.library_folders()
     assert not frames.is_users(str(tmp_path / "site-packages" / "transformers" / "models" / "modeling_bert.py"))
+
+
+def test_rules_are_no_user_code_also_in_a_checkout() -> None:
+    assert [file.path for file in find_rules() if frames.is_users(str(file.path))] == []
 
 
 def test_a_module_that_is_imported_later_is_among_the_own_files(

@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
-from lintrain.runtime.child.frames import PACKAGE, is_users
+from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.label_rows import Sampling, is_label, sample_by_label
 from lintrain.runtime.child.library import attribute, has, library
 from lintrain.runtime.child.probe_session import ProbeSession
+from lintrain.startup.folders import PACKAGE
 
 FEWEST_ROWS = 2_000
 """Shorter data sets are processed in full, which takes no time."""
