@@ -90,3 +90,15 @@ def test_after_the_watch_everything_is_as_before(folder: Path) -> None:
     (folder / "file.txt").read_text()
     assert (os.stat, os.lstat, os.scandir, os.listdir, os.readlink, os.access) == before
     assert watch.seen == {}
+
+
+def test_a_file_that_is_opened_while_python_shuts_down_is_no_error() -> None:
+    """The hook outlives the names of its module, which are None then."""
+    code = (
+        "from lintrain.cache import watch\n"
+        "with watch.Watch(): pass\n"
+        "for name in vars(watch).copy(): vars(watch)[name] = None\n"
+        "open(__import__('os').devnull)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

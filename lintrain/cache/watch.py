@@ -157,7 +157,7 @@ def _install_hook() -> None:
 
 
 def _on_event(name: str, given: tuple[Any, ...]) -> None:
-    for watch in _ACTIVE:
+    for watch in _ACTIVE or ():  # None while Python shuts down
         watch.event(name, given)
 
 
