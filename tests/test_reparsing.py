@@ -13,7 +13,8 @@ from benchmarks.keystroke_project import script_text
 from lintrain.check.one_file import check_source
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.rulebook import RuleFile, load_rules
-from lintrain.source.parsing import LatestTree, parse, tree_of
+from lintrain.source.latest_tree import LatestTree, tree_of
+from lintrain.source.parsing import parse
 from lintrain.source.source import Source
 
 ROOT = Path(__file__).parent.parent
@@ -38,6 +39,9 @@ TYPED = [
     "\r",
     "\f",
     "f'{x}'",
+    "\n",
+    "\n\nz = 1\n",
+    "\n    ",
 ]
 
 TEXT = """import os  # the first
@@ -100,8 +104,21 @@ def kept_of(text: str, after: str) -> int:
         ("y = 2\n\n", "y = 2 \\\n- 3\n", 5),
         ("y = 2\n\n", "y = 2 \\\n\n", 5),
         ("y = 2\n\n", "y = 2\n    w\n", 7),
-        ("y = 2\n\n", "y = 2\n\n\n", 0),
+        ("y = 2\n\n", "y = 2\n\n\n", 7),
         ("'''\na", '"""\na', 7),
+        ("y = 2\n\n", "y = 2\nw\nw\n\n", 7),
+        ("y = 2\n\n", "y = 2\n", 7),
+        ("y = 2\n\n", "y = 2\n\n\n# a\n\n", 7),
+        ("    return a + b\n", "    c = a\n    return c + b\n", 6),
+        ("if x:\n    pass\nelse:\n    z = f(1, 2)\n", "", 6),
+        ("last = 3\n", "", 6),
+        ("import os  # the first\n", "", 6),
+        ("import os", "import re\nimport os", 7),
+        ("x = 1; y = 2\n", "x = 1;\ny = 2\n", 5),
+        ("a = 1\n", "\na = 1\n", 6),
+        ("else:", "elif y:\n    pass\nelse:", 6),
+        ("last = 3", "else:\n    last = 3", 7),
+        ("\n@decorated", "\n@first\n@decorated", 0),
         ("last = 3", "last = (", 7),
         ("last = 3", "last = 3\\", 7),
     ],
@@ -145,6 +162,38 @@ def test_the_tree_of_another_file_is_its_own(tmp_path: Path) -> None:
         assert latest.tree is None
 
 
+def test_another_text_of_the_file_in_the_same_check_leaves_its_tree_as_it_is() -> None:
+    latest = LatestTree()
+    for text in ("x = 1\ny = 2\n", "x = 1\n\ny = 2\n"):
+        with latest.serving("a.py"):
+            source, other = Source("a.py", text), Source("a.py", f"\n{text}")
+            before = ast.dump(source.tree, include_attributes=True)
+            assert other.tree.body[0] is not source.tree.body[0]
+            assert ast.dump(source.tree, include_attributes=True) == before == parsed_or_error(text)
+
+
+def test_a_statement_that_gets_other_lines_forgets_what_held_the_old_ones() -> None:
+    latest, asked = LatestTree(), list[str]()
+
+    def lines(statement: ast.stmt) -> list[int]:
+        asked.append("lines")
+        return [statement.lineno]
+
+    def calls(statement: ast.stmt) -> list[tuple[str, ast.AST]]:
+        asked.append("calls")
+        return [(ast.unparse(node), node) for node in ast.walk(statement) if isinstance(node, ast.Call)]
+
+    found = list[tuple[list[int], list[str], int]]()
+    for text in ("f(1)\n", "\n\nf(1)\n"):
+        with latest.serving("a.py"):
+            source = Source("a.py", text)
+            called = source.gathered(calls)
+            line = source.location(source.nodes_of(ast.Call)[0]).line
+            found.append((source.gathered(lines), [code for code, _ in called], line))
+    assert found == [([1], ["f(1)"], 1), ([3], ["f(1)"], 3)]
+    assert asked == ["calls", "lines", "lines"]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_findings_with_kept_statements_are_those_of_the_text_alone(seed: int) -> None:
     chance, rules, latest = random.Random(seed), load_rules(), LatestTree()
@@ -152,7 +201,7 @@ def test_findings_with_kept_statements_are_those_of_the_text_alone(seed: int) ->
     for _ in range(12):
         number = chance.randrange(len(lines))
         before = lines[number]
-        lines[number] = chance.choice(EDITED)(before)
+        lines[number : number + chance.choice([1, 1, 1, 2, 5])] = [chance.choice(EDITED)(before)]
         with latest.serving("train.py"):
             kept = findings("\n".join(lines), rules)
         assert kept == findings("\n".join(lines), rules)
@@ -167,7 +216,7 @@ def test_findings_of_a_course_with_kept_statements_are_those_of_the_text_alone(s
     for _ in range(16):
         number = chance.randrange(len(lines))
         before = lines[number]
-        lines[number] = chance.choice([*EDITED, *UNRULY])(before)
+        lines[number : number + chance.choice([1, 1, 1, 2, 5])] = [chance.choice([*EDITED, *UNRULY])(before)]
         text = "\n".join(lines)
         with latest.serving("train.py"):
             kept = findings(text, rules)
@@ -188,6 +237,8 @@ UNRULY: list[Callable[[str], str]] = [
 
 EDITED: list[Callable[[str], str]] = [
     lambda line: f"{line}  # typed",
+    lambda line: f"\n{line}",
+    lambda line: f"{line[: len(line) - len(line.lstrip())]}count = 1\n{line}",
     lambda line: "",
     lambda line: line.replace("loss", "total"),
     lambda line: line.replace("1e-4", "5.0").replace("step()", "item()"),

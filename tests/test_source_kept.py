@@ -10,8 +10,8 @@ import pytest
 from lintrain.model.location import Location
 from lintrain.source import places
 from lintrain.source.bounds import Nesting
+from lintrain.source.latest_tree import LatestTree
 from lintrain.source.nodes import named, statements
-from lintrain.source.parsing import LatestTree
 from lintrain.source.source import Source
 from tests.conftest import ROOT
 

@@ -21,7 +21,7 @@ from lintrain.settings.loading import BASELINE_FILE, OWN_FILES, PROJECT_FILE, fi
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.settings.table import Flag, Kind, Names, Number, Text
 from lintrain.source.discovery import Excludes
-from lintrain.source.parsing import LatestTree
+from lintrain.source.latest_tree import LatestTree
 from lintrain.startup.lazy_dataclass import dataclass
 
 SECTION = "lintrain"

@@ -15,10 +15,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from lintrain.model.location import Location
+from lintrain.source.latest_tree import tree_of
 from lintrain.source.literals import is_found
 from lintrain.source.newer_grammar import NewerGrammarError
 from lintrain.source.nodes import ASKED, AT, named, walk
-from lintrain.source.parsing import tree_of
 from lintrain.source.pasted import is_pasted
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern

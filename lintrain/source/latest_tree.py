@@ -1,0 +1,146 @@
+"""The tree of an edited text: statements outside the edit are those of the previous tree.
+
+    trees = LatestTree()
+    with trees.serving(path):
+        ...                          # in this block, the tree of this file is parsed only where it was edited
+
+A statement that an edit leaves keeps its nodes, and what was asked about them. If the edit adds or removes lines, the
+nodes after it get other lines, and keep the answers that contain no location.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import cast
+
+from lintrain.source.nodes import ASKED, AT, walk
+from lintrain.source.parsing import parse
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(eq=False, slots=True)
+class LatestTree:
+    """The last text of one file that could be parsed, and its tree."""
+
+    path: str = ""
+    text: str = ""
+    tree: ast.Module | None = None
+    is_taken: bool = False
+    """Whether a tree was given out in this block: another text of the file must not move its nodes."""
+
+    @contextmanager
+    def serving(self, path: str) -> Generator[None]:
+        """Provide the trees of this file in the block, in this thread; the tree of another file is dropped.
+
+        Trees that an earlier block gave out must not be in use any longer.
+        """
+        if path != self.path:
+            self.path, self.text, self.tree = path, "", None
+        self.is_taken = False
+        token = _LATEST.set(self)
+        try:
+            yield
+        finally:
+            _LATEST.reset(token)
+
+    def of(self, text: str) -> ast.Module:
+        """The current tree of the file; raises what `parse` raises, and then keeps the previous tree."""
+        if self.is_taken and text != self.text:
+            return parse(text)
+        tree = self._edited(text) or parse(text)
+        self.text, self.tree, self.is_taken = text, tree, True
+        return tree
+
+    def _edited(self, text: str) -> ast.Module | None:
+        # A carriage return ends a line for the parser alone.
+        if self.tree is None or "\r" in self.text or "\r" in text:
+            return None
+        body = _edited(self.tree.body, self.text.split("\n"), text.split("\n"))
+        return None if body is None else ast.Module(body=body, type_ignores=[])
+
+
+_LATEST: ContextVar[LatestTree | None] = ContextVar("_LATEST", default=None)
+
+
+def tree_of(path: str, text: str) -> ast.Module:
+    """The tree of a file's text: derived from the previous one if that is kept."""
+    latest = _LATEST.get()
+    return parse(text) if latest is None or latest.path != path else latest.of(text)
+
+
+def _edited(body: list[ast.stmt], old: Sequence[str], new: Sequence[str]) -> list[ast.stmt] | None:
+    """The statements after an edit; None where more than the lines of some of them has to be parsed to know."""
+    begin, end = _edit(old, new)
+    added = len(new) - len(old)
+    if begin == end and not added:
+        return body
+    above = next((index for index, each in enumerate(body) if _end(each) > begin), len(body))
+    below = next((index for index, each in enumerate(body) if _start(each) > end), len(body))
+    first = _end(body[above - 1]) + 1 if above else 1
+    last = _start(body[below]) - 1 if below < len(body) else len(old)
+    if _shares_lines(body[above:below], first, last) or first > begin + 1 or last < end:
+        return None
+    last += added
+    if any(line.endswith("\\") for line in (*new[max(0, first - 2) : first - 1], *new[max(0, last - 1) : last])):
+        return None  # it goes on
+    try:
+        typed = parse("\n".join([*[""] * (first - 1), *new[first - 1 : last], *[""] * (below < len(body))])).body
+    except (SyntaxError, ValueError):
+        return None
+    if added:
+        _move(body[below:], added)
+    return [*body[:above], *typed, *body[below:]]
+
+
+def _edit(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """How many lines are the same before an edit, and which of the old lines is the last one that it changes."""
+    most = min(len(old), len(new))
+    begin = next((count for count in range(most) if old[count] != new[count]), most)
+    same = next((count for count in range(most - begin) if old[-1 - count] != new[-1 - count]), most - begin)
+    return begin, len(old) - same
+
+
+def _shares_lines(touched: Sequence[ast.stmt], first: int, last: int) -> bool:
+    """Whether an edited statement is on a line of another one, after a semicolon."""
+    return any(_start(each) < first or _end(each) > last for each in touched)
+
+
+def _start(statement: ast.stmt) -> int:
+    """The first line of a statement, that of its decorators if it has any."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(each.lineno for each in decorators)])
+
+
+def _end(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
+
+
+def _move(statements: Sequence[ast.stmt], lines: int) -> None:
+    """Move statements down by so many lines, or up; they forget the answers that contain locations."""
+    for statement in statements:
+        for node in {id(node): node for node in walk(statement)}.values():  # newer grammar may be read as nodes twice
+            kept = node.__dict__
+            if "lineno" in kept:
+                kept["lineno"] += lines
+                kept["end_lineno"] += lines
+                kept.pop(AT, None)
+            if ASKED in kept:
+                kept[ASKED] = {question: found for question, found in kept[ASKED].items() if _is_without_places(found)}
+
+
+PLAIN = (ast.AST, str, bool, type(None))
+
+
+def _is_without_places(answer: object) -> bool:
+    """Whether an answer holds nodes, text and booleans alone; a number may be that of a line."""
+    if isinstance(answer, PLAIN):
+        return True
+    if isinstance(answer, dict):
+        entries = cast("dict[object, object]", answer)
+        return all(map(_is_without_places, entries)) and all(map(_is_without_places, entries.values()))
+    return isinstance(answer, list | tuple | set | frozenset) and all(
+        map(_is_without_places, cast("Sequence[object]", answer))
+    )
