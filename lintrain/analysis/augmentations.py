@@ -254,12 +254,15 @@ def _random_transforms(source: Source) -> Iterator[tuple[str, Location]]:
                 is_own = (
                     isinstance(call.func, ast.Name) and call.func.id in own and _is_unused_beside(source, name, call)
                 )
-                inside = [each for each in walk(call) if isinstance(each, ast.Call)]
-                inside += _appended(source, call)
-                if is_own or ("Compose" in unparse(call.func) and any(map(is_random, inside))):
+                if is_own or ("Compose" in unparse(call.func) and any(map(is_random, _composed(source, call)))):
                     yield name, source.location(node)
             case _:
                 pass
+
+
+def _composed(source: Source, compose: ast.Call) -> list[ast.Call]:
+    """The calls in a `Compose`, and those that the list which it gets is given."""
+    return [*(each for each in walk(compose) if isinstance(each, ast.Call)), *_appended(source, compose)]
 
 
 def _appended(source: Source, compose: ast.Call) -> list[ast.Call]:
@@ -343,21 +346,26 @@ def _split_off(source: Source, made: dict[str, Location]) -> Iterator[AugmentedD
                 whole[name] = _transform_of(call, made)
             case _:
                 pass
-    shuffled, plain = source.cached(_loaded)
-    for node in source.nodes_of(ast.Assign):
+    for node in source.nodes_of(ast.Assign) if whole else ():
         match node:
             case ast.Assign(targets=[target], value=ast.Call(func=func, args=[ast.Name(id=name), *_]) as call):
                 is_split = unparse(func).rpartition(".")[2] in SPLITS and name in whole
-                names = {unparse(part) for part in (target.elts if isinstance(target, ast.Tuple) else [target])}
-                # The part that is not shuffled beside one that is shuffled is for evaluation, whatever its name.
-                is_beside = bool(names & shuffled) and bool((names & plain) - shuffled)
-                is_for_evaluation = is_beside or any(words_of(part) & EVALUATION_WORDS for part in names)
-                # The numbers of the rows, or the part itself, get another data set: `part.dataset = plain`.
-                is_rebuilt = any(source.contains(rf"\b{re.escape(part)}\.(dataset\s*=|indices\b)") for part in names)
-                if is_split and is_for_evaluation and not is_rebuilt:
+                if is_split and _is_part_for_evaluation(source, target):
                     yield AugmentedData(source.location(call), whole[name], made[whole[name]])
             case _:
                 pass
+
+
+def _is_part_for_evaluation(source: Source, target: ast.expr) -> bool:
+    """Whether what is split off is for evaluation, and keeps its data set."""
+    shuffled, plain = source.cached(_loaded)
+    names = {unparse(part) for part in (target.elts if isinstance(target, ast.Tuple) else [target])}
+    # The part that is not shuffled beside one that is shuffled is for evaluation, whatever its name.
+    is_beside = bool(names & shuffled) and bool((names & plain) - shuffled)
+    if not is_beside and not any(words_of(part) & EVALUATION_WORDS for part in names):
+        return False
+    # The numbers of the rows, or the part itself, get another data set: `part.dataset = plain`.
+    return not any(source.contains(rf"\b{re.escape(part)}\.(dataset\s*=|indices\b)") for part in names)
 
 
 def _loaded(source: Source) -> tuple[frozenset[str], frozenset[str]]:

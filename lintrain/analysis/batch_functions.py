@@ -88,7 +88,7 @@ def _sets_last(function: ast.FunctionDef) -> bool:
 
 
 def _returns(function: ast.FunctionDef) -> bool:
-    return any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in ast.walk(function))
+    return any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in walk(function))
 
 
 def _functions_by_name(source: Source) -> dict[str, list[ast.FunctionDef]]:

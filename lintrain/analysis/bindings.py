@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lintrain.analysis import origins
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import named, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -76,11 +76,16 @@ def _bound_by(statement: ast.stmt, name: str) -> Bound | None:
         case ast.FunctionDef() | ast.ClassDef():
             return Bound() if statement.name == name else None
         case _:
-            return Bound() if name in _stored(statement) else None
+            return Bound() if _stores(statement, name) else None
 
 
 def _switches_off(manager: ast.expr) -> bool:
     return unparse(manager) in {"torch.no_grad()", "no_grad()", "torch.inference_mode()"}
+
+
+def _stores(statement: ast.stmt, name: str) -> bool:
+    found = named(statement).get(name, ())
+    return any(isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) for each in found)
 
 
 def _stored(node: ast.AST) -> set[str]:

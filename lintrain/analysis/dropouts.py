@@ -235,7 +235,7 @@ def _is_used_by_mode(source: Source, method: Function, call: ast.Call) -> bool:
         isinstance(each, ast.Name) and each.id in names
         for node in walk(network)
         if isinstance(node, ast.If | ast.IfExp) and ABOUT_MODE.search(unparse(node.test))
-        for each in ast.walk(node)
+        for each in walk(node)
     )
 
 

@@ -350,14 +350,14 @@ def is_undone(switch: Event, inside: Sequence[Event]) -> bool:
 def may_change_mode(pipeline: Pipeline, event: Event, model: Value) -> bool:
     """Whether an event may set the mode of a model, in part or through unknown code."""
     if event.act in SETS_MODE:
-        return isinstance(event.subject, Unknown) or training_loops.touches(event, model)
+        return isinstance(event.subject, Unknown) or training_loops.touches(pipeline, event, model)
     if event.act is not Act.ESCAPE:
         return False
     callee = pipeline.code(event.location).partition("(")[0]
     if isinstance(event.subject, Optimizer) or STEPS.search(callee) or KEEPS_MODE.search(callee):
         return False  # an optimizer has the parameters of a model, and not the model
     # Code that gets only a part of the model cannot set the mode of the whole.
-    if training_loops.touches(event, model):
+    if training_loops.touches(pipeline, event, model):
         return training_loops.covers(event, model)
     is_about_gradients = ABOUT_GRADIENTS.search(callee) is not None and not ABOUT_MODE.search(callee)
     return not is_about_gradients and training_loops.may_hide(pipeline, event, model)

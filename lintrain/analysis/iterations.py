@@ -6,6 +6,7 @@ import ast
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from lintrain.analysis import gradients
 from lintrain.analysis.expressions import parts_shared
@@ -226,12 +227,24 @@ def is_of_other(pipeline: Pipeline, event: Event, optimizer: Value) -> bool:
 
 def contradict(one: Event, other: Event) -> bool:
     """Whether two events exclude each other: their conditions are never true in the same iteration."""
-    return any(
-        (mine.location == yours.location and mine.code != yours.code and bool(mine.code and yours.code))
-        or _plain(mine.code) == _plain(f"not ({yours.code})")
-        for mine in one.conditions
-        for yours in other.conditions
-    )
+    if not one.conditions or not other.conditions:
+        return False
+    others = [(each, each.code) for each in other.conditions]
+    for mine in one.conditions:
+        code = mine.code
+        for yours, its_code in others:
+            if mine is yours:
+                continue
+            if _are_opposite(code, its_code):
+                return True
+            if code and its_code and code != its_code and mine.location == yours.location:
+                return True
+    return False
+
+
+@lru_cache(maxsize=4096)  # loops with many events under conditions ask this of each pair
+def _are_opposite(code: str, other: str) -> bool:
+    return _plain(code) == _plain(f"not ({other})")
 
 
 def _plain(code: str) -> tuple[str, bool]:

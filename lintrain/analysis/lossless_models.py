@@ -10,7 +10,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Class, Function, Instance, is_missing
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 BASES = frozenset({"torch.nn.Module", "transformers.PreTrainedModel"})
@@ -40,4 +40,4 @@ def _may_compute(cls: Class) -> bool:
 
 
 def _returns(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(forward))
+    return any(isinstance(node, ast.Return) and node.value is not None for node in walk(forward))

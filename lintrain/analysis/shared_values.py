@@ -9,7 +9,7 @@ from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import own_nodes
+from lintrain.source.nodes import own_nodes, walk
 
 DESCRIBES = frozenset({"shape", "size", "dim", "ndim", "device", "dtype", "numel"})
 """Attributes and methods of a tensor that need none of its values."""
@@ -72,7 +72,7 @@ def _binding_lines(function: ast.AST, name: str) -> Iterator[int]:
 
 
 def _binds(target: ast.expr, name: str) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(target))
+    return any(isinstance(node, ast.Name) and node.id == name for node in walk(target))
 
 
 def _reading_lines(function: ast.AST, name: str) -> Iterator[int]:
@@ -83,7 +83,7 @@ def _reading_lines(function: ast.AST, name: str) -> Iterator[int]:
         id(each)
         for node in nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-        for each in ast.walk(node)
+        for each in walk(node)
     }
     unused = described | printed
     for node in nodes:

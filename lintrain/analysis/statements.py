@@ -17,7 +17,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
 from lintrain.source import parsing
-from lintrain.source.nodes import own_nodes, unparse, walk
+from lintrain.source.nodes import WITH_BLOCKS, own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -191,7 +191,7 @@ def calls_in_order(
 
     None if a call between them is one of the third kind.
     """
-    for node in source.nodes:
+    for node in (source.tree, *source.nodes_of(*WITH_BLOCKS)):
         for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
             listed = cast("list[object]", block) if isinstance(block, list) else []
             calls = [each for each in listed if _is_call(each)]

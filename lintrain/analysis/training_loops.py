@@ -11,11 +11,11 @@ from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 
-from lintrain.analysis.expressions import escapes_of, touched_by
+from lintrain.analysis.expressions import do_overlap, escapes_of, touched_by
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.modules import is_module, modules_in, overlap
+from lintrain.pipeline.modules import is_module, modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
@@ -353,9 +353,9 @@ def place_in(pipeline: Pipeline, event: Event, loop: Loop | None) -> Location:
     return replace(start, end_line=start.line, end_column=width + 1)
 
 
-def touches(event: Event, module: Value) -> bool:
+def touches(pipeline: Pipeline, event: Event, module: Value) -> bool:
     """Whether an event concerns a module, a part of it, or something that contains it."""
-    return event.subject is module or overlap(event.subject, module)
+    return event.subject is module or do_overlap(pipeline, event.subject, module)
 
 
 def covers(event: Event, module: Value) -> bool:

@@ -138,7 +138,7 @@ def is_left_out(
         or any(_is_held(pipeline, name) for name in names)
         or any(_is_held(pipeline, owner, by_part=False) for owner in _owners(pipeline, forward))
         or _stays_in_eval_mode(pipeline, module)
-        or any(training_loops.touches(event, module) and not _initialises(pipeline, event) for event in fate)
+        or any(training_loops.touches(pipeline, event, module) and not _initialises(pipeline, event) for event in fate)
     ):
         return False
     is_fixed = any(training_loops.words_of(name) & NOT_TRAINED for name in names)
@@ -239,7 +239,9 @@ def _assigns(line: str, name: str) -> bool:
 
 def _stays_in_eval_mode(pipeline: Pipeline, module: python.Value) -> bool:
     """Whether a module is put into eval mode for good, as fixed ones are: nothing gives it train mode again."""
-    switches = [each for each in pipeline.acts(*evaluations.SETS_MODE) if training_loops.touches(each, module)]
+    switches = [
+        each for each in pipeline.acts(*evaluations.SETS_MODE) if training_loops.touches(pipeline, each, module)
+    ]
     restoring = [each for each in switches if each.act is events.Act.RESTORE_MODE]
     is_trained = any(each.act is events.Act.TRAIN_MODE for each in switches)
     lasting = (

@@ -85,7 +85,7 @@ from lintrain.knowledge import api
 from lintrain.pipeline.values.data import Encoding, Tokenizer
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Verdict, fixes
 from lintrain.source import parsing
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 
 METHOD = "transformers.PreTrainedTokenizerBase.apply_chat_template"
 SETS_RETURN_TYPE = frozenset({"return_dict", "return_assistant_tokens_mask", None})
@@ -177,7 +177,7 @@ def _calls(source: Source) -> dict[Location, ast.Call]:
 
 
 def _parents(source: Source) -> dict[ast.AST, ast.AST]:
-    return {child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
+    return {child: node for node in walk(source.tree) for child in ast.iter_child_nodes(node)}
 
 
 def _moved(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.expr:

@@ -126,7 +126,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import ABSENT, Constant, is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, dataclass, fixes
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.text import show_number
 
 if TYPE_CHECKING:
@@ -154,14 +154,14 @@ class WeightsOnlyResume(Rule[Claim]):
         yield from self._trainers(pipeline)
 
     def _loops(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        tree, source = pipeline.source.tree, pipeline.source
+        source = pipeline.source
         if not source.contains(r"torch\s*\.\s*save"):
             return
         saved = _saved_state(source)
-        if _may_restore(tree) or (saved is not None and checkpoints.entries_read(source, _key_of(saved))):
+        if _may_restore(source) or (saved is not None and checkpoints.entries_read(source, _key_of(saved))):
             return
         resumed = _resumed_progress(source)
-        loads = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _loads_weights(source, node)]
+        loads = [call for call in source.nodes_of(ast.Call) if _loads_weights(source, call)] if resumed else []
         if resumed is None or not loads:
             return
         if saved is None:
@@ -314,14 +314,15 @@ def _key_of(key: ast.Constant) -> str:
     return str(key.value)
 
 
-def _may_restore(tree: ast.Module) -> bool:
+def _may_restore(source: Source) -> bool:
     """Whether a call named after loading may restore an optimizer: it is a method of one, or gets it as argument."""
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and re.search(RESTORES, unparse(call.func)):
+    for call in source.nodes_of(ast.Call):
+        called = unparse(call.func)
+        if re.search(RESTORES, called):
             arguments = " ".join(
                 unparse(argument) for argument in [*call.args, *(each.value for each in call.keywords)]
             )
-            if re.search(OPTIMIZER, unparse(call.func)) or re.search(OPTIMIZER, arguments):
+            if re.search(OPTIMIZER, called) or re.search(OPTIMIZER, arguments):
                 return True
     return False
 
@@ -332,15 +333,15 @@ def _resumed_progress(source: Source) -> ast.Subscript | None:
         unparse(part)
         for call in source.nodes_of(ast.Call)
         if len(call.args) > 1 and unparse(call.func) == "range"
-        for part in ast.walk(call.args[0])
+        for part in walk(call.args[0])
         if isinstance(part, ast.Name | ast.Attribute)
     }
     entries = [entry for key in PROGRESS for entry in checkpoints.entries_read(source, key)]
     given = _given_back(source, entries) if entries else {}
     for node in source.nodes_of(ast.Assign) if entries else ():
-        names = {unparse(each) for target in node.targets for each in ast.walk(target) if isinstance(each, ast.expr)}
+        names = {unparse(each) for target in node.targets for each in walk(target) if isinstance(each, ast.expr)}
         if names & starts:
-            parts = {id(part) for part in ast.walk(node.value)}
+            parts = {id(part) for part in walk(node.value)}
             found = [entry for entry in entries if id(entry) in parts]
             found += [given[called] for called in _names_called(node.value) if called in given]
             if found:
@@ -352,13 +353,13 @@ def _given_back(source: Source, entries: Sequence[ast.Subscript]) -> dict[str, a
     """The functions of a file that return an entry of a checkpoint, with it."""
     found: dict[str, ast.Subscript] = {}
     for function in source.nodes_of(ast.FunctionDef):
-        returned = {id(part) for node in ast.walk(function) if isinstance(node, ast.Return) for part in ast.walk(node)}
+        returned = {id(part) for node in walk(function) if isinstance(node, ast.Return) for part in walk(node)}
         found.update((function.name, entry) for entry in entries if id(entry) in returned)
     return found
 
 
 def _names_called(value: ast.expr) -> list[str]:
-    return [unparse(node.func).rpartition(".")[2] for node in ast.walk(value) if isinstance(node, ast.Call)]
+    return [unparse(node.func).rpartition(".")[2] for node in walk(value) if isinstance(node, ast.Call)]
 
 
 def _loads_weights(source: Source, call: ast.Call) -> bool:

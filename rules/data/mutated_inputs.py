@@ -79,6 +79,7 @@ import ast  # the rule is about which names a function and its callers write to
 from collections.abc import Iterator
 
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Source, dataclass, fixes
+from lintrain.source.nodes import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _mentions(statement: ast.stmt, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(statement))
+    return any(isinstance(each, ast.Name) and each.id == name for each in walk(statement))
 
 
 def _writes_into(statement: ast.stmt, name: str) -> bool:
@@ -197,6 +198,5 @@ def _writes_into(statement: ast.stmt, name: str) -> bool:
 
 def _binds(statement: ast.stmt, name: str) -> bool:
     return any(
-        isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
-        for each in ast.walk(statement)
+        isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store) for each in walk(statement)
     )

@@ -54,7 +54,7 @@ import ast  # the rule is about names that are passed on from statement to state
 from collections.abc import Iterator
 
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Source, dataclass, lazy_pattern
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 
 OVERSAMPLERS = lazy_pattern(r"\b(?:\w*SMOTE\w*|ADASYN|\w*OverSampler)\b")
 SPLITS = frozenset({"train_test_split", "cross_val_score", "cross_validate", "cross_val_predict"})
@@ -119,7 +119,7 @@ def _statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _splits_in(source: Source, statement: ast.stmt, sampled: dict[str, Location]) -> Iterator[Split]:
-    for node in ast.walk(statement) if sampled else ():
+    for node in walk(statement) if sampled else ():
         if isinstance(node, ast.Call) and _called(node) in SPLITS:
             given = {name for argument in node.args for name in _names_in(argument)}
             made = next((sampled[name] for name in sorted(given) if name in sampled), None)
@@ -131,7 +131,7 @@ def _follow(source: Source, statement: ast.stmt, sampled: dict[str, Location]) -
     """Note the names that a statement gives oversampled rows, or rows made of those."""
     if not isinstance(statement, ast.Assign):
         return
-    repeats = any(_repeats(source, node) for node in ast.walk(statement.value))
+    repeats = any(_repeats(source, node) for node in walk(statement.value))
     parts = (sampled[name] for name in _names_in(statement.value) if name in sampled)
     # What a split returns is reported at the split.
     is_split = isinstance(statement.value, ast.Call) and _called(statement.value) in SPLITS
@@ -180,6 +180,6 @@ def _bound_names(target: ast.expr) -> set[str]:
 
 def _names_in(node: ast.AST) -> set[str]:
     """The names in an expression, and the attributes of `self`."""
-    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    attributes = (each for each in ast.walk(node) if isinstance(each, ast.Attribute))
+    names = {each.id for each in walk(node) if isinstance(each, ast.Name)}
+    attributes = (each for each in walk(node) if isinstance(each, ast.Attribute))
     return names | {f"self.{each.attr}" for each in attributes if unparse(each.value) == "self"}

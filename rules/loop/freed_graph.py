@@ -172,4 +172,4 @@ def _is_before(pipeline: Pipeline, first: Event, second: Event) -> bool:
 
 def _may_be_frozen(pipeline: Pipeline, forward: Event) -> bool:
     """Whether a forward pass may have no graph, since parameters are frozen."""
-    return any(training_loops.touches(event, forward.subject) for event in pipeline.acts(Act.FREEZE))
+    return any(training_loops.touches(pipeline, event, forward.subject) for event in pipeline.acts(Act.FREEZE))

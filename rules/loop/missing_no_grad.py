@@ -234,7 +234,7 @@ def _evaluates(pipeline: Pipeline, forward: Event) -> bool:
 
 def _only_evaluates(pipeline: Pipeline, forward: Event) -> bool:
     """Whether a loop runs a model that the script trains elsewhere, and no later `backward` may use what it gives."""
-    freezes = (event for event in pipeline.acts(Act.FREEZE) if training_loops.touches(event, forward.subject))
+    freezes = (event for event in pipeline.acts(Act.FREEZE) if training_loops.touches(pipeline, event, forward.subject))
     # What is frozen as a whole runs in the training too, and records nothing.
     is_of_trained = evaluations.is_trained(pipeline, forward.subject) and not any(freezes)
     loop = evaluations.evaluation_loop(pipeline, forward) if is_of_trained else None
@@ -267,7 +267,8 @@ def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
         return True  # whatever is frozen of it, the rest is not
     freezes = pipeline.acts(Act.FREEZE)
     return not any(
-        isinstance(event.subject, Unknown) or training_loops.touches(event, forward.subject) for event in freezes
+        isinstance(event.subject, Unknown) or training_loops.touches(pipeline, event, forward.subject)
+        for event in freezes
     )
 
 

@@ -171,7 +171,7 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 
 RECURRENT = frozenset({"RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"})
 """Classes of `torch.nn` whose state is computed from their weights and the previous state."""
@@ -299,7 +299,7 @@ def _carried_attributes(pipeline: Pipeline, training: training_loops.TrainingLoo
         method = network.cls.lookup("forward")
         if method is None or not isinstance(method[1], Function) or DETACHES.search(unparse(network.cls.node)):
             continue
-        for node in ast.walk(method[1].node):
+        for node in walk(method[1].node):
             carried = _taken_and_given(node) if isinstance(node, ast.Assign) else None
             if carried is None or not carried.startswith("self.") or not isinstance(node, ast.Assign):
                 continue
@@ -378,9 +378,9 @@ def _layer_with_the_state(module: Instance) -> Value | None:
             layers = [layer for layer, *states in _layers_in(forward) if states == [names[2], given]]
         case _:
             return None
-    bound = [node.id for node in ast.walk(forward) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    bound = [node.id for node in walk(forward) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     is_bound_once = bound.count(given) == 1 and bound.count(names[2]) == (given == names[2])
-    returns = [node for node in ast.walk(forward) if isinstance(node, ast.Return)]
+    returns = [node for node in walk(forward) if isinstance(node, ast.Return)]
     return module.attributes.get(layers[0]) if len(layers) == 1 and is_bound_once and len(returns) == 1 else None
 
 

@@ -250,4 +250,6 @@ def _needs_weights(network: Value) -> bool:
 
 def _is_frozen(pipeline: Pipeline, forward: Event, backward: Event) -> bool:
     freezes = (event for event in pipeline.acts(Act.FREEZE) if event.order < backward.order)
-    return any(isinstance(each.subject, Unknown) or training_loops.touches(each, forward.subject) for each in freezes)
+    return any(
+        isinstance(each.subject, Unknown) or training_loops.touches(pipeline, each, forward.subject) for each in freezes
+    )

@@ -129,7 +129,7 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 
 SMALLEST = -65504
 OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
@@ -265,7 +265,7 @@ def _always_called(method: ast.FunctionDef) -> Iterator[ast.Call]:
     """The calls in the statements that a method always executes."""
     for statement in method.body:
         if isinstance(statement, ast.Assign | ast.Return | ast.Expr):
-            yield from (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+            yield from (node for node in walk(statement) if isinstance(node, ast.Call))
 
 
 def _fillings(cls: Class) -> Iterator[tuple[ast.Call, ast.expr, ast.FunctionDef]]:
@@ -337,7 +337,7 @@ def _is_product(node: ast.expr, method: ast.FunctionDef, line: int, depth: int =
 
 def _made(name: str, method: ast.FunctionDef, line: int) -> list[ast.expr]:
     """The values that are assigned to a name before a line of a method; empty if it may have other values."""
-    nodes = list(ast.walk(method))
+    nodes = list(walk(method))
     stores = [
         node for node in nodes if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
     ]

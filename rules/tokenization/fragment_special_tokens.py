@@ -63,7 +63,7 @@ import ast  # the rule is about how lengths are computed and added up in a loop
 from collections.abc import Iterator
 
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class FragmentSpecialTokens(Rule):
 
 def _lengths_in(loop: ast.For) -> Iterator[Length]:
     """The assignments `name = len(tokenizer(part).input_ids)` in a loop."""
-    for node in ast.walk(loop):
+    for node in walk(loop):
         match node:
             case ast.Assign(
                 targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="len"), args=[ast.expr() as ids])
@@ -141,8 +141,8 @@ def _is_added_up(loop: ast.For, name: str) -> bool:
         and isinstance(node.op, ast.Add)
         and isinstance(node.value, ast.Name)
         and node.value.id == name
-        for node in ast.walk(loop)
+        for node in walk(loop)
     ) and not any(
         isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name
-        for node in ast.walk(loop)
+        for node in walk(loop)
     )
