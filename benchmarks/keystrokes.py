@@ -1,7 +1,8 @@
 """From keystroke to diagnostics: `python -m benchmarks.keystrokes [--edits N] [--more N]`.
 
-A client types into a script of 1,000 lines that imports two modules of its own, and waits for the diagnostics of each
-edit. Then it types on, to see whether the server's memory grows. `ast.parse` of the same script, timed between the
+A client types a comment into a script of 1,000 lines that imports two modules of its own, and waits for the diagnostics
+of each edit. Then it changes a number in a function, and adds and removes a line, and at last types on, to see whether
+the server's memory grows. `ast.parse` of the same script, timed between the
 edits in this process, tells how busy the machine is. The exit code is 1 when a bound is missed.
 """
 
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +28,7 @@ MOST_GROWTH = 5.0
 """MiB: what an allocator may keep."""
 
 TYPED = "# a comment, typed\n"
+CHANGED = "    correct, seen = 0, 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,10 @@ class Keystrokes:
     growth: float
     processor: float
     """Milliseconds of the server's CPU for each edit."""
+    of_code: float
+    """The same for edits that change a function."""
+    of_lines: float
+    """The same for edits that add or remove a line."""
 
     @property
     def p95(self) -> float:
@@ -69,15 +76,26 @@ def measure(edits: int, more: int) -> Keystrokes:
         start, start_processor = time.perf_counter() - started, processor_of(process.pid) / 1000
         typist = Typist(client, uri)
         typist.type(20)
-        before = processor_of(process.pid)
-        waits, parses = typist.type(edits), typist.parses
-        processor = (processor_of(process.pid) - before) / edits
+        waits = list[float]()
+        processor = _processor_for(process.pid, edits, lambda: waits.extend(typist.type(edits)))
+        parses = list(typist.parses)
+        of_code = _processor_for(process.pid, edits, lambda: typist.type(edits, typist.next_in_function))
+        even = edits + edits % 2
+        of_lines = _processor_for(process.pid, even, lambda: typist.type(even, typist.next_line))
         memory = memory_of(process.pid)
         typist.type(more)
         growth = memory_of(process.pid) - memory
         client.stop()
         process.wait(30)
-    return Keystrokes(start, start_processor, tuple(waits), statistics.median(parses), growth, processor)
+    parse = statistics.median(parses)
+    return Keystrokes(start, start_processor, tuple(waits), parse, growth, processor, of_code, of_lines)
+
+
+def _processor_for(process: int, edits: int, work: Callable[[], object]) -> float:
+    """Milliseconds of a process's CPU for each of so many edits."""
+    before = processor_of(process)
+    work()
+    return (processor_of(process) - before) / edits
 
 
 def _started(script: Path) -> tuple[subprocess.Popen[bytes], LanguageClient, str]:
@@ -92,7 +110,7 @@ def _started(script: Path) -> tuple[subprocess.Popen[bytes], LanguageClient, str
 
 
 class Typist:
-    """Types a comment below the imports, character by character, and takes it away again."""
+    """Types a comment below the imports, character by character, and takes it away again; or makes other edits."""
 
     def __init__(self, client: LanguageClient, uri: str) -> None:
         self.client, self.uri = client, uri
@@ -100,12 +118,14 @@ class Typist:
         self.parses: list[float] = []
         self.line = script_text().split("\n").index("logger = logging.getLogger(__name__)") - 1
         self.text = script_text()
+        self.has_line = False
+        self.changed_line = self.text.split("\n").index(CHANGED)
 
-    def type(self, edits: int) -> list[float]:
+    def type(self, edits: int, next_change: Callable[[], dict[str, object]] | None = None) -> list[float]:
         """Milliseconds from each edit to its diagnostics."""
         waits: list[float] = []
         for _ in range(edits):
-            change = self._next()
+            change = (next_change or self._next)()
             self.version += 1
             started = time.perf_counter()
             self.client.change(self.uri, self.version, change)
@@ -116,6 +136,17 @@ class Typist:
             ast.parse(self.text)
             self.parses.append((time.perf_counter() - started) * 1000)
         return waits
+
+    def next_in_function(self) -> dict[str, object]:
+        """Another digit for a number in the first function."""
+        end = len(CHANGED)
+        return {"range": span(self.changed_line, end - 1, end), "text": str(self.version % 10)}
+
+    def next_line(self) -> dict[str, object]:
+        """An empty line above the comment, or its removal."""
+        start, end = ({"line": self.line + below, "character": 0} for below in (0, int(self.has_line)))
+        self.has_line = not self.has_line
+        return {"range": {"start": start, "end": end}, "text": "\n" if self.has_line else ""}
 
     def _next(self) -> dict[str, object]:
         line, column = self.line, self.column
@@ -150,6 +181,8 @@ def main() -> int:
     print(f"keystroke to diagnostics    {statistics.median(measured.edits):8.1f} ms  (median of {len(measured.edits)})")
     print(f"                            {measured.p95:8.1f} ms  (p95, {MOST_MILLISECONDS} at most)")
     print(f"  CPU of the server         {measured.processor:8.1f} ms  (for each edit)")
+    print(f"                            {measured.of_code:8.1f} ms  (for one that changes a function)")
+    print(f"                            {measured.of_lines:8.1f} ms  (for one that adds or removes a line)")
     print(f"  ast.parse of the script   {measured.parse:8.1f} ms  (on this machine, meanwhile)")
     print(f"growth over {options.more} more edits {measured.growth:8.1f} MiB ({MOST_GROWTH} at most)")
     for miss in measured.misses:

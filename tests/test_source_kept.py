@@ -39,11 +39,13 @@ if x:
 def test_what_is_at_a_place_is_what_a_look_at_the_whole_file_finds(path: Path | None) -> None:
     source = Source("train.py", path.read_text() if path else CODE)
     calls = {source.location(node): node for node in reversed(source.nodes_of(ast.Call))}
+    expressions = {source.location(node): node for node in reversed(source.nodes) if isinstance(node, ast.expr)}
     around = Nesting((source.location(node), node) for node in statements(source.tree.body))
     for node in source.nodes:
         if isinstance(node, ast.expr | ast.stmt):
             location = source.location(node)
             assert places.call_at(source, location) is calls.get(location)
+            assert places.expression_at(source, location) is expressions.get(location)
             assert places.statement_at(source, location) is around.innermost(location)
 
 

@@ -10,6 +10,7 @@ from lintrain.analysis import expressions, origins
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Tensor
+from lintrain.source import places
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -190,8 +191,8 @@ def negative_pixels(source: Source, target: Location) -> NegativePixels | None:
     """Whether the target of a loss is the images of a batch, all of which go through `Normalize`."""
     lists = [call for call in source.nodes_of(ast.Call) if unparse(call.func).rpartition(".")[2] == "Compose"]
     normalized = [found for each in lists if (found := _normalize_in(each)) is not None]
-    node = source.cached(origins.expressions_by_location).get(target)
-    if node is None or not lists or len(normalized) != len(lists):
+    node = places.expression_at(source, target) if lists and len(normalized) == len(lists) else None
+    if node is None:
         return None
     name = _image_of(source, node)
     return NegativePixels(source.location(normalized[0]), name) if name else None

@@ -8,12 +8,10 @@ script does with its arguments is not followed here; the reader's values show th
 from __future__ import annotations
 
 import ast
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 from lintrain.model.location import Location
-from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.source import places
@@ -152,26 +150,11 @@ def loss_of(pipeline: Pipeline, backward: Event) -> ast.expr | None:
     return call.func.value if backward.details.get("loss") is backward.subject or not call.args else call.args[0]
 
 
-def expressions_by_location(source: Source) -> dict[Location, ast.expr]:
-    """The expressions of a file by where they are; the outermost one where several begin and end together."""
-    return {source.location(node): node for node in reversed(source.nodes) if isinstance(node, ast.expr)}
-
-
 def owner_of(source: Source, expression: ast.expr) -> ast.stmt | None:
     """The innermost statement around an expression; None for an expression that is not of this file."""
-    starts, statements = source.cached(_by_start)
-    end = expression.end_lineno, expression.end_col_offset
-    for at in range(bisect_right(starts, (expression.lineno, expression.col_offset)) - 1, -1, -1):
-        statement = statements[at]
-        if (statement.end_lineno, statement.end_col_offset) >= end:
-            return statement if any(each is expression for each in walk(statement)) else None
-    return None
-
-
-def _by_start(source: Source) -> tuple[list[tuple[int, int]], list[ast.stmt]]:
-    """The statements of a file in the order of the code, and where each starts."""
-    found = [node for node, _ in source.cached(blocks.in_order)]
-    return [(node.lineno, node.col_offset) for node in found], found
+    statement = places.statement_at(source, source.location(expression))
+    is_inside = statement is not None and any(each is expression for each in walk(statement))
+    return statement if is_inside else None
 
 
 def _bound_names(statement: ast.stmt) -> frozenset[str]:

@@ -64,6 +64,8 @@ def _unused_functions(source: Source) -> list[Location]:
 
 def _functions_with(source: Source, functions: list[Location], call: ast.Call) -> Iterator[Location]:
     """Of these functions, those that use what a statement of the module makes by a call."""
+    if not functions:
+        return
     made = {
         target.id
         for node in source.tree.body
@@ -71,7 +73,7 @@ def _functions_with(source: Source, functions: list[Location], call: ast.Call) -
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    used = [source.location(node) for node in source.nodes_of(ast.Name) if node.id in made]
+    used = [source.location(node) for node in source.nodes_of(ast.Name) if node.id in made] if made else []
     yield from (each for each in functions if any(each.holds(location) for location in used))
 
 

@@ -11,6 +11,7 @@ from lintrain.analysis.attention_masks import SAME, attention_layers
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
+from lintrain.source import places
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -112,12 +113,12 @@ def copied_targets(pipeline: Pipeline) -> Iterator[Copied]:
     """The calls of networks with a decoder on the very tokens that are the targets of the loss, not shifted by one."""
     source = pipeline.source
     positions = source.cached(_decoder_inputs)
-    nodes = source.cached(origins.expressions_by_location) if positions else {}
     for loss in pipeline.losses if positions else ():
-        given = (loss.prediction, loss.target)
-        if loss.name != "cross_entropy" or not all(each is not None and each.location in nodes for each in given):
+        if loss.name != "cross_entropy" or loss.prediction is None or loss.target is None:
             continue
-        predicted, wanted = (nodes[each.location] for each in given if each is not None)
+        predicted, wanted = (places.expression_at(source, each.location) for each in (loss.prediction, loss.target))
+        if predicted is None or wanted is None:
+            continue
         name = _plain_name(wanted)
         for call in _calls_behind(source, predicted) if name else ():
             given_as = [call.args[each] for each in sorted(positions) if each < len(call.args)]

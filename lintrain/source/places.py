@@ -25,6 +25,12 @@ def call_at(source: Source, location: Location) -> ast.Call | None:
     return next((call for call in found if call is not None), None)
 
 
+def expression_at(source: Source, location: Location) -> ast.expr | None:
+    """The expression that is exactly at a location; the outermost one where several begin and end together."""
+    found = (_kept(source, _expressions, statement).get(location) for statement in _outermost(source, location.line))
+    return next((each for each in found if each is not None), None)
+
+
 def statement_at(source: Source, location: Location) -> ast.stmt | None:
     """The innermost statement around a location."""
     for statement in _outermost(source, location.line):
@@ -52,6 +58,10 @@ def _starts(source: Source) -> list[int]:
 
 def _calls(source: Source, statement: ast.stmt) -> dict[Location, ast.Call]:
     return {source.location(node): node for node in reversed(walk(statement)) if isinstance(node, ast.Call)}
+
+
+def _expressions(source: Source, statement: ast.stmt) -> dict[Location, ast.expr]:
+    return {source.location(node): node for node in reversed(walk(statement)) if isinstance(node, ast.expr)}
 
 
 def _statements(source: Source, statement: ast.stmt) -> Nesting[ast.stmt]:

@@ -111,6 +111,7 @@ from lintrain.rule import (
     lazy_pattern,
     one_per_location,
 )
+from lintrain.source import places
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +232,8 @@ def _snapshot_pass(pipeline: Pipeline, kept: Event) -> Event | None:
     if kept.without_grad or not own or not any("%" in each.code for each in own):
         return None
     source = pipeline.source_of(kept.location)
-    nodes = source.cached(origins.expressions_by_location)
-    parts = (
-        origins.origins(source, nodes[kept.location], shared_passes.stays_on_graph) if kept.location in nodes else ()
-    )
+    node = places.expression_at(source, kept.location)
+    parts = origins.origins(source, node, shared_passes.stays_on_graph) if node is not None else ()
     locations = [source.location(each.expression) for each in parts]
     for event in pipeline.events_in(kept.loops[-1]):
         is_own = event.act is Act.FORWARD and event.conditions == kept.conditions and event.order < kept.order
@@ -249,8 +248,10 @@ def _is_on_graph(pipeline: Pipeline, kept: Event, backward: Event) -> bool:
     if isinstance(kept.subject, Tensor) and isinstance(loss, Tensor):
         return any(pipeline.events[order].is_inside(inside) for order in kept.subject.graph & loss.graph)
     source = pipeline.source_of(kept.location)
-    node = source.cached(origins.expressions_by_location).get(kept.location)
-    if isinstance(kept.subject, Tensor) or node is None or not pipeline.code(kept.location).isidentifier():
+    if isinstance(kept.subject, Tensor) or not pipeline.code(kept.location).isidentifier():
+        return False
+    node = places.expression_at(source, kept.location)
+    if node is None:
         return False
     # What nothing is known of may be the output of a model by its name: `out = model(x)`.
     events = (each for each in pipeline.events_in(inside) if each.act is Act.FORWARD and not each.without_grad)
