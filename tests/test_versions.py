@@ -353,3 +353,23 @@ def test_without_a_repository_the_folder_under_check_is_the_root(project: Path) 
 )
 def test_a_message_says_whether_the_project_states_a_version(source: str, shown: str) -> None:
     assert Target(((5, 2),), "5.2.0", source).shown == shown
+
+
+def origin(project: Path) -> str:
+    target = versions.find_versions(project).get("transformers")
+    return target.origin("transformers") if target else "none"
+
+
+def test_the_origin_of_a_version_is_what_requires_it_or_where_it_is_installed(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert origin(project) == ""
+    (project / "interpreter" / "transformers-5.2.0.dist-info").mkdir(parents=True)
+    monkeypatch.setattr(versions, "interpreter_folders", lambda: [project / "interpreter"])
+    assert origin(project) == "transformers 5.2.0 is installed in the environment that lintrain runs in"
+    environment(project, "transformers-5.1.0")
+    assert origin(project) == "transformers 5.1.0 is installed in `.venv`"
+    (project / "requirements.txt").write_text("transformers>=4.45\n")
+    assert origin(project) == "requirements.txt:1 requires transformers >=4.45, and 5.1.0 is installed in `.venv`"
+    (project / "requirements.txt").write_text("transformers==4.46.3\n")
+    assert origin(project) == "requirements.txt:1 requires transformers 4.46.3"

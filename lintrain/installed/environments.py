@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import cast
 
 from lintrain.cache.noted import Memory, note, note_asked, note_listed
+from lintrain.installed.facts import RUNNING
 from lintrain.source.reading import read_plain_text
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-RUNNING = "the interpreter that runs lintrain"
 FOLDER_NAMES = (".venv", "venv")
 MOST_FOLDERS_ABOVE = 10
 

@@ -11,6 +11,9 @@ from lintrain.startup.lazy_dataclass import dataclass
 Kind = Literal["class", "function", "other", "missing", "unknown"]
 KINDS = frozenset({"class", "function", "other", "missing", "unknown"})
 
+RUNNING = "the interpreter that runs lintrain"
+"""The source of a version that is only installed for lintrain: the script may run on another."""
+
 LONGEST = 400
 """Characters of a name or of an item."""
 

@@ -180,7 +180,9 @@ def _installed_target(path: str, targets: Targets) -> Target | None:
     version = installed.version(path) if installed else None
     text = version.text if version is not None else ""
     named = tables.version_named(text)
-    return Target((named,), text or "without a version", version.source) if version is not None else None
+    if version is None:
+        return None
+    return Target((named,), text or "without a version", version.source, is_installed=True)
 
 
 def _installed_keyword(name: str, read: Facts, keyword: str, targets: Targets) -> Known:

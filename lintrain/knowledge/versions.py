@@ -25,7 +25,7 @@ from lintrain.cache.noted import Memory, note_asked
 from lintrain.installed.facts import Installed
 from lintrain.knowledge.statements import TENSORFLOWS, Reader, Statement, interpreter_folders
 from lintrain.knowledge.tables import CONFIGURED_PACKAGES, PACKAGES, covered_version, covered_versions
-from lintrain.knowledge.target import INTERPRETER, NEWEST_KNOWN, Target, Version, written
+from lintrain.knowledge.target import ENVIRONMENTS, INTERPRETER, NEWEST_KNOWN, Target, Version, written
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -205,7 +205,8 @@ def decided(package: str, statements: Iterable[Statement]) -> Target | None:
         return Target(covered[-1:], written(covered[-1]), NEWEST_KNOWN)
     text = ", ".join(dict.fromkeys(statement.specifier.removeprefix("==") for statement in agreeing))
     source = ", ".join(dict.fromkeys(statement.source for statement in agreeing))
-    return Target(left, text, source, any(_is_beyond(covered, statement) for statement in agreeing))
+    is_beyond = any(_is_beyond(covered, statement) for statement in agreeing)
+    return Target(left, text, source, is_beyond, is_installed=agreeing[-1].source in ENVIRONMENTS)
 
 
 def _names_unknown(group: Iterable[Statement]) -> bool:

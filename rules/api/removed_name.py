@@ -198,7 +198,7 @@ class RemovedName(Rule[Claim]):
                 location,
                 f"{used.owners} lost `{name}` after {used.package} {used.last_with} ({target.shown})",
                 related=_call_of(pipeline, used),
-                why=_why(target, used.package),
+                why=target.origin(used.package),
                 help=removed_methods.ADVICE.get(name, "see the release notes for the replacement"),
                 subject=name,
                 level=library_arguments.level_for(target),
@@ -214,7 +214,7 @@ class RemovedName(Rule[Claim]):
             related=[
                 Related(location, "used here", "use", _code_of(pipeline, used, rename, location)) for location in uses
             ],
-            why=_why(target, known.package),
+            why=target.origin(known.package) if target else "",
             help=_help(known, rename),
             subject=used.name,
             level=library_arguments.level_for(target),
@@ -312,11 +312,6 @@ def _call_of(pipeline: Pipeline, used: removed_methods.RemovedMethod) -> list[Re
         return []
     owner = pipeline.source.code(pipeline.source.location(used.node.value))
     return [Related(pipeline.source.location(used.call), "advances the iterator", "next", f"next({owner})")]
-
-
-def _why(target: Target | None, package: str) -> str:
-    """Who requires the version; empty where it is assumed."""
-    return f"{target.source} requires {package} {target.text}" if target and not target.is_assumed else ""
 
 
 def _claim(
