@@ -317,7 +317,15 @@ def test_a_class_by_the_name_in_an_option_is_the_one_by_default() -> None:
 
 def test_a_class_by_the_name_that_a_test_asks_for_may_be_any() -> None:
     code = """
-    if args.optimizer == "SGD":
+    if args.optimizer in WITH_MOMENTUM:
         getattr(torch.optim, args.optimizer)(weights, momentum=0.9)
     """
     assert paths(code) == ["torch.optim.Any"]
+
+
+def test_a_class_by_the_one_name_that_its_branch_is_for_is_that_class() -> None:
+    code = """
+    if args.optimizer == "SGD":
+        getattr(torch.optim, args.optimizer)(weights, momentum=0.9)
+    """
+    assert paths(code) == ["torch.optim.SGD"]

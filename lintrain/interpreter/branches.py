@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from lintrain.interpreter import branches
+from lintrain.interpreter import branches, narrowing
 from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import statement
 from lintrain.interpreter.core.scope import Changes, Scope
 from lintrain.pipeline.events import Condition
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Either, Value, join
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Value
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
@@ -27,12 +27,6 @@ ABOUT_VERSIONS = lazy_pattern(
     r"|(?:transformers|datasets|trl|peft|keras|torch|accelerate)_?(?:lt|le|gt|ge|v?\d)"
 )
 """What tests of versions or of a passed class contain, and flags with their answers: `transformers_lt_4_56`."""
-
-PLAIN_TESTS = (
-    *(ast.Name, ast.Constant, ast.Attribute, ast.Tuple, ast.Call),
-    *(ast.Compare, ast.BoolOp, ast.UnaryOp, ast.boolop, ast.unaryop, ast.cmpop, ast.expr_context),
-)
-"""What a test is made of that does nothing but ask; of calls only `isinstance`."""
 
 
 @statement(ast.If)
@@ -53,46 +47,11 @@ def execute_if(reader: Reader, node: ast.If, scope: Scope) -> Flow:
     then = Condition(location, len(reader.loops), node.test, False, *period)
     other = Condition(location, len(reader.loops), node.test, True, *period)
     reader.branches[node] = then, other
-    narrowed = _narrowed(reader, node.test, scope)
+    narrowed = narrowing.sides(reader, node.test, scope)
+    reader.left[node] = narrowed[0].values, narrowed[1].values
     return execute_branches(
         reader, [(node.body, then), (node.orelse, other)], scope, is_guarded=guarded, narrowed=narrowed
     )
-
-
-def _narrowed(reader: Reader, test: ast.expr, scope: Scope) -> tuple[Changes, Changes]:
-    """What a test leaves of the only name in it that may be one of several values: where it holds, and where not."""
-    held = {name: scope.names[name] for name in reader.once(_plain_names, test) if name in scope.names}
-    several = [(name, value) for name, value in held.items() if isinstance(value, Either)]
-    if len(several) != 1:
-        return {}, {}
-    ((name, value),) = several
-    truths = [(option, _truth_with(reader, test, scope, name, option)) for option in value.options]
-    then = [option for option, truth in truths if truth is not False]
-    other = [option for option, truth in truths if truth is not True]
-    if len(then) == len(other) == len(truths) or not then or not other:
-        return {}, {}
-    return {name: join(then)}, {name: join(other)}
-
-
-def _truth_with(reader: Reader, test: ast.expr, scope: Scope, name: str, option: Value) -> bool | None:
-    start = len(scope.journal)
-    scope.put(name, option)
-    truth = operations.truth(dispatch.evaluate(reader, test, scope))
-    reader.undo(scope, start)
-    return truth
-
-
-def _plain_names(test: ast.expr) -> frozenset[str]:
-    """The names in a test that may be evaluated again without any effect; empty for other tests."""
-    nodes = list(walk(test))
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    if any(not isinstance(node, PLAIN_TESTS) for node in nodes) or any(not _asks_for_kind(call) for call in calls):
-        return frozenset()
-    return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
-
-
-def _asks_for_kind(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Name) and call.func.id == "isinstance"
 
 
 def _period(reader: Reader, node: ast.If, scope: Scope) -> tuple[Value, str]:
@@ -153,9 +112,9 @@ def execute_branches(
     scope: Scope,
     *,
     is_guarded: bool = False,
-    narrowed: Sequence[Changes] = (),
+    narrowed: Sequence[narrowing.Side] = (),
 ) -> Flow:
-    """Run each branch from the same start, with what its test leaves of a name; go on with the joined names."""
+    """Run each branch from the same start, with what its test leaves of values; go on with the joined names."""
     start = len(scope.journal)
     ends: list[Changes] = []
     flows: list[Flow] = []
@@ -163,10 +122,12 @@ def execute_branches(
     for index, (body, condition) in enumerate(branches):
         reader.guards += is_guarded
         reader.conditions.append(condition)
-        scope.apply(narrowed[index] if narrowed else {})
+        side = narrowed[index] if narrowed else narrowing.NOTHING
+        scope.apply(side.names)
         # Every branch starts from the same names, those at `start`: what one side binds is undone before
         # the other is read.
-        flow = dispatch.execute_block(reader, body, scope)
+        with reader.tested(side.values):
+            flow = dispatch.execute_block(reader, body, scope)
         reader.conditions.pop()
         reader.guards -= is_guarded
         changes = reader.undo(scope, start)
@@ -227,6 +188,7 @@ def _expects_missing_names(handler: ast.ExceptHandler) -> bool:
 def _match(reader: Reader, node: ast.Match, scope: Scope) -> Flow:
     subject = dispatch.evaluate(reader, node.subject, scope)
     ways: list[tuple[Sequence[ast.stmt], Condition]] = []
+    narrowed: list[narrowing.Side] = []
     location, depth = reader.source.location(node), len(reader.loops)
     is_settled = False
     for case in node.cases:
@@ -234,6 +196,7 @@ def _match(reader: Reader, node: ast.Match, scope: Scope) -> Flow:
         if taken is not False:
             bind(reader, case.pattern, subject, scope)
             ways.append((case.body, Condition(location, depth)))
+            narrowed.append(narrowing.side_of_case(reader, node, case, scope))
         if taken:
             is_settled = True
             break
@@ -243,7 +206,8 @@ def _match(reader: Reader, node: ast.Match, scope: Scope) -> Flow:
     if not is_settled:
         # No case need match: the statement is then skipped, and that is one of the branches.
         ways.append(([], Condition(location, depth)))
-    return branches.execute_branches(reader, ways, scope)
+        narrowed.append(narrowing.NOTHING)
+    return branches.execute_branches(reader, ways, scope, narrowed=narrowed)
 
 
 def bind(reader: Reader, pattern: ast.pattern, subject: Value, scope: Scope) -> None:

@@ -6,6 +6,7 @@ import ast
 import builtins
 import re
 
+from lintrain.interpreter import narrowing
 from lintrain.interpreter.core import arithmetic, dispatch, operations
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
@@ -104,7 +105,7 @@ def _constant(reader: Reader, node: ast.Constant, scope: Scope) -> Value:
 def _name(reader: Reader, node: ast.Name, scope: Scope) -> Value:
     value = scope.lookup(node.id)
     if value is not None:
-        return value
+        return reader.as_tested(value) if reader.narrowed else value
     if node.id in FORGOTTEN and not reader.source.is_partial:
         # `torch.nn.Linear` without `import torch`. Judging the rest is worth more.
         return Library(node.id)
@@ -162,15 +163,15 @@ def assumed_network(reader: Reader, name: str, module: Scope) -> Value | None:
 
 @expression(ast.Attribute)
 def _attribute(reader: Reader, node: ast.Attribute, scope: Scope) -> Value:
-    return dispatch.attribute(
-        reader, dispatch.evaluate(reader, node.value, scope), node.attr, reader.source.location(node)
-    )
+    value = dispatch.evaluate(reader, node.value, scope)
+    return reader.as_tested(dispatch.attribute(reader, value, node.attr, reader.source.location(node)))
 
 
 @expression(ast.Subscript)
 def _subscript(reader: Reader, node: ast.Subscript, scope: Scope) -> Value:
     value = dispatch.evaluate(reader, node.value, scope)
-    return dispatch.subscript(reader, value, dispatch.evaluate(reader, node.slice, scope), reader.source.location(node))
+    key = dispatch.evaluate(reader, node.slice, scope)
+    return reader.as_tested(dispatch.subscript(reader, value, key, reader.source.location(node)))
 
 
 @expression(ast.Slice)
@@ -304,7 +305,7 @@ def _if_expression(reader: Reader, node: ast.IfExp, scope: Scope) -> Value:
     if truth is not None:
         return dispatch.evaluate(reader, node.body if truth else node.orelse, scope)
     with reader.condition(reader.source.location(node)):
-        return join([dispatch.evaluate(reader, node.body, scope), dispatch.evaluate(reader, node.orelse, scope)])
+        return join(narrowing.evaluate_sides(reader, node, scope))
 
 
 @expression(ast.JoinedStr)

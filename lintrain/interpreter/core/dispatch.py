@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from lintrain.interpreter.core.arithmetic import is_none
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.items import any_of
-from lintrain.interpreter.core.reader import Flow, Reader, weighed
+from lintrain.interpreter.core.reader import Flow, Narrowed, Reader, weighed
 from lintrain.interpreter.core.registry import (
     ATTRIBUTES,
     CALLED,
@@ -85,7 +85,9 @@ def execute_block(reader: Reader, body: Sequence[ast.stmt], scope: Scope) -> Flo
             # In `for x in y: if skip: continue; step()` the `step` runs only if the branch did not leave.
             # The rest of the block is the branch that is missing, so it gets the condition of the `if`, as
             # if it stood under an `else`.
-            with reader.condition(reader.source.location(statement), _remaining(reader, statement)):
+            remaining = _remaining(reader, statement)
+            left = _left_for(reader, statement, remaining)
+            with reader.condition(reader.source.location(statement), remaining), reader.tested(left):
                 return execute_block(reader, body[position + 1 :], scope)
         # `if version < "4.40": raise` guards the rest: what it uses exists in the versions that come so
         # far.
@@ -107,6 +109,13 @@ def _remaining(reader: Reader, statement: ast.stmt) -> Condition | None:
         return None
     remaining.ends_loop = not isinstance(left[-1], ast.Continue)
     return remaining
+
+
+def _left_for(reader: Reader, statement: ast.stmt, remaining: Condition | None) -> Narrowed:
+    """What the test of an `if` leaves of values for the code after it, where one side always leaves."""
+    if remaining is None or statement not in reader.left:
+        return {}
+    return reader.left[statement][remaining.is_else]
 
 
 def _always_leaves(body: Sequence[ast.stmt]) -> bool:

@@ -34,6 +34,9 @@ PAUSE = 500
 ITEMS_A_STEP = 8
 """Items that are copied or looked at in the time of a step."""
 
+Narrowed = dict[int, tuple[Value, Value]]
+"""What tests around the code leave of values, by their identity: the value itself, and what is left of it."""
+
 NAMES_A_STEP = 64
 """Bindings of a branch that are undone in the time of a step."""
 
@@ -122,6 +125,9 @@ class Reader:
         default_factory=dict[ast.stmt, "tuple[Condition, Condition]"]
     )
     """The conditions of the two sides of each `if` when it was last read."""
+    narrowed: Narrowed = field(default_factory=dict[int, tuple[Value, Value]])
+    left: dict[ast.stmt, tuple[Narrowed, Narrowed]] = field(default_factory=dict[ast.stmt, "tuple[Narrowed, Narrowed]"])
+    """What the test of each `if` left of values on its two sides when it was last read."""
     settled: set[ast.stmt] = field(default_factory=set[ast.stmt])
     """The `if` statements that were certain to go one way when last read."""
     visited: set[ast.AST] = field(default_factory=set[ast.AST])
@@ -153,6 +159,28 @@ class Reader:
         """End what was entered last, or all beyond a depth."""
         del self.frames[depth:]
         self.source = (self.frames[-1].source if self.frames else None) or self.record.source
+
+    def as_tested(self, value: Value) -> Value:
+        """A value that code reads, as far as the tests around the code leave it."""
+        known = self.narrowed.get(id(value))
+        return value if known is None else known[1]
+
+    def forget_tested(self, owner: Value, name: str) -> None:
+        """Forget what tests left of a part of an unknown thing: the code stores another one under its name."""
+        if self.narrowed and (part := self.children.get((id(owner), name))) is not None:
+            self.narrowed.pop(id(part), None)
+
+    @contextmanager
+    def tested(self, values: Narrowed) -> Generator[None]:
+        """Code that only runs where tests leave this of values."""
+        before = self.narrowed
+        self.narrowed = {**before, **values} if values else before
+        try:
+            yield
+        finally:
+            # What the code stored under another value counts for the code that follows, too.
+            is_same = self.narrowed is before
+            self.narrowed = before if is_same else {key: each for key, each in before.items() if key in self.narrowed}
 
     @property
     def frame(self) -> Frame:

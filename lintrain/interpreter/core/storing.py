@@ -43,6 +43,7 @@ def store_attribute(reader: Reader, owner: Value, name: str, value: Value, locat
         # change it first.
         if isinstance(value, DataFrame) and (reader.uncalled or reader.conditions):
             value.forget()  # methods that change it may run in any order
+        reader.forget_tested(option, name)
         if handler:
             handler(reader, option, name, weighed(reader, value), location)
         elif isinstance(option, Class):
@@ -73,6 +74,8 @@ def store_item(reader: Reader, owner: Value, key: Value, value: Value, location:
             if isinstance(option, DataFrame | Series | Indexer):
                 store_item(reader, option, key, UNKNOWN, location)
         return
+    if isinstance(key, Constant):
+        reader.forget_tested(owner, f"[{key.value!r}]")
     handler = of_type(STORED_ITEMS, owner)
     if handler:
         handler(reader, owner, key, weighed(reader, value), location)

@@ -297,7 +297,7 @@ def _getattr(call: Call) -> Value:
     value, default = call.positional[0].value, call.value("default", 2)
     if isinstance(value, Instance) and not isinstance(default, Absent) and functions.lacks(value, name):
         return default
-    return dispatch.attribute(call.reader, value, name, call.location)
+    return call.reader.as_tested(dispatch.attribute(call.reader, value, name, call.location))
 
 
 def _is_asked_for(call: Call) -> bool:
