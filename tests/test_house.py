@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -75,6 +76,37 @@ def test_comments_say_why(tree: str) -> None:
     code, comments = (sum(each) for each in zip(*counted, strict=True))
     assert code > 1_000
     assert 100 * comments / code >= LEAST_COMMENTS
+
+
+def searches_of_whole_texts(tree: ast.Module) -> Iterator[ast.Call]:
+    """The calls of `search` on the whole text of a file: `Source.contains` gives the same, cheaper and only once."""
+    sources = {"source"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.comprehension) and ".sources" in ast.unparse(node.iter):
+            sources |= {name.id for name in ast.walk(node.target) if isinstance(name, ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "search":
+            owners = [given.value for given in node.args if isinstance(given, ast.Attribute) and given.attr == "text"]
+            if any(ast.unparse(owner).rpartition(".")[2] in sources for owner in owners):
+                yield node
+
+
+@pytest.mark.parametrize("tree", ["rules", "lintrain/analysis"])
+def test_the_whole_text_of_a_file_is_searched_in_one_way(tree: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for path in tracked(f"{tree}/*.py")
+        for call in searches_of_whole_texts(ast.parse(path.read_text()))
+    ]
+    assert found == []
+
+
+def test_searches_of_whole_texts_are_found() -> None:
+    code = """
+    if re.search("a", source.text) or A.search(pipeline.source.text) or re.search("a", call.text):
+        any(A.search(each.text) for each in pipeline.sources.values() if A.search(each.name))
+    """
+    assert [call.lineno for call in searches_of_whole_texts(ast.parse(dedent(code)))] == [2, 2, 3]
 
 
 def test_no_file_has_a_name_that_says_nothing() -> None:

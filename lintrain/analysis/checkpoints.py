@@ -166,7 +166,7 @@ def assigned_loads(source: Source) -> Iterator[tuple[Location, str, str]]:
             case _:
                 continue
         used = rf"(?<![\w.]){re.escape(name)}(?:\.(?:eval|train|to|cuda|parameters|forward|zero_grad)\(|\()"
-        is_used = re.search(used, source.text) is not None
+        is_used = source.contains(used)
         if name == unparse(owner) or (is_used and not isinstance(owner, ast.Name)):
             yield source.location(node), name, code if name == unparse(owner) else ""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from lintrain.analysis import loss_terms
@@ -191,7 +190,7 @@ def _is_zeros(source: Source, node: ast.expr) -> bool:
         case ast.Name():
             made = list(loss_terms.definitions(source, node))
             is_one = len(made) == 1 and made[0][1] is None and made[0][2] is None
-            changed = re.search(rf"\b{node.id}\[[^\]]*\] = |\b{node.id}\.\w+_\(", source.text)
+            changed = source.contains(rf"\b{node.id}\[[^\]]*\] = |\b{node.id}\.\w+_\(")
             return is_one and changed is None and _is_zeros(source, made[0][0])
         case _:
             return False

@@ -130,7 +130,7 @@ def kept_worst(source: Source) -> Iterator[KeptWorst]:
             if not is_set or "best" not in best.lower():
                 continue
             is_counted = KEEPS.search(code.replace(f"{best} =", "")) is None
-            if is_counted and (not _counts(node) or MODES.search(source.text) is not None):
+            if is_counted and (not _counts(node) or source.contains(MODES)):
                 continue
             of_value, of_best = (
                 [kind.search(_word(name)) is not None for kind in (HIGHER, LOWER)] for name in (value, best)

@@ -215,7 +215,7 @@ def same_networks(source: Source) -> Iterator[tuple[Location, str, str]]:
 
 
 def _is_network(source: Source, code: str) -> bool:
-    return re.search(rf"(?<![\w.]){re.escape(code)}\.(?:parameters|train|state_dict)\(", source.text) is not None
+    return source.contains(rf"(?<![\w.]){re.escape(code)}\.(?:parameters|train|state_dict)\(")
 
 
 def _writes(call: ast.Call, first: str, second: str) -> bool:

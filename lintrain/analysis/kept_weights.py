@@ -378,7 +378,7 @@ MODELS = frozenset({"model", "net", "network"})
 def _used_as_best(source: Source, scope: ast.AST, node: ast.Assign, name: str, model: str) -> ast.expr | None:
     """Where `best_model` of `best_model = model` is read after the loop around it, in which the model trains."""
     loop = _loop_around(scope, node, TRAINS) if model.isidentifier() and not BEST.search(model) else None
-    is_model = re.search(rf"(?<![\w.]){re.escape(model)}\.(?:train|eval|parameters|state_dict)\(", source.text)
+    is_model = source.contains(rf"(?<![\w.]){re.escape(model)}\.(?:train|eval|parameters|state_dict)\(")
     if loop is None or (is_model is None and model not in MODELS) or _bound(loop, model):
         return None
     tests = [each for each in walk(loop) if isinstance(each, ast.If) and node in walk(each)]

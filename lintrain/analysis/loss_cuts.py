@@ -186,7 +186,7 @@ def _calls_by_name(statement: ast.stmt) -> list[tuple[str, ast.Call, bool]]:
 
 
 def _is_frozen(source: Source, name: str) -> bool:
-    return any(re.search(rf"{re.escape(name)}\.{what}", source.text) for what in FREEZES)
+    return any(source.contains(rf"{re.escape(name)}\.{what}") for what in FREEZES)
 
 
 def _is_detached_later(source: Source, call: ast.Call) -> bool:

@@ -254,11 +254,7 @@ def _critic(source: Source, call: ast.Call, terms: Sequence[Term]) -> Iterator[W
     if len(terms) != 1 or len(terms[0].factors) != 1 or terms[0].sign < 0 or optimizer is None:
         return
     value = terms[0].expression
-    if (
-        not isinstance(value, ast.Call)
-        or not re.search(r"\breward", source.text)
-        or re.search(r"\bcosts?\b", source.text)
-    ):
+    if not isinstance(value, ast.Call) or not source.contains(r"\breward") or source.contains(r"\bcosts?\b"):
         return
     critic, acting = unparse(value.func), _networks_in(source, value)
     owners = {critic, critic.rpartition(".")[0]} - {"", "self"}

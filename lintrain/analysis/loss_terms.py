@@ -8,7 +8,6 @@ positive, unless the file gives it a negative number.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -299,9 +298,8 @@ def may_be_negative(source: Source, weights: Sequence[ast.expr]) -> bool:
     """Whether a file may give one of these weights of a term a negative number."""
     for weight in weights:
         name = weight.id if isinstance(weight, ast.Name) else weight.attr if isinstance(weight, ast.Attribute) else ""
-        if not name or re.search(
-            rf"\b{name}\b['\"]?[^\n=]*[=:]\s*-|--{name.replace('_', '[-_]')}\b[^\n]*=\s*-", source.text
-        ):
+        option = name.replace("_", "[-_]")
+        if not name or source.contains(rf"\b{name}\b['\"]?[^\n=]*[=:]\s*-|--{option}\b[^\n]*=\s*-"):
             return True
     return False
 

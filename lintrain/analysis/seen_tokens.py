@@ -58,7 +58,7 @@ def unmasked_encoders(source: Source) -> Iterator[Unmasked]:
     """The calls of encoders without a mask on the embedding of a parameter, in a file that predicts next tokens."""
     layers = source.cached(attention_layers)
     is_alone = bool(layers) and ENCODERS.issuperset(layers.values()) and "cross_entropy" in source.text.lower()
-    shifts = is_alone and any(all(part.search(source.text) for part in pair) for pair in NEXT_TOKENS)
+    shifts = is_alone and any(all(source.contains(part) for part in pair) for pair in NEXT_TOKENS)
     embeddings = source.cached(_embedding_layers) if shifts else set[str]()
     for function in source.nodes_of(ast.FunctionDef) if embeddings else ():
         if function.name != "forward" or POOLS.search(unparse(function)):

@@ -139,7 +139,7 @@ def unused_wrappers(pipeline: Pipeline) -> Iterator[UnusedWrapper]:
 def _called_inside(pipeline: Pipeline, source: Source, made: ast.Call, wrapper: str) -> Location | None:
     """Where a function that trains calls the model inside of a wrapper, which itself is neither called nor passed."""
     inside = f"{wrapper}.module"
-    if inside not in source.text or AVERAGES.search(source.text):
+    if inside not in source.text or source.contains(AVERAGES):
         return None
     harmless = {id(each.value) for each in source.nodes_of(ast.Attribute) if PASSES_NOTHING.fullmatch(each.attr)}
     harmless |= {id(each) for each in walk(made)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -91,7 +91,7 @@ class _Part(NamedTuple):
     needed: _Needed | None
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _parts(pattern: str, flags: int) -> tuple[_Part, ...]:
     """The alternatives of an expression; raises the error of one that is none."""
     settings = SETTINGS.match(pattern)

@@ -89,7 +89,7 @@ class UnknownAttribute(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return bool(own_attributes.unset_attributes(source)) or OF_ONE.search(source.text) is not None
+        return bool(own_attributes.unset_attributes(source)) or source.contains(OF_ONE)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._of_splits(pipeline))
@@ -106,7 +106,7 @@ class UnknownAttribute(Rule):
 
     def _of_splits(self, pipeline: Pipeline) -> Iterator[Finding]:
         """Methods of one split that are called on all of them; not in code that asks what it has."""
-        for misuse in pipeline.misuses if not ASKS.search(pipeline.source.text) else ():
+        for misuse in pipeline.misuses if not pipeline.source.contains(ASKS) else ():
             if misuse.use == "method of one split":
                 yield self.finding(
                     misuse.location,

@@ -253,7 +253,7 @@ def _returns_all_rows(pipeline: Pipeline, loader: Loader, launcher: Launcher) ->
         return False
     if any(isinstance(value, Unknown) for value in launcher.prepared) or loader.arguments.keys() & OWN_SAMPLING:
         return False
-    if re.search(r"\.shard\(|split_dataset_by_node|num_processes|process_index|Iterable", pipeline.source.text):
+    if pipeline.source.contains(r"\.shard\(|split_dataset_by_node|num_processes|process_index|Iterable"):
         return False
     return not any(event.subject is loader for event in pipeline.acts(Act.ESCAPE))
 

@@ -300,8 +300,7 @@ def _is_of_copy(pipeline: Pipeline, switch: Event, inside: Sequence[Event]) -> b
     name = training_loops.callee_text(pipeline, switch).removesuffix(".eval")
     name = re.escape(training_loops.text_of_event(switch) or name)
     makes_copy = rf"(?m)^\s*{name}\s*=\s*(?:copy\.)?deepcopy\("
-    sources = [each for each in pipeline.sources.values() if "deepcopy(" in each.text] if name else []
-    if not any(re.search(makes_copy, each.text) for each in sources):
+    if not name or not any(each.contains(makes_copy) for each in pipeline.sources.values()):
         return False
     steps = [each.subject.text for each in inside if each.act is Act.STEP and isinstance(each.subject, Optimizer)]
     return all(".parameters(" in text and not re.search(rf"\b{name}\.", text) for text in steps)

@@ -45,7 +45,6 @@ Keras documentation, "Callbacks API"; Lightning documentation, "Callback".
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text
@@ -92,4 +91,4 @@ def _is_never_read(source: Source, name: str) -> bool:
     """Whether no code of a file, and no comment, reads a name; also not as an attribute of a class."""
     is_read = any(use.is_read for use in script_text.uses_of(source, name))
     is_shared = name in script_text.attribute_names(source) or name in script_text.imported_names(source)
-    return not is_read and not is_shared and not re.search(rf"#.*\b{name}\b|[\"']{name}[\"']", source.text)
+    return not is_read and not is_shared and not source.contains(rf"#.*\b{name}\b|[\"']{name}[\"']")

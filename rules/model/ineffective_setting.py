@@ -91,7 +91,6 @@ PyTorch documentation, `torch.nn.Linear` and `torch.optim.Optimizer.param_groups
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from lintrain.analysis import tuning, unread_settings
@@ -241,7 +240,7 @@ def _head_set(source: Source, event: events.Event) -> tuple[events.Event, str, s
     if not network.path.startswith("torchvision.models.") or not isinstance(event.details["value"], Module):
         return None
     has = [each for each, networks in HEADS.items() if networks.match(network.name)]
-    is_used = re.search(rf"\.{name}\(|\bdef forward_\w|\.forward *=", source.text) is not None
+    is_used = source.contains(rf"\.{name}\(|\bdef forward_\w|\.forward *=")
     return None if is_used or name in has or not has else (event, name, network.name, has[0])
 
 
