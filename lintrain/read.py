@@ -20,6 +20,7 @@ from lintrain.libraries import load_libraries
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline, Returned
 from lintrain.pipeline.values.argument import Argument
+from lintrain.pipeline.values.certainty import Default, recorded_defaults
 from lintrain.pipeline.values.loading import Settings
 from lintrain.pipeline.values.python import UNKNOWN, Class, Constant, Function, Library, Unknown, Value, join
 from lintrain.source.nodes import own_nodes, walk
@@ -31,6 +32,12 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 if TYPE_CHECKING:
     from lintrain.knowledge.versions import TargetVersions
 
+
+MOST_READINGS = 3
+"""How often a script is read once more, each time without another option."""
+
+MOST_STEPS_TO_READ_AGAIN = 60_000
+"""A script that took more steps is not read again: a quarter of its budget."""
 
 METHOD = lazy_pattern(r"\.(?:(?<=self\.)|(?<=cls\.))(\w+)")
 """A method that a method calls; a pattern that begins with a fixed character takes a third of the time."""
@@ -72,7 +79,25 @@ def read_pipeline(
     except BaseException:
         record.circles.end()
         raise
+    if record.chosen and reader.steps <= MOST_STEPS_TO_READ_AGAIN:
+        record.read_without = _again(source, targets, project, check_cancelled)
     return record
+
+
+def _again(
+    source: Source, targets: TargetVersions, project: Project | None, check_cancelled: Callable[[], None]
+) -> Callable[[Default], Pipeline | None]:
+    """Reads a script once more while one of its options is unknown, for each option at most once."""
+    known: dict[Default, Pipeline | None] = {}
+
+    def read_without(option: Default) -> Pipeline | None:
+        if option not in known and len(known) < MOST_READINGS:
+            with recorded_defaults(option):
+                read = read_pipeline(source, targets, project, check_cancelled)
+            known[option] = None if read.is_exhausted else read
+        return known.get(option)
+
+    return read_without
 
 
 def _file_name(source: Source) -> Value:

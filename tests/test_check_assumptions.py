@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lintrain.check.one_file import check_source
@@ -9,6 +11,7 @@ from lintrain.check.result import Reported
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.read import read_pipeline
 from lintrain.rulebook import load_rules
+from lintrain.source.project import Project
 from lintrain.source.source import Source
 
 HEAD = """
@@ -132,3 +135,66 @@ def test_what_a_rule_learns_without_an_option_is_forgotten() -> None:
         assert pipeline.cached(lambda *_: "unknown", pipeline.runs) == "unknown"
         inside = len(pipeline._answers)  # pyright: ignore[reportPrivateUsage]
     assert (inside, len(pipeline._answers)) == (1, 0)  # pyright: ignore[reportPrivateUsage]
+
+
+CHOSEN = """
+import argparse
+import importlib
+import torch
+from torch import nn
+parser = argparse.ArgumentParser()
+parser.add_argument("--net", default="{default}")
+args = parser.parse_args()
+net = {net}
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+criterion = nn.CrossEntropyLoss()
+for images, labels in loader:
+    optimizer.zero_grad()
+    loss = criterion(net(images), labels)
+    loss.backward()
+    optimizer.step()
+"""
+TWICE = "softmax is applied here and again in `criterion`"
+NETWORK = "nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1))"
+
+
+@pytest.mark.parametrize(
+    ("default", "net", "assumption"),
+    [
+        (
+            "Softmax",
+            "nn.Sequential(nn.Linear(4, 3), getattr(nn, args.net)(dim=1))",
+            " (with the default `--net Softmax`)",
+        ),
+        (
+            "small",
+            '{"small": nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1)), "large": nn.Linear(4, 3)}[args.net]',
+            " (with the default `--net small`)",
+        ),
+        ("small", "importlib.import_module('nets.' + args.net).build()", " (with the default `--net small`)"),
+        ("small", "importlib.import_module('nets.small').build()", ""),
+        ("small", NETWORK, ""),
+    ],
+)
+def test_the_message_names_the_option_that_chooses_code(
+    default: str, net: str, assumption: str, tmp_path: Path
+) -> None:
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "small.py").write_text(f"from torch import nn\n\ndef build():\n    return {NETWORK}\n")
+    script = tmp_path / "train.py"
+    script.write_text(CHOSEN.replace("{default}", default).replace("{net}", net))
+    rules = [each for each in load_rules() if each.name == "softmax-before-cross-entropy"]
+    source = Source(str(script), script.read_text())
+    found = check_source(source, rules, TargetVersions, Project()).reported
+    assert [each.finding.message for each in found] == [TWICE + assumption]
+
+
+def test_a_script_is_read_again_only_for_options_that_choose_code() -> None:
+    text = CHOSEN.replace("{default}", "Softmax")
+    plain = read_pipeline(Source("train.py", text.replace("{net}", NETWORK)), TargetVersions())
+    assert plain.read_without is None
+    code = text.replace("{net}", "nn.Sequential(nn.Linear(4, 3), getattr(nn, args.net)(dim=1))")
+    chosen = read_pipeline(Source("train.py", code), TargetVersions())
+    (option,) = chosen.chosen
+    assert chosen.read_without is not None
+    assert chosen.read_without(option) is chosen.read_without(option)

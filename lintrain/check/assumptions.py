@@ -2,7 +2,8 @@
 
 A value from the command line is what its option is by default. A rule reads it like any other value. Which findings
 rest on which option is then measured: the rule runs again while one option is unknown, and what it no longer finds
-rests on that option. A switch that is off by default (`--fp16`) is tried on as well: the script itself offers it.
+rests on that option. An option may also choose what is read at all, such as a module to import: then the script is read
+once more without it. A switch that is off by default (`--fp16`) is tried on as well: the script itself offers it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def findings(rule: Rule, pipeline: Pipeline) -> list[Finding]:
     with recorded_defaults() as reading:
         found = list(rule.check(pipeline))
     options = [default for default in reading.defaults if default.option][:MOST_OPTIONS]
-    return list(_with_options(rule, pipeline, found, options)) if options else found
+    is_chosen = bool(found and pipeline.chosen)
+    return list(_with_options(rule, pipeline, found, options)) if options or is_chosen else found
 
 
 def _with_options(
@@ -44,8 +46,26 @@ def _with_options(
             left = {_key(finding) for finding in rule.check(pipeline)}
         for key in rest.keys() - left:
             rest[key].append(option)
+    for option in pipeline.chosen if found else ():
+        _add_choice(rule, pipeline, option, rest)
     yield from (_with_defaults(finding, rest[_key(finding)]) for finding in found)
     yield from _with_switches(rule, pipeline, options, {finding.location for finding in found})
+
+
+def _add_choice(
+    rule: Rule, pipeline: Pipeline, option: Default, rest: dict[tuple[Location, str], list[Default]]
+) -> None:
+    """Add an option that chooses code to the findings that are gone where the script is read without its default."""
+    concerned = [options for options in rest.values() if option not in options]
+    other = pipeline.read_without(option) if concerned and pipeline.read_without is not None else None
+    if other is None:
+        return
+    pipeline.circles.take(other.circles)
+    with recorded_defaults(option):
+        left = {_key(finding) for finding in rule.check(other)}
+    for key, options in rest.items():
+        if key not in left and option not in options:
+            options.append(option)
 
 
 def _key(finding: Finding) -> tuple[Location, str]:

@@ -15,7 +15,7 @@ from lintrain.pipeline.values.closure import Circles
 from lintrain.pipeline.values.data import Collator, Dataset, DatasetDict, Encoding, OwnRows, Tokenizer
 from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.model import Launcher, Model, Optimizer, Scheduler
-from lintrain.pipeline.values.python import Class, Either, Function, Instance, Value
+from lintrain.pipeline.values.python import Class, Constant, Either, Function, Instance, Value
 from lintrain.pipeline.values.tensors import Shape, SpecialToken, Text
 from lintrain.pipeline.values.training import (
     KerasRun,
@@ -33,6 +33,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from lintrain.knowledge.tables import CheckpointFacts
     from lintrain.knowledge.versions import TargetVersions
+    from lintrain.pipeline.values.certainty import Default
     from lintrain.source.source import Source
 
 Answer = TypeVar("Answer")
@@ -241,6 +242,10 @@ class Pipeline:
     """What was found out about checkpoints, by their names."""
     downloads: list[tuple[Value, Value]] = field(default_factory=list[tuple[Value, Value]])
     """Folders that the script downloads a checkpoint to, each with the name of the checkpoint."""
+    chosen: dict[Default, None] = field(default_factory=dict["Default", None])
+    """The options that choose code by their defaults: a module to import, an attribute, an entry of a dictionary."""
+    read_without: Callable[[Default], Pipeline | None] | None = field(default=None, repr=False)
+    """Reads the script once more while an option is unknown; None for a script that took long."""
     _by_act: dict[tuple[Act, ...], list[Event]] = field(default_factory=lambda: {}, repr=False)
     _by_loop: dict[int, list[Event]] = field(default_factory=dict[int, "list[Event]"], repr=False)
     _answers: dict[tuple[object, ...], object] = field(default_factory=dict["tuple[object, ...]", object], repr=False)
@@ -254,6 +259,11 @@ class Pipeline:
     def source_of(self, location: Location) -> Source:
         """The file of a location: the script, or a module that was read for it."""
         return self.sources.get(location.path, self.source)
+
+    def note_choice(self, chooses: Value) -> None:
+        """Note the option whose default decides what the script builds, if the value rests on one."""
+        if isinstance(chooses, Constant) and chooses.default is not None and chooses.default.option:
+            self.chosen[chooses.default] = None
 
     @contextmanager
     def apart(self) -> Generator[None]:

@@ -294,6 +294,7 @@ def _getattr(call: Call) -> Value:
     name = text_of(call.value("name", 1))
     if name is None or not call.positional or _is_asked_for(call):
         return _any_of(call.positional[0].value) if call.positional else UNKNOWN
+    call.reader.record.note_choice(call.value("name", 1))
     value, default = call.positional[0].value, call.value("default", 2)
     if isinstance(value, Instance) and not isinstance(default, Absent) and functions.lacks(value, name):
         return default

@@ -50,6 +50,7 @@ def _entry(reader: Reader, value: Value, key: Value, location: Location) -> Valu
     if not isinstance(value, Mapping):
         return UNKNOWN
     if isinstance(key, Constant) and key.value in value.entries:
+        reader.record.note_choice(key)
         return value.entries[key.value]
     if isinstance(key, Constant) and value.factory is not None:
         # An entry of its own for each key: what one holds is in no other.

@@ -14,5 +14,6 @@ def _import_module(call: Call) -> Value:
     if name is None or package is not None or name.startswith("."):
         return UNKNOWN
     # The name may come from an option. Then the module is the one by default, as a file of settings by default is read.
+    call.reader.record.note_choice(call.value("name", 0))
     own = imports.own_module(call.reader, name)
     return project_modules.made_module(call.reader, own) if own is not None else imports.library(name)

@@ -40,6 +40,11 @@ class Circles:
         if not self.closures or self.closures[-1] is not closure:
             self.closures.append(closure)
 
+    def take(self, other: Circles) -> None:
+        """Take over those of another reading of the same script."""
+        self.closures.extend(other.closures)
+        other.closures.clear()
+
     def end(self) -> None:
         """Release all of them after the last query of a rule."""
         for closure in self.closures:
