@@ -191,6 +191,6 @@ def _is_zeros(source: Source, node: ast.expr) -> bool:
             made = list(loss_terms.definitions(source, node))
             is_one = len(made) == 1 and made[0][1] is None and made[0][2] is None
             changed = source.contains(rf"\b{node.id}\[[^\]]*\] = |\b{node.id}\.\w+_\(")
-            return is_one and changed is None and _is_zeros(source, made[0][0])
+            return is_one and not changed and _is_zeros(source, made[0][0])
         case _:
             return False

@@ -379,7 +379,7 @@ def _used_as_best(source: Source, scope: ast.AST, node: ast.Assign, name: str, m
     """Where `best_model` of `best_model = model` is read after the loop around it, in which the model trains."""
     loop = _loop_around(scope, node, TRAINS) if model.isidentifier() and not BEST.search(model) else None
     is_model = source.contains(rf"(?<![\w.]){re.escape(model)}\.(?:train|eval|parameters|state_dict)\(")
-    if loop is None or (is_model is None and model not in MODELS) or _bound(loop, model):
+    if loop is None or (not is_model and model not in MODELS) or _bound(loop, model):
         return None
     tests = [each for each in walk(loop) if isinstance(each, ast.If) and node in walk(each)]
     if not tests or any(isinstance(each, ast.Break | ast.Return) for test in tests for each in walk(test)):
