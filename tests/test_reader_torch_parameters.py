@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from lintrain.knowledge.versions import TargetVersions
+from lintrain.pipeline.events import Act
+from lintrain.read import read_pipeline
+from lintrain.source.source import Source
 from tests.support.loops import lines_of
 
 TRAIN = """
@@ -62,3 +66,21 @@ else:
     optimizer = None
 """
     assert lines_of("stale-parameters", code + TRAIN) == []
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "[*body.parameters(), *head.parameters()]",
+        "list(body.parameters()) + list(head.parameters())",
+        "itertools.chain(body.parameters(), head.parameters())",
+    ],
+)
+def test_a_loop_over_the_parameters_of_several_modules_freezes_each_of_them(parameters: str) -> None:
+    text = (
+        "import itertools\nfrom torch import nn\nbody, head = nn.Linear(8, 8), nn.Linear(8, 3)\n"
+        f"for parameter in {parameters}:\n    parameter.requires_grad = False\n"
+    )
+    pipeline = read_pipeline(Source("t.py", text), TargetVersions())
+    frozen = [event.subject.origin for event in pipeline.acts(Act.FREEZE)]
+    assert [pipeline.code(origin) for origin in frozen if origin] == ["nn.Linear(8, 8)", "nn.Linear(8, 3)"]

@@ -18,7 +18,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.record import Arithmetic, Discard
 from lintrain.pipeline.values.columns import DataFrame, Series
 from lintrain.pipeline.values.data import Dataset, DatasetDict, Tokenizer
-from lintrain.pipeline.values.model import Module, Optimizer, Parameters, Tensor
+from lintrain.pipeline.values.model import Module, Optimizer, Parameter, Parameters, Tensor
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -183,29 +183,33 @@ def _slice(reader: Reader, node: ast.Slice, scope: Scope) -> Value:
 @expression(ast.List, ast.Tuple, ast.Set)
 def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Value:
     items: list[Value] = []
-    is_complete = is_known = True
+    is_complete = is_known = is_closed = True
     for element in node.elts:
         if isinstance(element, ast.Starred):
             inner = dispatch.evaluate(reader, element.value, scope)
             items.extend(_spread(reader, inner))
             is_complete = is_complete and isinstance(inner, SequenceValue) and inner.is_complete
+            is_closed = is_closed and (
+                isinstance(inner, Parameters) or (isinstance(inner, SequenceValue) and inner.knows_items)
+            )
             is_known = is_known and bool(_spread(reader, inner))
         else:
             items.append(dispatch.evaluate(reader, element, scope))
     if not is_known:  # others' parameters may be among them
         # `[*head.parameters(), *others]`: if the optimizer were said to have the head's parameters only,
         # the rules about parameters that no optimizer has would be wrong.
-        items = [item for item in items if not isinstance(item, Parameters)]
-    return SequenceValue(items, type(node).__name__.lower(), is_complete, origin=reader.source.location(node))
+        items = [item for item in items if not isinstance(item, Parameters | Parameter)]
+    kind, location = type(node).__name__.lower(), reader.source.location(node)
+    return SequenceValue(items, kind, is_complete, is_closed and not is_complete, origin=location)
 
 
 def _spread(reader: Reader, inner: Value) -> list[Value]:
-    """What `*inner` puts into a list: the parameters of a module stay together, as one item."""
+    """What `*inner` puts into a list: one item stands for all parameters of a module."""
     match inner:
         case SequenceValue(items=items):
             return reader.counted(items)
         case Parameters():
-            return [inner]
+            return [dispatch.element(reader, inner)]
         case _:
             return []
 

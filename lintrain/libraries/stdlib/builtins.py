@@ -14,6 +14,7 @@ from lintrain.interpreter.core.registry import ENTRIES, STORED_ATTRIBUTES, funct
 from lintrain.pipeline.values.certainty import UNCERTAIN, Default
 from lintrain.pipeline.values.data import ColumnNames, ColumnValues, Features, Kind
 from lintrain.pipeline.values.loading import Collated
+from lintrain.pipeline.values.model import Parameters
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Absent,
@@ -147,7 +148,8 @@ def _collection(call: Call) -> Value:
         order_holds = call.path in {"builtins.list", "builtins.tuple"}
         kept = items if order_holds else [join(items)] * len(items) if items else []
         return Sequence(list(kept), kind, kind != "set", origin=call.location)
-    return Sequence([dispatch.element(call.reader, over)], kind, False, origin=call.location)
+    is_closed = isinstance(over, Parameters)
+    return Sequence([dispatch.element(call.reader, over)], kind, False, is_closed, origin=call.location)
 
 
 @function("builtins.dict")
