@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
 
 from lintrain.analysis import origins
@@ -95,6 +96,9 @@ def _stored(node: ast.AST) -> set[str]:
 PLURAL = lazy_pattern(r"(?i)s$|shape|size|dim|args|input|output|example|tuple|index|axis|data|param|column|item|pad")
 """Names of what may be a tuple of one item on purpose."""
 
+RATE = lazy_pattern(r"(?i)lr|learning_rate|weight_decay|dropout(_rate)?|momentum|warmup_ratio|label_smoothing")
+"""Names of settings that are one number."""
+
 NUMBERS = frozenset({"float", "int", "str", "bool"})
 MADE = lazy_pattern(
     r"^(?:(?:torch\.)?nn|(?:tf\.)?keras\.layers|layers|(?:torch\.)?optim|transforms|T)\.[A-Z]\w*\(|^field\("
@@ -120,11 +124,30 @@ def tuples_by_comma(source: Source) -> list[TupleByComma]:
         target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
         location, item = source.location(node.value), node.value.elts[0]
         is_single = isinstance(node, ast.AnnAssign) and unparse(node.annotation) in NUMBERS
-        is_alone = isinstance(item, ast.Constant) and isinstance(item.value, bool | float)
-        is_meant = PLURAL.search(unparse(target)) is not None or isinstance(target, ast.Tuple | ast.List)
-        if source.code(location).endswith(",") and (is_single or (not is_meant and (is_alone or _is_made(item)))):
+        # A formatter writes the comma at the end of a line as a tuple in brackets.
+        is_bare = source.code(location).endswith(",")
+        if is_single or (_is_made_by_comma(target, item) if is_bare else _is_rate(source, target, item)):
             found.append(TupleByComma(location, unparse(target), source.code(source.location(item))))
     return found
+
+
+def _is_made_by_comma(target: ast.expr, item: ast.expr) -> bool:
+    """Whether a tuple without brackets is of one value that stands for itself."""
+    is_alone = isinstance(item, ast.Constant) and isinstance(item.value, bool | float)
+    is_meant = PLURAL.search(unparse(target)) is not None or isinstance(target, ast.Tuple | ast.List)
+    return not is_meant and (is_alone or _is_made(item))
+
+
+def _is_rate(source: Source, target: ast.expr, item: ast.expr) -> bool:
+    """Whether a tuple in brackets is of a setting that is one number, and no code goes through several of them."""
+    name = unparse(target)
+    is_fraction = isinstance(item, ast.Constant) and isinstance(item.value, float)
+    return is_fraction and RATE.fullmatch(name.rpartition(".")[2]) is not None and not _is_taken_apart(source, name)
+
+
+def _is_taken_apart(source: Source, name: str) -> bool:
+    """Whether code goes through the values of a name, or takes one of them: a search over one rate."""
+    return source.contains(rf"\bin {re.escape(name)}\b|(?<![\w.]){re.escape(name)}\[|\*{re.escape(name)}\b|product\(")
 
 
 def _is_made(item: ast.expr) -> bool:

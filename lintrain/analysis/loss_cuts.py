@@ -208,6 +208,8 @@ def _optimizer_of(source: Source, call: ast.Call, name: str, *, may_be_its_own: 
     for each in source.nodes_of(ast.Call):
         made = re.search(r"(?:^|optim\.)(?:SGD|Adam\w*|RMSprop|Lion|LARS)$", unparse(each.func))
         given = re.match(r"([\w.]+)\.parameters\(\)$", unparse(each.args[0])) if made and each.args else None
+        if made and each.args and given is None and _trains_with_others(each.args[0], name):
+            return each
         if given is None:
             continue
         is_whole = name.startswith("self.") and owner is not None and "Module" in "".join(map(unparse, owner.bases))
@@ -218,3 +220,10 @@ def _optimizer_of(source: Source, call: ast.Call, name: str, *, may_be_its_own: 
         ):
             return each
     return None
+
+
+def _trains_with_others(parameters: ast.expr, name: str) -> bool:
+    """Whether an optimizer gets all parameters of a network next to those of another one, in a list or a chain."""
+    calls = (each.func for each in walk(parameters) if isinstance(each, ast.Call) and not each.args)
+    owners = {unparse(each.value) for each in calls if isinstance(each, ast.Attribute) and each.attr == "parameters"}
+    return name in owners and len(owners) > 1
