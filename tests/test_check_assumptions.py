@@ -137,6 +137,24 @@ def test_what_a_rule_learns_without_an_option_is_forgotten() -> None:
     assert (inside, len(pipeline._answers)) == (1, 0)  # pyright: ignore[reportPrivateUsage]
 
 
+@pytest.mark.parametrize(
+    ("field", "assumption"),
+    [
+        ("half: bool = True", " (without `--half`)"),
+        ("half: bool = False", " (with `--half`)"),
+        ("half: bool = choose()", None),
+        ("half: bool", None),
+    ],
+)
+def test_the_annotated_attributes_of_a_tap_parser_are_options(field: str, assumption: str | None) -> None:
+    head = "from tap import Tap\nfrom transformers import TrainingArguments\n"
+    code = (
+        f"class Options(Tap):\n    {field}\n    rate: float = 0.1\n"
+        "options = Options().parse_args()\nTrainingArguments('out', fp16=options.half, bf16=options.half)\n"
+    )
+    assert messages("both-half-precisions", code, head) == ([] if assumption is None else [BOTH + assumption])
+
+
 CHOSEN = """
 import argparse
 import importlib

@@ -20,7 +20,7 @@ from lintrain.read import load
 from lintrain.source.source import Source
 from tests.test_reader_language import plain
 
-IMPORTS = "import json, os, yaml\nfrom pathlib import Path\nfrom omegaconf import OmegaConf\n"
+IMPORTS = "import json, os, toml, tomllib, yaml\nfrom pathlib import Path\nfrom omegaconf import OmegaConf\n"
 
 
 def value_in(folder: Path, code: str, expression: str = "x") -> Value:
@@ -37,6 +37,7 @@ def value_in(folder: Path, code: str, expression: str = "x") -> Value:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "c.json").write_text('{"lr": 0.1, "names": ["a", null], "model": {"size": 3}}')
+    (tmp_path / "c.toml").write_text('lr = 0.1\nnames = ["a", "b"]\n[model]\nsize = 3\n')
     (tmp_path / "c.yaml").write_text("lr: 0.1\nnames: [a, ~]\nmodel:\n  size: 3\n")
     return tmp_path
 
@@ -60,6 +61,19 @@ def test_settings_in_a_file_with_a_literal_path_are_known(folder: Path, code: st
     assert plain(value_in(folder, code)) == {"lr": 0.1, "names": ["a", None], "model": {"size": 3}}
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "with open('c.toml', 'rb') as f: x = tomllib.load(f)",
+        "x = tomllib.loads(Path('c.toml').read_text())",
+        "x = toml.load('c.toml')",
+        "x = toml.load(open('c.toml'))",
+    ],
+)
+def test_settings_in_a_file_of_toml_are_known(folder: Path, code: str) -> None:
+    assert plain(value_in(folder, code)) == {"lr": 0.1, "names": ["a", "b"], "model": {"size": 3}}
+
+
 def test_they_are_certain_unless_the_script_names_the_file_elsewhere_too(folder: Path) -> None:
     once = value_in(folder, "x = json.load(open('c.json'))['lr']")
     twice = value_in(folder, "json.dump(f(), open('c.json', 'w'))\nx = json.load(open('c.json'))['lr']")
@@ -72,6 +86,8 @@ def test_they_are_certain_unless_the_script_names_the_file_elsewhere_too(folder:
     "code",
     [
         "x = json.load(open('missing.json'))",
+        "x = tomllib.loads('c.toml')",
+        "x = toml.load(open('c.yaml'))",
         "x = json.load(open(name()))",
         "x = json.load(open('c.yaml'))",
         "x = json.load(open('c.json', 'w'))",

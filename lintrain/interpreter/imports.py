@@ -86,6 +86,7 @@ LIBRARIES = frozenset(
         "sklearn",
         "string",
         "sys",
+        "tap",
         "tensorflow",
         "tensorflow_datasets",
         "tf_keras",
@@ -111,7 +112,10 @@ LIBRARIES = frozenset(
 """Top-level packages whose dotted names mean something to the reader."""
 
 FEW_FUNCTIONS = frozenset(
-    {"absl", "addict", "box", "configargparse", "detectron2", "fvcore", "importlib", "tap", "wandb", "yacs"}
+    {
+        *("absl", "addict", "box", "configargparse", "detectron2", "fvcore", "importlib"),
+        *("toml", "tomli", "tomllib", "wandb", "yacs"),
+    }
 )
 """Packages of which only the functions with an entry in the tables mean something: anything else is unknown."""
 

@@ -1,4 +1,4 @@
-"""The settings files of a script: JSON and YAML with limited size, and where their keys are written."""
+"""The settings files of a script: JSON, TOML and YAML with limited size, and where their keys are written."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ def read_json_settings(path: Path) -> object:
     text = _text(path)
     try:
         return UNREAD if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return UNREAD
+
+
+def read_toml_settings(path: Path) -> object:
+    """The content of a TOML file; UNREAD if it is missing, too large or not TOML."""
+    import tomllib
+
+    text = _text(path)
+    try:
+        return UNREAD if text is None else tomllib.loads(text)
     except (ValueError, RecursionError):
         return UNREAD
 

@@ -24,7 +24,7 @@ from lintrain.source.bounds import find_program
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.text import shown
 
-READ = ("py", "ipynb", "json", "jsonl", "yaml", "yml", "csv", "tsv", "parquet")
+READ = ("py", "ipynb", "json", "jsonl", "yaml", "yml", "toml", "csv", "tsv", "parquet")
 """Extensions of scripts and of files that they read."""
 
 WATCHED = (*(f"**/*.{ending}" for ending in READ), *(f"**/{name}" for name in (*CONFIGURATION_FILES, *VERSION_FILES)))

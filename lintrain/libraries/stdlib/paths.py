@@ -1,4 +1,4 @@
-"""Files: their paths, opening them, and settings read from JSON and YAML files with a literal path."""
+"""Files: their paths, opening them, and settings read from JSON, TOML and YAML files with a literal path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from lintrain.interpreter.core.arithmetic import LONGEST
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, element_of, function, method, operated
-from lintrain.knowledge.settings_files import UNREAD, key_section, read_json_settings, read_yaml_settings
+from lintrain.knowledge.settings_files import (
+    UNREAD,
+    key_section,
+    read_json_settings,
+    read_toml_settings,
+    read_yaml_settings,
+)
 from lintrain.model.location import Location
 from lintrain.pipeline.values.certainty import UNCERTAIN, Default
 from lintrain.pipeline.values.columns import Column, Kind
@@ -251,6 +257,14 @@ def _hooked(call: Call, value: Value, hook: Value) -> Value:
 def _yaml(call: Call) -> Value:
     opened = call.value("stream", 0)
     return settings_in(call, opened.path, read_yaml_settings) if isinstance(opened, OpenFile) else UNKNOWN
+
+
+@function("tomllib.load", "tomllib.loads", "tomli.load", "tomli.loads", "toml.load", "toml.loads")
+def _toml(call: Call) -> Value:
+    """`tomllib.load(file)`; the older `toml.load` also takes a path."""
+    given = call.value("f", 0)
+    path = given.path if isinstance(given, OpenFile) else path_of(given) if call.path == "toml.load" else None
+    return settings_in(call, path, read_toml_settings) if path is not None else UNKNOWN
 
 
 def settings_in(call: Call, path: FilePath, read: Read) -> Value:
