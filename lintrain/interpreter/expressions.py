@@ -164,14 +164,16 @@ def assumed_network(reader: Reader, name: str, module: Scope) -> Value | None:
 @expression(ast.Attribute)
 def _attribute(reader: Reader, node: ast.Attribute, scope: Scope) -> Value:
     value = dispatch.evaluate(reader, node.value, scope)
-    return reader.as_tested(dispatch.attribute(reader, value, node.attr, reader.source.location(node)))
+    found = dispatch.attribute(reader, value, node.attr, reader.source.location(node))
+    return reader.as_tested(found) if reader.narrowed else found
 
 
 @expression(ast.Subscript)
 def _subscript(reader: Reader, node: ast.Subscript, scope: Scope) -> Value:
     value = dispatch.evaluate(reader, node.value, scope)
     key = dispatch.evaluate(reader, node.slice, scope)
-    return reader.as_tested(dispatch.subscript(reader, value, key, reader.source.location(node)))
+    found = dispatch.subscript(reader, value, key, reader.source.location(node))
+    return reader.as_tested(found) if reader.narrowed else found
 
 
 @expression(ast.Slice)
