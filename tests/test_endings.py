@@ -38,6 +38,7 @@ NOT_HERE = {
     "optimizer-without-modes": "needs an accelerate before 0.34",
     "spawned-without-guard": "needs processes that are spawned from the tests' own main module",
     "processes-do-not-meet": "needs several GPUs",
+    "columns-for-setfit": "needs setfit",
     "gpu-library-fails": "needs a GPU",
 }
 """Kinds that nothing raises on a CPU without a network, with the installed versions."""
@@ -251,6 +252,11 @@ def test_a_mode_that_accelerate_asks_of_an_optimizer_is_no_mistake_of_the_script
         ("Tokenizer class Qwen2Tokenizer does not exist or is not currently imported.", "missing-tokenizer-class"),
         ("numpy.dtype size changed, may indicate binary incompatibility. Expected 96", "compiled-for-other-numpy"),
         ("numpy.core.multiarray failed to import", "compiled-for-other-numpy"),
+        (
+            "SetFit expected the dataset to have the columns ['label', 'text'], but only the columns ['label', "
+            "'sentence'] were found. Either make sure these columns are present",
+            "columns-for-setfit",
+        ),
         ("[Errno 98] Address already in use", "port-in-use"),
         ('Layer "model" expects 1 input(s), but it received 2 input tensors. Inputs received: [', "keras-input-count"),
     ],
