@@ -13,6 +13,7 @@ from lintrain.cache.noted import note, note_listed
 from lintrain.source.bounds import is_within, project_around
 from lintrain.source.discovery import DEFAULT_EXCLUDES
 from lintrain.source.project import LARGEST_FILE
+from lintrain.source.source import Source
 
 MOST_SCRIPTS = 1_000
 """Of a project that is searched for a word: a larger one is taken to contain it."""
@@ -56,14 +57,35 @@ MOVES_MODULES = r"(?i)\.to\(|\.cuda\(|accelerat|lightning|Trainer\b|set_default_
 """Code that moves modules to a device, or may do so by itself."""
 
 
-def scripts_stay_on_cpu(path: str) -> bool:
-    """Whether scripts of the project train, and none of them moves anything to a device."""
-    return scripts_move_no_module(path) and not _any_script(path, r"(?i)\bdevice=")
+MOVES_TENSORS = rf"{MOVES_MODULES}|\bdevice="
+"""The same, or code that makes tensors on a device."""
 
 
-def scripts_move_no_module(path: str) -> bool:
-    """Whether scripts of the project train, and none of them moves a module, wherever tensors are made."""
-    return _any_script(path, r"\.backward\(", if_unread=False) and not _any_script(path, MOVES_MODULES)
+def uses_devices(source: Source, *, by_modules: bool = False) -> bool:
+    """Whether a file or a script of its project moves anything to a device; `by_modules` if only modules count.
+
+    Of a piece of a script, which shows the rest of its project nowhere, that is so unless it trains without.
+    """
+    pattern = MOVES_MODULES if by_modules else MOVES_TENSORS
+    if source.contains(pattern):
+        return True
+    if source.is_partial:
+        return not source.contains(r"\.backward\(")
+    return _any_script(source.path, pattern)
+
+
+def scripts_have_modes(source: Source) -> bool:
+    """Whether a network of the project may do something else in train mode than in eval mode.
+
+    It may not if its scripts define networks, and none of them names a layer that does so, or a ready-made network.
+    """
+    if source.is_partial or source.contains(HAS_MODES):
+        return True
+    return _any_script(source.path, HAS_MODES) or not _any_script(source.path, OWN_NETWORKS, if_unread=False)
+
+
+HAS_MODES = r"(?i)drop|batch_?norm|\bbn|instance_?norm|running_|\.training\b|from_pretrained|torchvision|timm|hub\.load"
+OWN_NETWORKS = r"\bnn\.(?:Module|Sequential)\b"
 
 
 def scripts_build_on_cpu(path: str, name: str) -> bool:

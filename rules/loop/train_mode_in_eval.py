@@ -75,6 +75,7 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
+from lintrain.source.project_search import scripts_have_modes
 
 LOADS = lazy_pattern(r"\.load_state_dict\(")
 SETS_EVAL_MODE = lazy_pattern(r"\.eval\(|\.train\((?:mode=)?(?!True|\))|set_mode")
@@ -114,7 +115,7 @@ class TrainModeInEval(Rule[Claim]):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             is_switched = reason is not None and reason.role == SWITCHED
-            if reason is not None and (is_switched or is_teacher or _may_differ(forward.subject)):
+            if reason is not None and (is_switched or is_teacher or _may_differ(pipeline, forward.subject)):
                 report = self._report_switch if is_switched else self._report
                 finding = (self._report_teacher if is_teacher else report)(pipeline, forward, reason)
                 found.setdefault(finding.location, finding)
@@ -197,8 +198,10 @@ def _certainly_differs(forward: Event) -> bool:
     return forward.without_grad and modules.differs_by_mode(forward.subject)
 
 
-def _may_differ(model: Value) -> bool:
+def _may_differ(pipeline: Pipeline, model: Value) -> bool:
     """Whether the modes differ, as far as the model is known: an unknown attribute of its class is no dropout."""
+    if isinstance(model, Unknown):
+        return scripts_have_modes(pipeline.source)
     return modules.differs_by_mode(model) if isinstance(model, Instance) else not modules.ignores_mode(model)
 
 

@@ -79,13 +79,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import keras_runs, loop_verdicts, wrong_names
+from lintrain.analysis import keras_runs, loop_verdicts, script_text, wrong_names
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Task, Tensor
 from lintrain.pipeline.values.python import Absent, Library, LibraryObject, Sequence, Value, literal, text_of
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, one_per_location
+
+ENDS_IN_SIGMOID = r"\bnn\.Sigmoid\(|return\s+(?:torch|F|nn\.functional)\.sigmoid\("
+"""Code of a network that gives probabilities."""
 
 
 class ThresholdOnLogits(OddCallRule):
@@ -100,6 +103,9 @@ class ThresholdOnLogits(OddCallRule):
         # What has passed a sigmoid is compared rightly: the mistake is the second sigmoid, which another rule reports.
         of_probabilities = {each.location for each in losses if any(loop_verdicts.operations_before(each, "sigmoid"))}
         found = (each for each in wrong_names.rounded_logits(pipeline) if each.loss not in of_probabilities)
+        if not all(any(loop_verdicts.tensors_given(each)) for each in losses):
+            # A network whose end is not understood may apply the sigmoid itself.
+            found = (each for each in found if not script_text.mentions(pipeline, ENDS_IN_SIGMOID))
         yield from one_per_location(map(self._report, found))
         yield from one_per_location(
             self._of_head(misuse, misuse.value.model)

@@ -102,7 +102,7 @@ from lintrain.rule import (
     Verdict,
     one_per_location,
 )
-from lintrain.source.project_search import scripts_make_on_device, scripts_stay_on_cpu
+from lintrain.source.project_search import scripts_make_on_device, uses_devices
 
 RAISED = ("to be on the same device", "are not at the same device", "is not on the expected device")
 
@@ -119,7 +119,7 @@ class MixedDevices(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found = cpu_tensors.local_tensors(pipeline.source)
         path = pipeline.source.path
-        is_elsewhere = bool(found) and (scripts_make_on_device(path) or scripts_stay_on_cpu(path))
+        is_elsewhere = bool(found) and (scripts_make_on_device(path) or not uses_devices(pipeline.source))
         tensors = map(self._report, () if is_elsewhere else found)
         apart = map(self._report_apart, device_moves.apart(pipeline))
         left = map(self._report_left, device_moves.left_behind(pipeline.source))

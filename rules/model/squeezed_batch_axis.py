@@ -115,7 +115,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import squeezes, swaps
 from lintrain.rule import Evidence, Finding, Level, Location, OddCallRule, Pipeline, Source, Targets
-from lintrain.source.nearby_loaders import drop_last_batch
+from lintrain.source.nearby_loaders import may_give_one_row
 
 
 class SqueezedBatchAxis(OddCallRule):
@@ -132,7 +132,7 @@ class SqueezedBatchAxis(OddCallRule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found = _squeezed(pipeline.source)
-        if found and drop_last_batch(pipeline.source.path):
+        if found and not may_give_one_row(pipeline.source):
             return  # no batch has one row
         for location, code in found.items():
             shown = f"`{code}`" if len(code) <= 24 else "this tensor"

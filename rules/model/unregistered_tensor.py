@@ -136,7 +136,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import device_moves, plain_tensors
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Targets, Verdict
-from lintrain.source.project_search import scripts_move_no_module
+from lintrain.source.project_search import uses_devices
 
 RAISED = "to be on the same device"
 
@@ -152,7 +152,7 @@ class UnregisteredTensor(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         tensors = plain_tensors.plain_tensors(pipeline.source)
-        is_on_cpu = bool(tensors) and scripts_move_no_module(pipeline.source.path)
+        is_on_cpu = bool(tensors) and not uses_devices(pipeline.source, by_modules=True)
         for found in tensors:
             is_left = not is_on_cpu or found.needs_grad
             if is_left and (found.code or not device_moves.may_stay(pipeline.source, found.owner, found.location)):

@@ -134,8 +134,8 @@ TEXT_MODELS = lazy_pattern(r"(?i)bert|electra|roberta|xlm|xlnet|gpt|llama|mistra
 NUMBER = lazy_pattern(r"(?i)([\w.]+(\s*:[^=]+)?\s*=(\s*\w+\(default\s*=)?)?[\s\d.]+(e-?\d+)?\s*(,[^=]+=[^=]+\)|\))?")
 """A rate that is written as a number: `lr=1e-3`, `arguments.learning_rate = 1e-3`, a field of a class."""
 
-COLLAPSE, SHAKY, USUAL_LIMIT, FRAGILE_LIMIT = 1e-3, 3e-4, 5e-5, 3e-5
-"""Learning rates from which all text models collapse, all encoders suffer, few need more, and large encoders suffer."""
+COLLAPSE, SHAKY, FRAGILE_LIMIT = 1e-3, 3e-4, 5e-5
+"""Learning rates from which all text models collapse, all encoders suffer, and large encoders suffer."""
 
 FAILS, FALLS, RISES = 0.9, 0.5, 2.0
 """The last loss as a share of the first if training fails or works, and the largest one if it diverges."""
@@ -390,7 +390,7 @@ def _whole_model(pipeline: Pipeline, trained: tuple[Value, ...]) -> Model | None
 
 def _usual(model: Model, rate: float) -> str:
     """What rates a model usually needs."""
-    if rate <= USUAL_LIMIT and FRAGILE.search(f"{text_of(model.checkpoint) or ''} {model.name}"):
+    if rate <= SHAKY and FRAGILE.search(f"{text_of(model.checkpoint) or ''} {model.name}"):
         return f"large RoBERTa and DeBERTa models often diverge above {FRAGILE_LIMIT:g}"
     return "pretrained transformers need 1e-5 to 5e-5"
 
