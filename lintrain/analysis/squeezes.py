@@ -366,3 +366,15 @@ def spread_over_rows(node: ast.BinOp, whole: set[str]) -> Iterator[ast.expr]:
     for side, other in (node.left, node.right), (node.right, node.left):
         if isinstance(other, ast.Name) and other.id in whole:
             yield side
+
+
+def compares(owner: ast.ClassDef) -> bool:
+    """Whether a module is a loss or a score: by its name, or because it gets predictions and targets."""
+    forward = next((each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None)
+    given = [each.arg.lower() for each in forward.args.args[1:3]] if forward is not None else []
+    is_given_both = len(given) == 2 and bool(PREDICTED.search(given[0]) and AIMED_AT.search(given[1]))
+    return "loss" in owner.name.lower() or is_given_both
+
+
+PREDICTED = lazy_pattern(r"pred|output|logit|score|y_hat|estimat")
+AIMED_AT = lazy_pattern(r"target|label|true|truth|^y$|gt")

@@ -10,6 +10,7 @@ from lintrain.analysis.script_text import networks_of
 from lintrain.analysis.squeezes import (
     MODEL,
     are_for_one_row,
+    compares,
     flat_names,
     nodes_of_graphs,
     regained,
@@ -260,7 +261,7 @@ def squeezed_batches(source: Source) -> Iterator[tuple[Location, str]]:
     inside: set[ast.AST] = set()
     for owner in networks_of(source):
         inside.update(walk(owner))
-        if "loss" not in owner.name.lower():  # what a loss averages in the end has no axis anyway
+        if not compares(owner):  # what a loss or a score averages in the end has no axis anyway
             yield from _squeezes_in_network(source, owner)
     if not source.contains(r"\bdrop_last\s*=\s*True"):
         for loop in source.nodes_of(ast.For):

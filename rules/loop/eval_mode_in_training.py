@@ -93,7 +93,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import evaluations, expressions, iterations, lightning_updates, training_loops
+from lintrain.analysis import evaluations, expressions, iterations, lightning_updates, script_text, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Optimizer, Task
@@ -187,7 +187,7 @@ class EvalModeInTraining(Rule[Claim]):
     def _never_trained(self, pipeline: Pipeline, forward: Event, backward: Event) -> Finding[Claim] | None:
         """A model from `from_pretrained`, which sets eval mode, trained in a custom loop without any `train()`."""
         model = next((part for part in modules.modules_in(forward.subject) if _is_loaded_in_eval_mode(part)), None)
-        if model is None or _ever_switched(pipeline, model):
+        if model is None or _ever_switched(pipeline, model) or not _may_be_trained(pipeline, forward, model):
             return None
         name = training_loops.callee_text(pipeline, forward) or "the model"
         loop = backward.loops[-1]
@@ -395,6 +395,16 @@ def _has_dropout(model: Model) -> bool:
     if model.task is not Task.CAUSAL_LM:
         return model.task is not Task.UNKNOWN or model.name.startswith("Auto")
     return any(name in (text_of(model.checkpoint) or "").lower() for name in WITH_DROPOUT)
+
+
+def _may_be_trained(pipeline: Pipeline, forward: Event, model: Value) -> bool:
+    """Whether an optimizer gets the weights of a model, or code gives its parameters to something not understood."""
+    trained = [part for optimizer in pipeline.optimizers for part in optimizer.trains]
+    if not expressions.parts_shared(pipeline, trained).isdisjoint(expressions.parts_shared(pipeline, [model])):
+        return True
+    name = re.escape(training_loops.callee_text(pipeline, forward).removesuffix(".forward"))
+    given = rf"\b{name}(?:\.\w+)*\.(?:named_)?parameters\(|(?i:optim|param)\w*\([^()\n]*\b{name}\b"
+    return not name or script_text.mentions(pipeline, given)
 
 
 def _ever_switched(pipeline: Pipeline, model: Value) -> bool:

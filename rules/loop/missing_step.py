@@ -246,6 +246,8 @@ def _unused_optimizer(pipeline: Pipeline, backward: Event) -> Event | None:
         optimizer = creation.subject
         if not isinstance(optimizer, Optimizer) or creation.order > backward.order:
             continue
+        if pipeline.cached(_may_step, optimizer):
+            continue
         if pipeline.cached(_is_unused, optimizer) and iterations.reaches(pipeline, backward, optimizer):
             return creation
     return None
