@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis import origins
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
@@ -54,7 +55,7 @@ def _under_name(pipeline: Pipeline, node: ast.Assign, name: str, value: ast.expr
     if weights:
         used = _compared_again(source, scope, node, name, weights)
     elif is_list:
-        used = _compared_later(source, scope, node, name)
+        used = None if origins.is_of_copy(source, value) else _compared_later(source, scope, node, name)
     elif owner:
         used = _loaded_again(source, scope, node, name, owner) or _compared_later(source, scope, node, name)
         used = used or (_used_as_best(source, scope, node, name, owner) if BEST.search(name) else None)

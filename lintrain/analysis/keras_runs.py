@@ -69,6 +69,12 @@ class KerasLoss:
     made: Location | None = None
 
 
+def only_built_from(pipeline: Pipeline, run: KerasRun) -> bool:
+    """Whether a model is only a part of others: nothing trains or evaluates it, and the script trains another one."""
+    others = [each for each in pipeline.keras_runs if each is not run and (each.fits or each.takes_single_steps)]
+    return bool(others) and not (run.fits or run.takes_single_steps or run.evaluations)
+
+
 def loss_of(run: KerasRun) -> KerasLoss | None:
     """The loss of a run; None if it is not a known loss of Keras, or if the model only predicts.
 

@@ -349,3 +349,12 @@ def changed_by(target: ast.expr) -> Iterator[str]:
             yield from changed_by(inner)
         case _:
             pass
+
+
+OWNER = lazy_pattern(r"(\w+)\.(?:named_)?parameters\(")
+
+
+def is_of_copy(source: Source, value: ast.expr) -> bool:
+    """Whether weights are those of a copy: `old = copy.deepcopy(model)`, `list(old.parameters())`."""
+    owner = OWNER.search(unparse(value))
+    return owner is not None and source.contains(rf"\b{owner[1]}\s*=\s*(?:copy\.)?deepcopy\(")

@@ -71,7 +71,15 @@ def uses_devices(source: Source, *, by_modules: bool = False) -> bool:
         return True
     if source.is_partial:
         return not source.contains(r"\.backward\(")
-    return _any_script(source.path, pattern)
+    # That an attribute is no buffer is true of a class that nothing uses, too.
+    return (by_modules or _is_imported(source.path)) and _any_script(source.path, pattern)
+
+
+def _is_imported(path: str) -> bool:
+    """Whether a script of the project imports a file, or its package: what nothing uses is moved nowhere."""
+    parts = [os.path.basename(path).removesuffix(".py"), os.path.basename(os.path.dirname(os.path.abspath(path)))]
+    names = "|".join(re.escape(each) for each in parts if each)
+    return _any_script(path, rf"(?m)^[ \t]*\"?(?:from|import)\s[^#\n]*\b(?:{names})\b|import_module\(")
 
 
 def scripts_have_modes(source: Source) -> bool:

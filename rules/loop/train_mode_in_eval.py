@@ -200,9 +200,9 @@ def _certainly_differs(forward: Event) -> bool:
 
 def _may_differ(pipeline: Pipeline, model: Value) -> bool:
     """Whether the modes differ, as far as the model is known: an unknown attribute of its class is no dropout."""
-    if isinstance(model, Unknown):
-        return scripts_have_modes(pipeline.source)
-    return modules.differs_by_mode(model) if isinstance(model, Instance) else not modules.ignores_mode(model)
+    if isinstance(model, Instance) or modules.differs_by_mode(model):
+        return modules.differs_by_mode(model)
+    return not modules.ignores_mode(model) and scripts_have_modes(pipeline.source)
 
 
 def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
@@ -230,6 +230,8 @@ def _is_on_purpose(pipeline: Pipeline, switch: Event, forward: Event) -> bool:
     """Whether train mode is for this pass alone, as detection models need it for their losses: `eval()` follows."""
     if switch.function != forward.function or _trains_between(pipeline, switch, forward):
         return False
+    if len(forward.loops) > 1 and evaluations.COUNTS.search(forward.loops[-1].header):
+        return True  # several passes for the same rows, whose spread is measured
     acts = {Act.TRAIN_MODE, Act.EVAL_MODE, Act.BACKWARD, Act.STEP}
     later = next((event for event in pipeline.events[forward.order + 1 :] if event.act in acts), None)
     is_eval = later is not None and later.act is Act.EVAL_MODE and training_loops.covers(later, forward.subject)

@@ -104,6 +104,8 @@ class KerasActivationMismatch(Rule[Claim]):
             loss, activation = keras_runs.loss_of(run), keras_runs.activation_at_end(run)
             if loss is None or activation is None or loss.from_logits is not False:
                 continue
+            if keras_runs.only_built_from(pipeline, run):
+                continue
             form = _form_of(loss.name, activation, keras_runs.output_units(run)) or _form_with_labels(run)
             if form is not None:
                 yield self._report(run, loss.name, activation, form)

@@ -71,7 +71,7 @@ class KerasLogitsLoss(Rule[Claim]):
         for run in pipeline.keras_runs:
             loss = _probability_loss(run)
             output = _logits_of(run)
-            if loss is not None and output is not None:
+            if loss is not None and output is not None and not keras_runs.only_built_from(pipeline, run):
                 yield self._report(pipeline, run, loss, output)
 
     def _report(self, pipeline: Pipeline, run: KerasRun, loss: str, output: Layer | Model) -> Finding[Claim]:
