@@ -8,7 +8,7 @@ script does with its arguments is not followed here; the reader's values show th
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import cast
 
 from lintrain.model.location import Location
@@ -358,3 +358,16 @@ def is_of_copy(source: Source, value: ast.expr) -> bool:
     """Whether weights are those of a copy: `old = copy.deepcopy(model)`, `list(old.parameters())`."""
     owner = OWNER.search(unparse(value))
     return owner is not None and source.contains(rf"\b{owner[1]}\s*=\s*(?:copy\.)?deepcopy\(")
+
+
+def are_given_together(source: Source, one: str, others: Collection[str]) -> bool:
+    """Whether one call gives a name and another one of these: `first, second = losses(...)`, each perhaps detached."""
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call()):
+                names = {unparse(each) for each in targets}
+                if one in names and not names.isdisjoint(others):
+                    return True
+            case _:
+                pass
+    return False

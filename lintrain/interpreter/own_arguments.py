@@ -143,7 +143,15 @@ def _fault(call: Call, function: Function, passed: int) -> str:
             return f"has no argument `{name}`"
     passed_names = {*names[:given], *call.keywords, *function.defaults}
     left_out = [name for name in by_name if name not in passed_names]
-    return f"is called without {_listed(left_out)}" if left_out else ""
+    return f"is called without {_listed(left_out)}" if left_out and not _hands_on(call) else ""
+
+
+def _hands_on(call: Call) -> bool:
+    """Whether a call hands on the `**kwargs` of the function around it, which callers fill for the branch they mean."""
+    around = call.reader.frame.function
+    kwarg = around.node.args.kwarg if around is not None else None
+    given = call.node.keywords if call.node is not None and kwarg is not None else ()
+    return any(each.arg is None and isinstance(each.value, ast.Name) and each.value.id == kwarg.arg for each in given)
 
 
 MOST_NAMED = 3

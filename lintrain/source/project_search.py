@@ -93,7 +93,7 @@ def scripts_have_modes(source: Source) -> bool:
 
 
 HAS_MODES = r"(?i)drop|batch_?norm|\bbn|instance_?norm|running_|\.training\b|from_pretrained|torchvision|timm|hub\.load"
-OWN_NETWORKS = r"\bnn\.(?:Module|Sequential)\b"
+OWN_NETWORKS = r"\bnn\.(?:Module|Sequential)\b|from torch\.nn import"
 
 
 def scripts_build_on_cpu(path: str, name: str) -> bool:

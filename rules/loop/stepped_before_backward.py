@@ -121,7 +121,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, shared_passes, training_loops
+from lintrain.analysis import origins, script_text, shared_passes, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Module, Optimizer
@@ -146,12 +146,14 @@ class SteppedBeforeBackward(Rule):
             return
         found: dict[Location, Finding] = {}
         for backward in pipeline.acts(Act.BACKWARD)[: shared_passes.MOST_COMPARED]:
+            if _may_be_apart(pipeline, backward):
+                continue
             for forward, step in _stale(pipeline, backward):
                 if _is_of_other_outputs(pipeline, forward, step, backward):
                     continue
                 found.setdefault(backward.location, self._report(pipeline, backward, forward, step))
         for stale in shared_passes.stale_passes(pipeline):
-            if not _needs_weights(stale.forward.subject):
+            if not _needs_weights(stale.forward.subject) or _may_be_apart(pipeline, stale.backward):
                 continue
             if _is_of_other_outputs(pipeline, stale.forward, stale.step, stale.backward):
                 continue
@@ -189,6 +191,13 @@ class SteppedBeforeBackward(Rule):
         text = f"{loop.backwards} backward passes and {loop.steps} steps ran"
         done = loop.backwards > 1 and loop.steps > 1
         return Verdict.refuted(text, backwards=loop.backwards) if done else Verdict.inconclusive(text)
+
+
+def _may_be_apart(pipeline: Pipeline, backward: Event) -> bool:
+    """Whether one call gave this loss and that of another `backward`: only its function knows what each is made of."""
+    others = {training_loops.text_of_event(each) for each in pipeline.acts(Act.BACKWARD) if each is not backward}
+    loss, source = training_loops.text_of_event(backward), pipeline.source_of(backward.location)
+    return origins.are_given_together(source, loss, others - {loss})
 
 
 def _stale(pipeline: Pipeline, backward: Event) -> Iterator[tuple[Event, Event]]:

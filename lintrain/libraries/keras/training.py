@@ -82,7 +82,11 @@ def _fit(call: Call) -> Value:
     if run is None:
         run = KerasRun(call.receiver, None)
         runs.append(run)
-    run.fits.append((call.location, _of_today(call.named("x", "y", "batch_size", "epochs"))))
+    given = _of_today(call.named("x", "y", "batch_size", "epochs"))
+    if call.is_open:
+        # `fit(**options)` of options that are known in part.
+        given = {**given, "**": given.get("**", Argument(UNKNOWN, call.location))}
+    run.fits.append((call.location, given))
     call.reader.act(Act.TRAIN, call.location, call.receiver)
     return UNKNOWN
 
