@@ -150,8 +150,10 @@ def _hands_on(call: Call) -> bool:
     """Whether a call hands on the `**kwargs` of the function around it, which callers fill for the branch they mean."""
     around = call.reader.frame.function
     kwarg = around.node.args.kwarg if around is not None else None
-    given = call.node.keywords if call.node is not None and kwarg is not None else ()
-    return any(each.arg is None and isinstance(each.value, ast.Name) and each.value.id == kwarg.arg for each in given)
+    if call.node is None or kwarg is None:
+        return False
+    spread = (each.value for each in call.node.keywords if each.arg is None)
+    return any(isinstance(each, ast.Name) and each.id == kwarg.arg for each in spread)
 
 
 MOST_NAMED = 3
