@@ -11,10 +11,14 @@ from lintrain.model.location import Location
 from lintrain.pipeline.modules import is_module
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.python import Bound, Class, Function, Instance, Library, Value
+from lintrain.source import name_orders
 from lintrain.source.nodes import unparse
 
 OF_OWN_FUNCTION = "arguments of an own function"
 """The use of the misuses that are recorded here."""
+
+OTHER_ORDER = "arguments in another order"
+"""The use of a call that runs, and passes values where parameters of other names are; `text` has both, in words."""
 
 OTHER_SIGNATURES = ("numba.", "torch.library.", "torch.amp.", "torch.cuda.amp.")
 """Packages whose decorators leave the value of a function as it is, and not always its parameters."""
@@ -33,6 +37,12 @@ def note_misfit(call: Call, called: Value) -> None:
     if fault:
         written = reader.code(reader.source.location(node.func))
         reader.record.misuses.append(Misuse(_located(call, fault), function, OF_OWN_FUNCTION, f"`{written}` {fault}"))
+        return
+    parameters = [each.arg for each in (*function.node.args.posonlyargs, *function.node.args.args)][passed:]
+    given = [name_orders.name_given(each) for each in node.args]
+    if name_orders.are_moved(given, parameters):
+        text = f"{', '.join(filter(None, given))} for {', '.join(parameters[: len(given)])}"
+        reader.record.misuses.append(Misuse(call.location, function, OTHER_ORDER, text))
 
 
 def _signature(called: Value) -> tuple[Function | None, int]:

@@ -1,0 +1,124 @@
+"""Values are passed, or unpacked, in another order than the parameters or results of the same names.
+
+`evaluate(loader, net)` calls `def evaluate(net, loader)`. Python compares no names, so each value gets the meaning of
+another one. The call fails where the values are of different kinds; where they are not, two losses trade their
+weights, or the test rows are those that the model is chosen by.
+
+## Bad
+
+    def train(rate, decay, epochs):
+        optimizer = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=decay)
+        for epoch in range(epochs):
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(net(x), y).backward()
+                optimizer.step()
+
+    rate, decay, epochs = 1e-3, 1e-2, 2
+    train(decay, rate, epochs)  # <- swapped-names
+
+Results that are unpacked in another order than the function returns them:
+
+    def load():
+        rows = TensorDataset(features, targets)
+        train_rows, val_rows, test_rows = torch.utils.data.random_split(rows, [0.6, 0.2, 0.2])
+        return train_rows, val_rows, test_rows
+
+    train_rows, test_rows, val_rows = load()  # <- swapped-names
+    for x, y in DataLoader(train_rows, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## Good
+
+    def train(rate, decay, epochs):
+        optimizer = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=decay)
+        for epoch in range(epochs):
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(net(x), y).backward()
+                optimizer.step()
+
+    rate, decay, epochs = 1e-3, 1e-2, 2
+    train(rate, decay, epochs)
+
+and
+
+    def load():
+        rows = TensorDataset(features, targets)
+        train_rows, val_rows, test_rows = torch.utils.data.random_split(rows, [0.6, 0.2, 0.2])
+        return train_rows, val_rows, test_rows
+
+    train_rows, val_rows, test_rows = load()
+    for x, y in DataLoader(train_rows, batch_size=8, shuffle=True):
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+
+## When it is fine
+
+Two sides of something may be exchanged on purpose, as in the network of the way back:
+
+    def translator(in_channels, out_channels):
+        return nn.Linear(in_channels, out_channels)
+
+    in_channels, out_channels = 8, 3
+    forth, back = translator(in_channels, out_channels), translator(out_channels, in_channels)
+
+## Fix
+
+None: the call may be right, and the order of the parameters or of the results wrong.
+
+## References
+
+Python language reference, "Calls". Python Enhancement Proposal 3102, arguments that are passed by name only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import swapped_results
+from lintrain.interpreter.own_arguments import OTHER_ORDER
+from lintrain.pipeline.record import Misuse
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+
+
+class SwappedNames(Rule):
+    level = Level.WARNING
+    keywords = "def|train_test_split"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        swapped = (misuse for misuse in pipeline.misuses if misuse.use == OTHER_ORDER)
+        yield from one_per_location(self._report_call(misuse, pipeline) for misuse in swapped)
+        yield from one_per_location(map(self._report_results, swapped_results.swapped_results(pipeline)))
+        yield from one_per_location(map(self._report_results, swapped_results.swapped_splits(pipeline.source)))
+
+    def _report_call(self, misuse: Misuse, pipeline: Pipeline) -> Finding:
+        given, _, taken = misuse.text.partition(" for ")
+        defined = misuse.value.origin
+        shown = f"`{given}`" if len(given) <= SHOWN else "arguments"
+        return self.finding(
+            misuse.location,
+            f"passes {shown} where the parameters are `{taken}`"
+            if len(given) + len(taken) <= SHOWN
+            else f"passes {shown} in another order than the parameters of these names",
+            related=[Related(defined, f"takes `{taken}`", "definition")] if defined is not None else [],
+            help="pass them by name",
+        )
+
+    def _report_results(self, found: swapped_results.SwappedResults) -> Finding:
+        returned = ", ".join(filter(None, found.returned))
+        return self.finding(
+            found.location,
+            f"the function returns `{returned}`, in this order"
+            if len(returned) <= SHOWN
+            else "unpacks results in another order than the function returns them",
+            related=[Related(found.returned_at, "returned here", "definition")] if found.returned_at else [],
+            help="give the results the names that they have in the function",
+        )
+
+
+SHOWN = 40
+"""So many characters of names fit into a message."""
