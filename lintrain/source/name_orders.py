@@ -1,4 +1,4 @@
-"""Whether names that are given to other names stand in another order: `f(loader, net)` for `def f(net, loader)`."""
+"""Whether values are passed in another order than parameters of their names: `f(loader, net)` for `f(net, loader)`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def name_given(node: ast.expr) -> str:
 
 
 def are_moved(given: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether two or more values have the names of other places than those that they are given to.
+    """Whether two or more values have the names of other parameters than those that get them.
 
     A value that is given twice, and names that are only the two sides of something, prove nothing.
     """
-    taken = [(name, names[place]) for place, name in enumerate(given[: len(names)]) if name in names]
+    taken = [(name, names[index]) for index, name in enumerate(given[: len(names)]) if name in names]
     moved = [name for name, taken_by in taken if name != taken_by]
     if len(moved) < FEWEST_MOVED or len({name for name in given if name}) < sum(map(bool, given)):
         return False
