@@ -22,6 +22,9 @@ WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "DDP"})
 ABOUT_DEVICES = lazy_pattern(r"(?i)hasattr|isinstance|parallel|dist|rank|gpu|world|device|module|ddp|multi|cuda|type\(")
 """Words of a condition that may depend on whether the network is wrapped."""
 
+OF_BOTH = lazy_pattern(r"[\w.]+ in [\[({](?:0, -1|-1, 0)[\])}]")
+"""A condition that the first of several processes meets, and a single one as well."""
+
 OWN_MODULE = lazy_pattern(r"\.module\s*=[^=]|add_module\(['\"]module['\"]|def module\(")
 """Code that gives an object an attribute of this name."""
 
@@ -84,7 +87,7 @@ def _reads(scope: ast.AST, name: str, test: ast.expr) -> Iterator[ast.Attribute]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.Try):
             continue
         if isinstance(node, ast.If | ast.IfExp | ast.BoolOp | ast.While):
-            asked = unparse(node if isinstance(node, ast.BoolOp) else node.test)
+            asked = OF_BOTH.sub("", unparse(node if isinstance(node, ast.BoolOp) else node.test))
             if ABOUT_DEVICES.search(asked) or any(word in asked for word in names):
                 continue
         if isinstance(node, ast.Attribute) and node.attr == "module" and unparse(node.value) == name:

@@ -6,7 +6,7 @@ index = {word: number for number, word in enumerate(set(words))}
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.training_loops import words_of
@@ -18,13 +18,16 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 TEXTS = frozenset(
     {"word", "words", "token", "tokens", "char", "chars", "character", "characters", "letter", "letters", "vocab"}
-    | {"vocabulary", "text", "texts", "tag", "tags", "name", "names", "sentence", "sentences", "intent", "intents"}
-    | {"relation", "relations", "entity", "entities", "category", "categories", "genre", "genres", "phoneme", "species"}
+    | {"vocabulary", "tag", "tags", "intent", "intents", "relation", "relations", "entity", "entities", "category"}
+    | {"categories", "genre", "genres", "phoneme", "phonemes", "species"}
 )
 """Words for what is a text. The hash of a number, and so its place in a set, is the same in each run."""
 
+OF_CLASSES = lazy_pattern(r"(?i)(?:label|class|cls)\w*?(?:2|_to_)(?:id|idx|index|ix|num|number|int)s?\b")
+"""Names of numbers of classes, which need some if they are texts."""
+
 KEPT = lazy_pattern(
-    r"(?i)pickle|json|joblib|np\.savez?\(|yaml|label2id|id2label|PYTHONHASHSEED|\.write\(|writelines|to_csv|shelve|dill"
+    r"(?i)dump\(|dumps\(|np\.savez?\(|label2id=|id2label=|PYTHONHASHSEED|\.write\(|writelines|to_csv|to_json|shelve"
 )
 """Code that may keep the numbers for the next run, or the order of hashes."""
 
@@ -52,7 +55,8 @@ def unstable_numbers(source: Source) -> Iterator[UnstableNumbers]:
         sets = source.once(_unsorted_sets, scope)
         for node, numbered in _numbered(scope):
             made = _set_in(numbered, sets)
-            if made is not None and _holds_texts(numbered, made, node) and not _is_saved(source, node):
+            owners = _owners(source, node) if made is not None else set[str]()
+            if made is not None and _holds_texts(numbered, made, node, owners) and not _are_saved(source, owners):
                 yield UnstableNumbers(source.location(numbered), unparse(numbered), source.location(made))
 
 
@@ -113,22 +117,27 @@ def _fills(body: list[ast.stmt]) -> bool:
     return all(isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript) for each in body)
 
 
-def _holds_texts(numbered: ast.expr, made: ast.expr, node: ast.AST) -> bool:
-    """Whether the names around a set show that its items are texts."""
+def _holds_texts(numbered: ast.expr, made: ast.expr, node: ast.AST, owners: Set[str]) -> bool:
+    """Whether the names around a set show that its items are texts, which are no rows of data."""
     targets = node.target if isinstance(node, ast.For) else node
-    code = " ".join(map(unparse, (numbered, made, targets)))
-    is_split = any(isinstance(each, ast.Call) and last_name(each.func) in {"split", "lower"} for each in walk(made))
-    return is_split or not TEXTS.isdisjoint(words_of(code))
+    code = " ".join([*map(unparse, (numbered, made, targets)), *owners])
+    is_of_classes = any(OF_CLASSES.search(owner) for owner in owners)
+    return is_of_classes or not TEXTS.isdisjoint(words_of(code))
 
 
-def _is_saved(source: Source, node: ast.AST) -> bool:
-    """Whether what holds the numbers is a part of what is saved, as far as its name shows."""
-    owners = {
+def _owners(source: Source, node: ast.AST) -> set[str]:
+    """What holds the numbers: the names that are assigned, or those of the dictionaries that a loop fills."""
+    inside = {id(each) for each in walk(node)}
+    return {
         unparse(target.value) if isinstance(target, ast.Subscript) else unparse(target)
-        for each in (source.nodes_of(ast.Assign))
-        if each.value is node or any(inner is each for inner in walk(node))
+        for each in source.nodes_of(ast.Assign)
+        if each.value is node or id(each) in inside
         for target in each.targets
     }
+
+
+def _are_saved(source: Source, owners: Set[str]) -> bool:
+    """Whether what holds the numbers is unknown, or a part of what is saved."""
     saves = [each for each in source.nodes_of(ast.Call) if last_name(each.func) in {"save", "dump", "save_pretrained"}]
     given = {unparse(part) for call in saves for each in call.args for part in walk(each) if isinstance(part, ast.expr)}
     return not owners or not owners.isdisjoint(given)

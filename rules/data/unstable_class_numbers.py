@@ -7,8 +7,8 @@ embeddings are those of other classes.
 ## Bad
 
     names = ["cat", "dog", "bird"] * 32
-    index = {name: number for number, name in enumerate(set(names))}  # <- unstable-class-numbers
-    classes = torch.tensor([index[name] for name in names])
+    class_to_idx = {name: number for number, name in enumerate(set(names))}  # <- unstable-class-numbers
+    classes = torch.tensor([class_to_idx[name] for name in names])
     for x, y in DataLoader(TensorDataset(features, classes), batch_size=16):
         optimizer.zero_grad()
         criterion(net(x), y).backward()
@@ -18,8 +18,8 @@ embeddings are those of other classes.
 ## Good
 
     names = ["cat", "dog", "bird"] * 32
-    index = {name: number for number, name in enumerate(sorted(set(names)))}
-    classes = torch.tensor([index[name] for name in names])
+    class_to_idx = {name: number for number, name in enumerate(sorted(set(names)))}
+    classes = torch.tensor([class_to_idx[name] for name in names])
     for x, y in DataLoader(TensorDataset(features, classes), batch_size=16):
         optimizer.zero_grad()
         criterion(net(x), y).backward()
@@ -31,13 +31,13 @@ embeddings are those of other classes.
 The numbers are saved with the weights:
 
     names = ["cat", "dog", "bird"] * 32
-    index = {name: number for number, name in enumerate(set(names))}
-    classes = torch.tensor([index[name] for name in names])
+    class_to_idx = {name: number for number, name in enumerate(set(names))}
+    classes = torch.tensor([class_to_idx[name] for name in names])
     for x, y in DataLoader(TensorDataset(features, classes), batch_size=16):
         optimizer.zero_grad()
         criterion(net(x), y).backward()
         optimizer.step()
-    torch.save({"net": net.state_dict(), "index": index}, "net.pt")
+    torch.save({"net": net.state_dict(), "classes": class_to_idx}, "net.pt")
 
 ## Fix
 
