@@ -50,8 +50,11 @@ def unraised(source: Source) -> Iterator[Unraised]:
     if not source.contains(MAY_BUILD):
         return
     known = source.cached(_exceptions)
+    # `try: FileNotFoundError` asks whether this Python has the name.
+    asked = {id(statement) for node in source.nodes_of(ast.Try) for statement in node.body}
     for statement in source.nodes_of(ast.Expr):
-        name = _name_of(statement.value, known)
+        is_asked = isinstance(statement.value, ast.Name) and id(statement) in asked
+        name = "" if is_asked else _name_of(statement.value, known)
         if name:
             location = source.location(statement.value)
             yield Unraised(location, source.code(location), name)
