@@ -139,13 +139,23 @@ def trains(node: ast.AST) -> bool:
 
 
 def _returned_early(source: Source, loop: ast.For) -> Iterator[Overwritten]:
-    """A `return` that ends the body of the loop, of what the loop adds up."""
+    """A `return` that ends the body of the loop, of what the loop adds up or collects."""
     *_, last = _plain_statements(loop)
     if isinstance(last, ast.Return) and last.value is not None:
-        sums = {total: each for each, total in source.once(additions_in, loop)}
+        sums: dict[str, ast.stmt] = {total: each for each, total in source.once(additions_in, loop)}
+        sums |= {name: each for each in _plain_statements(loop) if (name := _collects_into(each))}
         read = [total for total in sums if total in names_in(last.value)]
         if read:
             yield Overwritten(source.location(last), read[0], source.location(sums[read[0]]), is_left=True)
+
+
+def _collects_into(statement: ast.stmt) -> str:
+    """The list that a statement adds to: `rows.append(x)`; empty for other statements."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append" | "extend"))):
+            return name
+        case _:
+            return ""
 
 
 def _read_in_place_of_sum(source: Source, scope: ast.AST, loop: ast.For) -> Iterator[Overwritten]:
