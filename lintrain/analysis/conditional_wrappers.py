@@ -8,6 +8,7 @@ torch.save(net.module.state_dict(), "net.pt")
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
@@ -55,18 +56,16 @@ def unwrapped_reads(source: Source) -> Iterator[Unwrapped]:
 
 def _conditional(scope: ast.AST) -> Iterator[tuple[ast.expr, ast.Assign]]:
     """The assignments `net = DataParallel(net)` that only one branch without an alternative makes, with its test."""
-    tests = [node for node in own_nodes(scope) if isinstance(node, ast.If) and not node.orelse]
+    branches = [node for node in own_nodes(scope) if isinstance(node, ast.If)]
+    # Of an `elif`, other branches are as good as an alternative that is not there.
+    chained = {id(each) for branch in branches for each in branch.orelse}
     found = [node for node in own_nodes(scope) if isinstance(node, ast.Assign) and _wraps(node)]
+    names = Counter(unparse(node.targets[0]) for node in found)
+    tests = {id(each): branch for branch in branches if not branch.orelse for each in branch.body}
     for node in found:
-        name = unparse(node.targets[0])
-        around = [test for test in tests if node in test.body]
-        # Of an `elif`, other branches are as good as an alternative that is not there.
-        chained = any(
-            test in other.orelse for test in around for other in own_nodes(scope) if isinstance(other, ast.If)
-        )
-        is_only = sum(unparse(other.targets[0]) == name for other in found) == 1
-        if around and is_only and not chained:
-            yield around[0].test, node
+        branch = tests.get(id(node))
+        if branch is not None and names[unparse(node.targets[0])] == 1 and id(branch) not in chained:
+            yield branch.test, node
 
 
 def _wraps(node: ast.Assign) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, unparse
@@ -19,7 +19,9 @@ LEAVES_END_OUT = frozenset(
 )
 """Functions of which the bound is no result."""
 
-OF_PYTHON = ("from random import", "import random")
+SAMPLES = INCLUDES_END | LEAVES_END_OUT
+OF_PYTHON = {"random.randint": "import random", "randint": "from random import"}
+"""How a script imports these functions; `np.random` has others of the same names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,37 +42,33 @@ def wrong_random_indices(source: Source) -> Iterator[RandomIndex]:
         return
     scopes: list[ast.AST] = [source.tree, *source.nodes_of(ast.FunctionDef)]
     for scope in scopes:
-        for read in own_nodes(scope):
+        nodes = own_nodes(scope)
+        made = [node for node in nodes if isinstance(node, ast.Call) and unparse(node.func) in SAMPLES]
+        indices = _named_indices(nodes) if made else {}
+        for read in nodes if made else ():
             if isinstance(read, ast.Subscript) and isinstance(read.ctx, ast.Load):
-                made = _call_of(read.slice, scope)
-                found = _judged(source, made, unparse(read.value)) if made is not None else None
+                call = indices.get(read.slice.id) if isinstance(read.slice, ast.Name) else _converted(read.slice)
+                found = _judged(source, call, read) if call is not None else None
                 if found is not None:
-                    location, bound, right, is_past_end = found
-                    yield RandomIndex(location, unparse(read.value), bound, right, source.location(read), is_past_end)
+                    yield found
 
 
-def _call_of(index: ast.expr, scope: ast.AST) -> ast.Call | None:
-    """The call that an index is the result of, directly or through a name that is set once and only indexes."""
-    if isinstance(index, ast.Name):
-        stores, loads = _uses(scope, index.id)
-        is_index = len(stores) == 1 and all(isinstance(each, ast.Subscript) for each in loads)
-        return _converted(stores[0]) if is_index else None
-    return _converted(index)
-
-
-def _uses(scope: ast.AST, name: str) -> tuple[list[ast.expr], list[ast.AST]]:
-    """What a scope binds a name to, and what reads it: the subscripts that it is the whole index of."""
-    values: list[ast.expr] = []
-    reads: list[ast.AST] = []
-    indexed = {id(each.slice): each for each in own_nodes(scope) if isinstance(each, ast.Subscript)}
-    bound = {id(each.targets[0]): each.value for each in own_nodes(scope) if isinstance(each, ast.Assign)}
-    for node in own_nodes(scope):
-        if isinstance(node, ast.Name) and node.id == name:
-            if isinstance(node.ctx, ast.Load):
-                reads.append(indexed.get(id(node), node))
+def _named_indices(nodes: Sequence[ast.AST]) -> dict[str, ast.Call]:
+    """The calls that a scope gives a name, if it is set once and is only read as a whole index."""
+    values = {id(each.targets[0]): each.value for each in nodes if isinstance(each, ast.Assign)}
+    indexing = {id(each.slice) for each in nodes if isinstance(each, ast.Subscript)}
+    found: dict[str, ast.Call] = {}
+    lost = set[str]()
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            lost |= set() if id(node) in indexing else {node.id}
+        elif isinstance(node, ast.Name):
+            call = _converted(values[id(node)]) if id(node) in values else None
+            if call is None or node.id in found:
+                lost.add(node.id)
             else:
-                values.append(bound.get(id(node), node))
-    return values, reads
+                found[node.id] = call
+    return {name: call for name, call in found.items() if name not in lost}
 
 
 def _converted(value: ast.expr) -> ast.Call | None:
@@ -86,19 +84,20 @@ def _converted(value: ast.expr) -> ast.Call | None:
             return None
 
 
-def _judged(source: Source, call: ast.Call, sequence: str) -> tuple[Location, Location, str, bool] | None:
-    """Where a random number is made, its bound, what that should be, and whether it may be past the end."""
-    name, bound = unparse(call.func), _bound(call)
+def _judged(source: Source, call: ast.Call, read: ast.Subscript) -> RandomIndex | None:
+    """The random index of a sequence, if its bound is one too high or too low for it."""
+    name, bound, sequence = unparse(call.func), _bound(call), unparse(read.value)
     length = f"len({sequence})"
-    if bound is None:
+    if bound is None or name not in SAMPLES:
         return None
-    if name in INCLUDES_END and unparse(bound) == length and any(word in source.text for word in OF_PYTHON):
-        if name == "randint" and "from random import" not in source.text:
-            return None
-        return source.location(call), source.location(bound), f"{length} - 1", True
-    if name in LEAVES_END_OUT and unparse(bound) == f"{length} - 1":
-        return source.location(call), source.location(bound), length, False
-    return None
+    if name in INCLUDES_END and unparse(bound) == length and source.contains(OF_PYTHON[name]):
+        right, is_past_end = f"{length} - 1", True
+    elif name in LEAVES_END_OUT and unparse(bound) == f"{length} - 1":
+        right, is_past_end = length, False
+    else:
+        return None
+    location, used = source.location(call), source.location(read)
+    return RandomIndex(location, sequence, source.location(bound), right, used, is_past_end)
 
 
 def _bound(call: ast.Call) -> ast.expr | None:
