@@ -1,0 +1,1 @@
+"""Mistakes planted in public training code, and how many of them are reported."""
