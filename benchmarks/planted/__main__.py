@@ -16,8 +16,10 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 from benchmarks.planted.clones import Clone, clones_in
 from benchmarks.planted.counting import Checker, Counted, path_of
@@ -34,9 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not clones or not names:
         print("no clone in these folders" if names else "no operator of this name", file=sys.stderr)
         return 2
-    rows = _counted(clones, names, options.most, options.jobs)
-    if options.json:
-        Path(options.json).write_text("".join(json.dumps(row.plain()) + "\n" for row in rows), encoding="utf-8")
+    with ExitStack() as open_files:
+        out = open_files.enter_context(Path(options.json).open("w", encoding="utf-8")) if options.json else None
+        rows = _counted(clones, names, options.most, options.jobs, out)
     print(table(rows, load_operators()))
     if options.missed:
         for row in sorted(rows, key=lambda row: (row.operator, row.place)):
@@ -64,7 +66,7 @@ def _chosen(wanted: Sequence[str]) -> frozenset[str]:
     )
 
 
-def _counted(clones: Sequence[Clone], names: frozenset[str], most: int, jobs: int) -> list[Row]:
+def _counted(clones: Sequence[Clone], names: frozenset[str], most: int, jobs: int, out: TextIO | None) -> list[Row]:
     """What became of the sampled mistakes in all clones."""
     rows: list[Row] = []
     with ProcessPoolExecutor(jobs) as pool:
@@ -73,6 +75,9 @@ def _counted(clones: Sequence[Clone], names: frozenset[str], most: int, jobs: in
         print(f"{sum(map(len, chosen))} places", file=sys.stderr)
         for number, counted in enumerate(pool.map(_rows_of, clones, chosen), start=1):
             rows += counted
+            if out is not None:
+                out.writelines(json.dumps(row.plain()) + "\n" for row in counted)
+                out.flush()
             print(f"{number} of {len(clones)} repositories, {len(rows)} places", file=sys.stderr)
     return rows
 

@@ -19,10 +19,10 @@ from benchmarks.sight.readings import SKIPPED
 MOST_BYTES = 100_000
 """Larger files are generated or data."""
 
-MOST_FILES = 60
+MOST_FILES = 25
 """Files of one repository in which places are searched, sampled by their names: a library has thousands."""
 
-TRAINS = (b"torch", b"keras", b"tensorflow", b"transformers", b"lightning")
+TRAINS = re.compile(rb"\.backward\(|\bModule\)|DataLoader\(|Trainer\(|\.compile\(|\.fit\(|LightningModule")
 TESTS = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$|conftest\.py$)")
 
 
@@ -51,9 +51,9 @@ class Clone:
         return sorted(path for path in own if path.is_file() and path.stat().st_size < MOST_BYTES)
 
     def forms(self) -> Iterator[Form]:
-        """The sampled files that name a library of training and parse; unit tests are none of them."""
+        """The sampled files that define or train networks and parse; unit tests are none of them."""
         own = [path for path in self.files if not TESTS.search(str(path.relative_to(self.path)))]
-        training = [path for path in own if any(word in path.read_bytes() for word in TRAINS)]
+        training = [path for path in own if TRAINS.search(path.read_bytes())]
         for path in sorted(training, key=self._draw)[:MOST_FILES]:
             if form := self.form(path):
                 yield form

@@ -84,3 +84,123 @@ def zero_grad_uncalled(form: Form) -> Iterator[list[Edit]]:
     for clear in form.calls("zero_grad"):
         if form.is_statement(clear) and form.loop(clear) and not clear.args and last_name(clear.func):
             yield [form.replace(clear, HERE + form.code(clear.func))]
+
+
+@plants("clip-after-step")
+def clipped_after_step(form: Form) -> Iterator[list[Edit]]:
+    """Gradients are clipped after the step in place of before it."""
+    for clip, _, step in _clips(form):
+        yield [form.delete(clip), form.after(step, HERE + form.lines_of(clip))]
+
+
+@plants("clip-before-backward")
+def clipped_before_backward(form: Form) -> Iterator[list[Edit]]:
+    """Gradients are clipped before the backward pass."""
+    for clip, backward, _ in _clips(form):
+        yield [form.delete(clip), form.before(backward, HERE + form.lines_of(clip))]
+
+
+def _clips(form: Form) -> Iterator[tuple[ast.stmt, ast.stmt, ast.stmt]]:
+    """Each clipping between a backward pass and a step of the same block, without a scaler."""
+    for backward, step, loop in steps(form):
+        clips = form.calls_in(loop, "clip_grad_norm_", "clip_grad_value_")
+        if len(clips) == 1 and form.is_statement(clips[0]) and form.are_neighbours(clips[0], step):
+            first, clip, last = form.statement(backward), form.statement(clips[0]), form.statement(step)
+            if first.lineno < clip.lineno < last.lineno and not form.calls_in(loop, "unscale_"):
+                yield clip, first, last
+
+
+@plants("retained-graph", also="lasting-sum")
+def loss_summed_with_graph(form: Form) -> Iterator[list[Edit]]:
+    """`total += loss.item()` of a training loop is written without `.item()`."""
+    for total in form.nodes(ast.AugAssign):
+        loop = form.loop(total)
+        items = [call for call in form.calls_in(total, "item") if not call.args]
+        if loop is None or len(items) != 1 or not isinstance(total.op, ast.Add):
+            continue
+        losses = {receiver(backward) for backward in form.calls_in(loop, "backward")}
+        if receiver(items[0]) in losses and isinstance(items[0].func, ast.Attribute):
+            yield [form.replace(items[0], HERE + form.code(items[0].func.value))]
+
+
+@plants("detached-loss", also="missing-backward unchanged-parameters")
+def loss_wrapped_again(form: Form) -> Iterator[list[Edit]]:
+    """The loss becomes a new tensor with `requires_grad=True` before its backward pass."""
+    for backward, _, _ in steps(form):
+        loss = receiver(backward)
+        if loss.isidentifier() and not backward.args and not backward.keywords:
+            line = f"{loss} = torch.tensor({loss}.item(), requires_grad=True)"
+            if form.says("import torch\n"):
+                yield [form.before(form.statement(backward), HERE + line)]
+
+
+@plants("detached-loss", also="missing-backward unchanged-parameters")
+def output_detached(form: Form) -> Iterator[list[Edit]]:
+    """The model's output is detached where the only loss of a loop is computed."""
+    for backward, _, loop in steps(form):
+        loss = receiver(backward)
+        for statement in form.nodes(ast.Assign):
+            if form.is_in(statement, loop) and ast.unparse(statement.targets[0]) == loss:
+                value = statement.value
+                written = sum(ast.unparse(each) == loss for each in ast.walk(loop) if isinstance(each, ast.Name))
+                if isinstance(value, ast.Call) and len(value.args) == 2 and isinstance(value.args[0], ast.Name):
+                    if is_loss(last_name(value.func)) and written >= 2 and _is_output(form, value.args[0].id, loop):
+                        yield [form.replace(value.args[0], HERE + f"{value.args[0].id}.detach()")]
+
+
+def is_loss(name: str) -> bool:
+    """Whether a name is written as that of a loss function."""
+    return any(word in name.lower() for word in ("criterion", "loss", "entropy", "objective"))
+
+
+def _is_output(form: Form, name: str, loop: ast.AST) -> bool:
+    """Whether a name is assigned the result of a model in this loop."""
+    for statement in form.nodes(ast.Assign):
+        if form.is_in(statement, loop) and ast.unparse(statement.targets[0]) == name:
+            if isinstance(statement.value, ast.Call) and is_model(ast.unparse(statement.value.func)):
+                return True
+    return False
+
+
+def is_model(name: str) -> bool:
+    """Whether a name is written as that of a network."""
+    return name.rsplit(".", 1)[-1].lower() in MODELS
+
+
+MODELS = {"model", "net", "network", "classifier", "unet", "encoder", "transformer", "cnn", "vae", "generator"}
+
+
+@plants("unscaled-accumulation")
+def accumulation_not_divided(form: Form) -> Iterator[list[Edit]]:
+    """`loss = loss / accumulation_steps` is removed."""
+    for statement in (*form.nodes(ast.Assign), *form.nodes(ast.AugAssign)):
+        value = statement.value
+        divisor = value.right if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) else value
+        if "accum" in ast.unparse(divisor) and form.loop(statement) and form.is_alone(statement):
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+            same = isinstance(statement, ast.AugAssign) or ast.unparse(value).startswith(f"{ast.unparse(target)} / ")
+            backwards = [
+                call for call in form.calls("backward") if ast.unparse(target) in receiver(call) + ast.unparse(call)
+            ]
+            near = [call for call in backwards if form.is_in(call, form.function(statement))]
+            if same and near:
+                yield [form.delete(statement), form.here(form.statement(near[0]))]
+
+
+@plants("recreated-optimizer", also="stale-parameters")
+def optimizer_made_each_epoch(form: Form) -> Iterator[list[Edit]]:
+    """The line that creates Adam is moved into the loop over the epochs."""
+    for made in form.assigned("Adam", "AdamW"):
+        for loop in form.block(made):
+            if isinstance(loop, ast.For) and loop.lineno > made.lineno and form.calls_in(loop, "step"):
+                name = ast.unparse(made.targets[0])
+                epochs = "epoch" in ast.unparse(loop.target).lower()
+                between = [
+                    node
+                    for node in form.nodes(ast.Name)
+                    if node.id == name and (made.end_lineno or 0) < node.lineno < loop.lineno
+                ]
+                inner = any(isinstance(each, ast.For) for each in ast.walk(loop) if each is not loop)
+                if epochs and inner and name.isidentifier() and not between and form.is_alone(made):
+                    yield [form.delete(made), form.before(loop.body[0], HERE + form.lines_of(made))]
+                    break
