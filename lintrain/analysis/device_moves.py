@@ -28,12 +28,16 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 MOVES = frozenset({"to", "cuda"})
 MOVED = lazy_pattern(r"\.(to|cuda)\(")
 DEVICE = lazy_pattern(r"device|cuda", re.IGNORECASE)
-ON_GPU = lazy_pattern(r"cuda|gpu", re.IGNORECASE)
-MOVES_OTHERWISE = (
-    r"set_default_(tensor_type|device)|with torch\.device|accelerat|DataParallel|DistributedDataParallel|deepspeed|"
-    r"[Ff]abric|lightning|\bxla|hpu|map_location|torch\.load\(|jit\.load"
+ON_GPU = lazy_pattern(r"cuda|gpu|torch\.accelerator", re.IGNORECASE)
+CHOOSES_DEVICE = lazy_pattern(r"(?<![\w.])device\s*(?::[^=,()\n]+)?=(?!=)|import [^\n]*\bdevice\b")
+MOVES_BATCHES = (
+    r"set_default_(tensor_type|device)|with torch\.device|(?<!torch\.)(?<!current_)accelerat|deepspeed|"
+    r"[Ff]abric|lightning|\bxla|hpu"
 )
-"""Code after which a network or a batch may be anywhere."""
+"""Code after which the parts of a batch may be anywhere."""
+
+MOVES_OTHERWISE = rf"{MOVES_BATCHES}|DataParallel|DistributedDataParallel|map_location|torch\.load\(|jit\.load"
+"""Code after which a network or its inputs may be anywhere."""
 
 LOADER = lazy_pattern(r"load|batch|_dl\b|^dl$|enumerate|tqdm|data", re.IGNORECASE)
 MADE_BY_TORCH = lazy_pattern(r"^torch\.|^F\.|^np\.")
@@ -141,7 +145,10 @@ def _goes_to_gpu(source: Source, call: ast.Call) -> bool:
     if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
         return True
     given = [*call.args, *(each.value for each in call.keywords if each.arg == "device")]
-    return bool(given) and ON_GPU.search(_devices_in(source, unparse(given[0]))) is not None
+    code = unparse(given[0]) if given else ""
+    # A device that a function gets is what its callers choose: on a machine with a GPU that one.
+    is_parameter = code == "device" and not source.contains(CHOOSES_DEVICE)
+    return is_parameter or ON_GPU.search(_devices_in(source, code)) is not None
 
 
 def _devices_in(source: Source, code: str) -> str:
@@ -245,7 +252,7 @@ MOVED_AT_ONCE = r"DeviceDataLoader|to_device|prefetch|TensorDataset\([^\n]*\.(?:
 def left_behind(source: Source) -> Iterator[LeftBehind]:
     """Targets of a batch whose inputs are moved to the GPU, where they meet what the network gives for them."""
     loops = source.cached(loops_over_loaders) if source.contains(MOVED) else []
-    if not loops or source.contains(MOVES_OTHERWISE) or source.contains(MOVED_AT_ONCE):
+    if not loops or source.contains(MOVES_BATCHES) or source.contains(MOVED_AT_ONCE):
         return
     for loop, _ in loops:
         names = source.once(_parts_of_batch, loop)

@@ -222,8 +222,8 @@ def _plain_statements(loop: ast.For) -> list[ast.stmt]:
     return found
 
 
-def _is_score(node: ast.expr, loop: ast.For) -> bool:
-    """Whether an expression is a score or a loss of one batch: a mean of comparisons, hits, or a loss."""
+def _is_score(node: ast.expr, loop: ast.For, *, follows: bool = True) -> bool:
+    """Whether an expression is a score or a loss of one batch, or a name of it: a mean of comparisons, hits, a loss."""
     match same_number(node):
         case ast.Call(func=ast.Attribute(value=inner, attr="mean"), args=[]):
             return is_comparison(inner)
@@ -231,6 +231,9 @@ def _is_score(node: ast.expr, loop: ast.For) -> bool:
             return is_comparison(inner)
         case ast.Call(func=ast.Name() | ast.Attribute() as callee, args=[_, _, *_]):
             return LOSS_NAME.search(unparse(callee)) is not None
+        case ast.Name(id=name) if follows:
+            given = [each.value for each in walk(loop) if isinstance(each, ast.Assign) and binds(each, name)]
+            return len(given) == 1 and _is_score(given[0], loop, follows=False)
         case inner:
             return _is_hits(inner, loop)
 

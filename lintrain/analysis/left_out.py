@@ -7,7 +7,9 @@ networks whose outputs are only read detached.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
@@ -42,6 +44,78 @@ def left_out_groups(source: Source) -> Iterator[LeftOutGroup]:
                 is_last = made.lineno < optimizer.lineno and not is_used
                 if is_last and any(each.lineno < made.lineno for each in appended):
                     yield LeftOutGroup(source.location(made), name, source.location(optimizer), listed)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherParameters:
+    """An optimizer named for one module that gets the parameters of another, which an optimizer above has already."""
+
+    location: Location
+    given: str
+    meant: str
+    first: Location
+
+
+def optimizers_of_others(source: Source) -> Iterator[OtherParameters]:
+    """Optimizers like `critic_optimizer = Adam(actor.parameters())` below the one of the actor.
+
+    No other code asks for the parameters of the module that the name means, whose class or attribute is in the scope.
+    """
+    made = [each for each in source.nodes_of(ast.Assign) if _module_trained(each)]
+    for one, other in pairwise(made):
+        given = _module_trained(one)
+        if given != _module_trained(other) or other.lineno - (one.end_lineno or 0) > LINES_BETWEEN:
+            continue
+        names = [unparse(each.targets[0]) for each in (one, other)]
+        subject = OF_OPTIMIZER.sub("", names[1].rpartition(".")[2], count=1)
+        if names[0] == names[1] or not subject or subject == names[1].rpartition(".")[2]:
+            continue
+        for meant in _modules_named(subject, given):
+            if meant != given and _is_module(source, meant) and not _gives_parameters(source, meant):
+                yield OtherParameters(source.location(other.value), given, meant, source.location(one.value))
+                break
+
+
+LINES_BETWEEN = 3
+"""Optimizers of parts that train together are created one below the other."""
+
+OF_OPTIMIZER = lazy_pattern(r"_?(?:optimi[sz]er|optim|opt)_?", re.IGNORECASE)
+
+
+def _module_trained(made: ast.Assign) -> str:
+    """The module whose parameters are the only ones that a statement makes an optimizer of; empty for others."""
+    match made:
+        case ast.Assign(targets=[ast.Name() | ast.Attribute()], value=ast.Call(func=optimizer, args=[params, *_])):
+            match params:
+                case ast.Call(func=ast.Attribute(value=module, attr="parameters"), args=[]):
+                    return unparse(module) if OPTIMIZERS.search(unparse(optimizer)) else ""
+                case _:
+                    return ""
+        case _:
+            return ""
+
+
+def _modules_named(subject: str, given: str) -> Iterator[str]:
+    """What the name of an optimizer may mean, spelled like another module: `self.critic` next to `self.actor`."""
+    owner, _, last = given.rpartition(".")
+    letters = {"g": "generator", "d": "discriminator", "c": "critic", "a": "actor"}
+    names = [subject, letters.get(subject.lower(), subject)]
+    if len(subject) == 1 and last[-1:].isupper():
+        names.append(last[:-1] + subject.upper())
+    yield from (f"{owner}.{name}".strip(".") for name in dict.fromkeys(names))
+
+
+def _is_module(source: Source, name: str) -> bool:
+    """Whether a file has something of this name: an attribute that it uses, or a name that it sets or calls."""
+    used = r"(?!\w)" if "." in name else r"\s*(?:=(?!=)|\(|,[^=\n]*=)"
+    return source.contains(rf"(?<![\w.]){re.escape(name)}{used}")
+
+
+def _gives_parameters(source: Source, name: str) -> bool:
+    """Whether a line hands the parameters of a module on: not one that copies, clips or freezes them."""
+    return source.contains(
+        rf"(?m)^(?!.*(?:\bzip\(|clip_grad|\bfor\b)).*(?<![\w.]){re.escape(name)}\.(?:named_)?parameters\("
+    )
 
 
 def _optimizers_over_lists(scope: ast.AST) -> list[tuple[ast.Call, str]]:

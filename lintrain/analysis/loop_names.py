@@ -309,6 +309,25 @@ def unread_activations(source: Source) -> Iterator[UnreadResult]:
                         pass
 
 
+def drops_calls(source: Source) -> bool:
+    """Whether a `forward` has a call of a layer or of a function of torch as a statement of its own: `self.norm(x)`."""
+    forwards = (
+        each
+        for owner in source.nodes_of(ast.ClassDef)
+        for each in owner.body
+        if isinstance(each, ast.FunctionDef) and each.name == "forward"
+    )
+    return any(_is_bare_call(node) for forward in forwards for node in own_nodes(forward))
+
+
+def _is_bare_call(node: ast.AST) -> bool:
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner), args=[ast.Name(), *_])):
+            return unparse(owner) in {"self", "F", "torch", "nn.functional", "torch.nn.functional"}
+        case _:
+            return False
+
+
 def _activation_layers(owner: ast.ClassDef) -> frozenset[str]:
     """The attributes of a network that are activations or dropout, and work on a copy."""
     made = (node for node in walk(owner) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))

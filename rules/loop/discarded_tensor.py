@@ -119,7 +119,7 @@ class DiscardedTensor(Rule[Claim]):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(True for _ in loop_names.unread_activations(source))
+        return loop_names.drops_calls(source) or any(True for _ in loop_names.unread_activations(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         lost = [each for each in pipeline.lost_tensors if not each.is_displayed and not _is_shown(pipeline, each)]

@@ -181,6 +181,7 @@ class MissingParameters(Rule):
         yield from self._in_a_piece(pipeline)
         yield from one_per_location(map(self._report_group, left_out.left_out_groups(pipeline.source)))
         yield from self._data_given(pipeline)
+        yield from map(self._report_named, left_out.optimizers_of_others(pipeline.source))
         if not training_loops.trains_by_hand(pipeline):
             return
         yield from one_per_location(self._report_other(*each) for each in untrained_modules.of_another(pipeline))
@@ -202,6 +203,17 @@ class MissingParameters(Rule):
             f"the last parameter group, `{group.name}`, is not in `{group.listed}`, so no step changes it",
             related=[Related(group.location, "built here, never appended", "origin")],
             help=f"call `{group.listed}.append({group.name})` first",
+        )
+
+    def _report_named(self, found: left_out.OtherParameters) -> Finding:
+        is_short = len(found.given) + len(found.meant) < 30
+        return self.finding(
+            found.location,
+            f"gets the parameters of `{found.given}`, and no optimizer those of `{found.meant}`"
+            if is_short
+            else "gets the parameters of another module, which has an optimizer already",
+            related=[Related(found.first, "trains the same parameters", "step")],
+            help=f"pass `{found.meant}.parameters()` to the optimizer",
         )
 
     def _in_a_piece(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -55,7 +55,7 @@ def _super_inits(form: Form) -> Iterator[tuple[ast.stmt, ast.stmt]]:
                     yield form.statement(calls[0]), layers[0]
 
 
-@plants("random-weights", also="unregistered-modules missing-parameters unused-parameters unadapted-layer")
+@plants("discarded-module")
 def layer_made_in_forward(form: Form) -> Iterator[list[Edit]]:
     """`self.fc(x)` in `forward` becomes a new layer with the same numbers."""
     for each in form.classes("Module"):
