@@ -173,7 +173,8 @@ MODELS = {"model", "net", "network", "classifier", "unet", "encoder", "transform
 @plants("unscaled-accumulation")
 def accumulation_not_divided(form: Form) -> Iterator[list[Edit]]:
     """`loss = loss / accumulation_steps` is removed."""
-    for statement in (*form.nodes(ast.Assign), *form.nodes(ast.AugAssign)):
+    statements: list[ast.Assign | ast.AugAssign] = [*form.nodes(ast.Assign), *form.nodes(ast.AugAssign)]
+    for statement in statements:
         value = statement.value
         divisor = value.right if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) else value
         if "accum" in ast.unparse(divisor) and form.loop(statement) and form.is_alone(statement):

@@ -33,7 +33,9 @@ def list_for_module_list(form: Form) -> Iterator[list[Edit]]:
 def super_init_removed(form: Form) -> Iterator[list[Edit]]:
     """`super().__init__()` of a network with layers is removed."""
     for statement, _ in _super_inits(form):
-        yield [form.delete(statement), form.here(form.function(statement))]  # type: ignore[arg-type]
+        function = form.function(statement)
+        assert isinstance(function, ast.FunctionDef)
+        yield [form.delete(statement), form.here(function)]
 
 
 @plants("late-super-init")
