@@ -121,6 +121,55 @@ def test_a_loop_with_chats_and_a_missing_file_takes_a_step(tmp_path: Path, monke
     assert not (tmp_path / "rows.json").exists()
 
 
+UNKNOWN = """
+import json
+import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+
+rows = load_dataset("somebody/judged", split="train")
+GRADES = {"bad": 0, "good": 1}
+TITLE = "title"
+
+def encode(entry_of_file):
+    about = json.loads(entry_of_file["about"])
+    length = len(entry_of_file["text"].split("=>")[1]) / 100
+    return {"y": GRADES[entry_of_file["grade"]], "x": [length, float(len(about[TITLE]))]}
+
+loader = DataLoader(rows.map(encode).select_columns(["x", "y"]).with_format("torch"), batch_size=4, shuffle=True)
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in loader:
+    loss = torch.nn.functional.cross_entropy(model(batch["x"]), batch["y"])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_rows_that_were_made_wrongly_are_corrected_until_the_script_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, UNKNOWN, "--stand-ins")
+    assert probed.stages["step"] == "passed"
+    assert len(probed.document["probe"]["runs"]) == 1
+    found = {name: by for name, by in replaced(probed).items() if name.startswith("somebody/judged, ")}
+    assert found == {
+        "somebody/judged, about": "JSON with title, after KeyError: 'title'",
+        "somebody/judged, grade": found["somebody/judged, grade"],
+        "somebody/judged, text": "texts that contain =>, after IndexError: list index out of range",
+    }
+    assert found["somebody/judged, grade"].startswith("one of bad, good, after KeyError: ")
+
+
+def test_what_a_script_asks_of_its_own_values_is_not_corrected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, UNKNOWN.replace("about[TITLE]", 'GRADES["fair"]'), "--stand-ins")
+    assert probed.code == 3
+    assert probed.run["stages"][0]["failure"]["message"] == "'fair'"
+
+
 @pytest.mark.usefixtures("warm")
 def test_without_the_option_nothing_is_replaced_and_it_is_offered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -31,15 +31,23 @@ KEPT_NAMES = ("__builtins__", "__file__", "__loader__", "__package__", "__spec__
 """What Python gives `__main__`, which also tells how the script was started."""
 
 
+CELLS = "cells.json"
+"""Of the folder of a pass: the cells of a notebook."""
+
+
 @dataclass(frozen=True)
 class Repaired:
-    """The text of the script with repairs; `lines` holds for each of its lines the number in the script's file."""
+    """The text of the script with repairs; `lines` holds for each of its lines the number in the script's file.
+
+    `cells` is the file with those of a notebook, which run in place of the text; "" for a script.
+    """
 
     path: str
     text: str
     lines: tuple[int, ...]
     argv: tuple[str, ...]
     folder: str
+    cells: str = ""
 
 
 class Questions:
@@ -49,15 +57,19 @@ class Questions:
         self._channel, self._exchange = channel, exchange
         self._asked = 0
 
-    def ask(self) -> Repaired | None:
-        """What to go on with; None if there is nothing to repair."""
+    def ask(self, *, is_corrected: bool = False) -> Repaired | None:
+        """What to go on with; None if there is nothing to repair. Corrected stand-ins leave the text as it is."""
         self._asked += 1
-        self._channel.send("asks")
+        self._channel.send("corrected" if is_corrected else "asks")
         answer = _read_when_whole(os.path.join(self._exchange, f"{ANSWER}{self._asked}.json"))
         if not answer:
             return None
         lines, argv = tuple(answer["lines"]), tuple(answer["argv"])
-        return Repaired(answer["path"], answer["text"], lines, argv, answer["folder"])
+        return Repaired(answer["path"], answer["text"], lines, argv, answer["folder"], self._cells())
+
+    def _cells(self) -> str:
+        path = os.path.join(self._exchange, CELLS)
+        return path if os.path.exists(path) else ""
 
 
 def _read_when_whole(path: str) -> dict[str, Any]:
@@ -91,6 +103,9 @@ def _content(path: str) -> bytes:
 
 def run_from_the_top(repaired: Repaired) -> None:
     """Run the repaired text as Python would start it; raises whatever the script raises."""
+    if repaired.cells:
+        _run_cells(repaired)
+        return
     code = compiled(repaired)
     # `__spec__` and `__loader__` are taken over, because `multiprocessing` decides by them how a new process
     # imports the main module.
@@ -107,6 +122,17 @@ def run_from_the_top(repaired: Repaired) -> None:
     if (torch := loaded("torch")) is not None:
         torch.set_grad_enabled(True)  # the stage may have failed within `no_grad`
     exec(code, main.__dict__)
+
+
+def _run_cells(repaired: Repaired) -> None:
+    from lintrain.runtime.child.notebook.main import run
+
+    vars(sys.modules["__main__"]).clear()  # as below
+    sys.argv[:] = repaired.argv
+    os.chdir(repaired.folder)
+    if (torch := loaded("torch")) is not None:
+        torch.set_grad_enabled(True)
+    run(repaired.cells)
 
 
 def compiled(repaired: Repaired) -> CodeType:

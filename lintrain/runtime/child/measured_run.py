@@ -196,6 +196,7 @@ class MeasuredRun(ABC):
     def record_failure(self, name: StageName, error: BaseException, seconds: float = 0.0) -> None:
         """Record that a stage ended with an error."""
         stage = self._failed(name, seconds, error)
+        self.session.failed_by = error if stage.failure is not None else self.session.failed_by
         self.record(stage)
         if stage.failure is not None and self.session.reproducer is not None:
             self.session.reproducer.keep_failure(name, error)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 END = os._exit
 """The original: the script's own call of it is watched."""
-
 ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
 
 
@@ -71,6 +70,7 @@ class ProbeSession:
         self.shortcuts: list[str] = list(request["shortcuts"])
         self.notes: list[str] = []
         self.stand_ins = Reported[StandIn]("replaced", channel)
+        self.failed_by: BaseException | None = None
         self.reproducer = Reproducer(self.temporary, self.script) if request.get("reproduces") else None
         self.conflicts: dict[str, LabelConflicts | None] = {}
         self.state_loads: list[StateLoad] = []
@@ -83,6 +83,7 @@ class ProbeSession:
         self.launcher = ""
         self.signs_of_construction: list[Callable[[BaseException], bool]] = []
         self.knows_origins = self.may_trace = True
+        self.corrects: Callable[[BaseException | None], bool] = lambda _: False
         self._questions = Questions(channel, self.exchange) if request.get("goes_on") else None
         self.following = Following()
         self._tries_fixes = bool(request.get("tries_fixes"))
@@ -169,8 +170,7 @@ class ProbeSession:
 
     def on_error(self, error: BaseException) -> None:
         """Report an error that ends the script: in the run that it is in, or before any."""
-        # Before anything else: an error that the guard caused must not be reported as one of the script, in whatever
-        # stage it is.
+        # Before anything else: an error that the guard caused must not be reported as one of the script.
         if (refusal := self.refusal(error)) is not None:
             self._end(EndingKind.REFUSED, refusal)
             return
@@ -225,8 +225,12 @@ class ProbeSession:
         self._end(EndingKind.ELSEWHERE, "it trains in processes that it starts itself")
 
     def run_again(self, error: BaseException | None = None) -> None:
-        """Run the script again with what the parent repaired of a failing stage; return if it repaired nothing."""
-        if self._questions is None or not self._may_run_again() or (repaired := self._questions.ask()) is None:
+        """Run the script again with corrected stand-ins or repairs of the parent; return if there is neither."""
+        if self._questions is None or not self._may_run_again():
+            return
+        # First of all: what was made up may be the cause, and then no repair of the text is.
+        is_corrected = self._has_failed and self.corrects(error or self.failed_by)
+        if (repaired := self._questions.ask(is_corrected=is_corrected)) is None:
             return
         if error is not None:
             traceback.clear_frames(error.__traceback__)  # they hold models and data of the run that is over
@@ -299,7 +303,7 @@ class ProbeSession:
         self.started = time.perf_counter()
         self.measuring = self._has_failed = False
         # What is reproduced is the first error, which the user sees without lintrain.
-        self.construction_error = self.construction_location = self.reproducer = None
+        self.construction_error = self.construction_location = self.reproducer = self.failed_by = None
         self.conflicts, self.tokenizers, self.launcher = {}, {}, ""
         self.state_loads.clear()
         for each in (self.objects, self.origins, *filter(None, [self.watch])):
@@ -315,12 +319,9 @@ class ProbeSession:
             return  # the run is closed
         if not gpu_answers():
             return
-        self._measure_device()
-        self.measured(objects=self._objects(is_measured=True), stand_ins=tuple(self.stand_ins))
-
-    def _measure_device(self) -> None:
         if self.device != "cpu" and (found := measure_device()) is not None:
             self.measured(accelerator=found)
+        self.measured(objects=self._objects(is_measured=True), stand_ins=tuple(self.stand_ins))
 
     def _objects(self, *, is_measured: bool = False) -> ObjectEvidence:
         return self.objects.evidence(self.note, is_measured=is_measured)
@@ -335,8 +336,7 @@ class ProbeSession:
     def finish(self) -> NoReturn:
         """End the process after a measured run: no `finally:`, no `except:`, no exit hook of the script runs."""
         self._end_measured()
-        # A spawned rank that is not measured: if it ended now, the collective operations of the measured one would
-        # fail.
+        # A spawned rank that is not measured: the collective operations of the measured one need it.
         if self.channel.is_muted:
             wait_for_the_others()
         self._exit()

@@ -16,6 +16,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import IO, Any
 
+from lintrain.runtime.child.going_on import CELLS
 from lintrain.runtime.parent.events import Event
 from lintrain.runtime.parent.launcher import Bounds, Launch, package_folder
 from lintrain.runtime.parent.launchers import one_process
@@ -97,7 +98,7 @@ class Entry:
         if not self.is_notebook:
             return [str(self.script), *self.arguments], ()
         document, skipped = cells_of(self.script)
-        cells = exchange / "cells.json"
+        cells = exchange / CELLS
         cells.write_text(json.dumps(document), encoding="utf-8")
         return [str(NOTEBOOK_MAIN), str(cells), str(self.script), *self.arguments], skipped
 

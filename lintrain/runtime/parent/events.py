@@ -18,7 +18,7 @@ from dataclasses import fields, replace
 from hashlib import blake2b
 from hmac import compare_digest
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from lintrain.evidence.run import Evidence, Repair
 from lintrain.evidence.stages import ALWAYS_MEASURED, STAND_IN, EndingKind, StageStatus
@@ -53,6 +53,7 @@ FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "rank-print": {"location": dict},
     "rank-wait": {"function": str, "location": (dict, type(None))},
     "asks": {},
+    "corrected": {},
     "attempt": {},
     "call": {},
     "stand-in": {"text": str},
@@ -328,3 +329,11 @@ def _first_problem(error: Exception) -> str:
         return "nested too deeply"
     first = error.errors(include_url=False)[0]
     return f"`{'.'.join(map(str, first['loc']))}`: {first['msg'].lower()}"
+
+
+class Answer(Protocol):
+    """What writes the answer to a process that asks after a failing stage; returns an event with the new repairs."""
+
+    def __call__(self, assembly: Assembly, *, is_corrected: bool) -> Event:
+        """The event; `is_corrected` where the process has corrected its stand-ins by itself."""
+        ...

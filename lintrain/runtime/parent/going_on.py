@@ -17,11 +17,18 @@ from lintrain.model.location import Location
 from lintrain.runtime.child.going_on import ANSWER
 from lintrain.runtime.parent.entry import Entry
 from lintrain.runtime.parent.events import BEFORE_IT, Assembly, Event, UntrustworthyError
+from lintrain.source.reading import read_file
 from lintrain.startup.lazy_dataclass import dataclass
 
 MOST_ATTEMPTS = 8
+MOST_CORRECTED = 8
+CORRECTED_SECONDS = 120.0
+"""For all attempts with corrected stand-ins, however soon the script failed."""
 LEAST_SECONDS = 20.0
 """That attempts may take together, however soon the script failed: less would depend on what else the machine does."""
+
+
+NOTHING_NEW: Event = {"event": "going-on", "repairs": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,44 +50,78 @@ class Answers:
     def __init__(self, choose: ChooseRepairs, entry: Entry, exchange: Path) -> None:
         self._choose, self._entry, self._exchange = choose, entry, exchange
         self._repairs: list[tuple[Repair, ...]] = [()]
+        self._latest: RepairedText | None = None
+        self._corrected = set[int]()
         self._asked_at: list[float] = []
         self._began = time.monotonic()
 
-    def __call__(self, assembly: Assembly) -> Event | None:
-        """Write the answer to the latest question; returns an event with the new repairs. Raises UntrustworthyError."""
+    def __call__(self, assembly: Assembly, *, is_corrected: bool = False) -> Event:
+        """Write the answer to the latest question; returns an event with the new repairs. Raises UntrustworthyError.
+
+        After a correction of a stand-in the text is the same as before.
+        """
         self._asked_at.append(time.monotonic())
+        if is_corrected:
+            self._answer_corrected()
+            return NOTHING_NEW
         repaired = self._repaired(assembly)
         if repaired is None:
             self._write({})
-            return None
+            return NOTHING_NEW
         before = self._repairs[-1]
         self._repairs.append(repaired.repairs)
+        self._latest = repaired
         self._write(self._document(repaired))
         new = [repair for repair in repaired.repairs if repair not in before]
         return {"event": "going-on", "repairs": [f"line {each.location.line}: {each.text}" for each in new]}
 
     def runs(self, assembly: Assembly, stopped: str) -> tuple[Evidence, ...]:
-        """The evidence of each attempt that came further than the one before; raises UntrustworthyError."""
-        kept: list[Evidence] = []
+        """The evidence of each attempt that came further than the one before; raises UntrustworthyError.
+
+        One with a corrected stand-in takes the place of the run that failed by what was made up.
+        """
+        return tuple(run for _, run in self._kept(assembly, stopped))
+
+    def _kept(self, assembly: Assembly, stopped: str) -> list[tuple[int, Evidence]]:
+        kept: list[tuple[int, Evidence]] = []
         for attempt, numbered in groupby(assembly.runs(stopped), key=itemgetter(0)):
             found = [replace(run, repairs=(*self._repairs[attempt], *run.repairs)) for _, run in numbered]
             came_further = [run for at, run in enumerate(found) if not at or _comes_with(run, found[at - 1])]
-            if not kept or comes_further(came_further[-1], kept[-1]):
-                kept += came_further
-        return tuple(kept)
+            if not kept or comes_further(came_further[-1], kept[-1][1]):
+                if kept and attempt in self._corrected and kept[-1][1].failed_stage is not None:
+                    del kept[-1]
+                kept += ((attempt, run) for run in came_further)
+        return kept
 
-    def ending(self, runs: Sequence[Evidence], ending: Ending) -> Ending:
+    def ending(self, assembly: Assembly, stopped: str, ending: Ending) -> Ending:
         """How the last of these runs ended: that of a later attempt, which brought nothing new, does not count."""
-        if len(self._repairs) == 1 or not runs or set(runs[-1].repairs) >= set(self._repairs[-1]):
+        kept = self._kept(assembly, stopped)
+        if not kept or kept[-1][0] == len(self._repairs) - 1:
             return ending
-        failed = runs[-1].failed_stage
+        failed = kept[-1][1].failed_stage
         if failed is None or failed.failure is None or failed.name not in BEFORE_TRAINING:
             return replace(ending, kind=EndingKind.MEASURED, reason="")
         reason = f"{failed.failure.type}: {failed.failure.message}"
         return replace(ending, kind=EndingKind.CRASHED, reason=reason)
 
+    def _answer_corrected(self) -> None:
+        """The text as it was: the process makes its stand-ins in another way."""
+        times = [self._began, *self._asked_at]
+        took = [after - before for before, after in pairwise(times)]
+        has_time = sum(took[1:]) <= max(CORRECTED_SECONDS, *took)
+        if len(self._corrected) == MOST_CORRECTED or not has_time:
+            self._write({})
+            return
+        self._repairs.append(self._repairs[-1])
+        self._corrected.add(len(self._repairs) - 1)
+        self._write(self._document(self._latest or self._as_written()))
+
+    def _as_written(self) -> RepairedText:
+        text = read_file(str(self._entry.script)).text
+        return RepairedText(text, tuple(range(1, text.count("\n") + 2)), ())
+
     def _repaired(self, assembly: Assembly) -> RepairedText | None:
-        if len(self._asked_at) == MOST_ATTEMPTS or not self._has_time():
+        if len(self._asked_at) - len(self._corrected) == MOST_ATTEMPTS or not self._has_time():
             return None
         runs = self.runs(assembly, BEFORE_IT)
         return self._choose(runs) if runs else None

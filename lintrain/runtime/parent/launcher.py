@@ -31,7 +31,7 @@ from typing import IO
 from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.runtime.child.channel import ASKS, NO_ROOM, WHERE
 from lintrain.runtime.parent.environment import Room, script_environment
-from lintrain.runtime.parent.events import Assembly, Event, EventFile, UntrustworthyError
+from lintrain.runtime.parent.events import Answer, Assembly, Event, EventFile, UntrustworthyError
 from lintrain.runtime.parent.metadata import notes_of_unchanged
 from lintrain.runtime.parent.pass_request import PassRequest
 from lintrain.runtime.parent.processes import Adoption, end_family, family, resident_bytes, strike_out, write_down
@@ -79,7 +79,7 @@ class Launch:
         environment: Mapping[str, str],
         echo: IO[bytes] | None,
         senders: int = 1,
-        answer: Callable[[Assembly], Event | None] | None = None,
+        answer: Answer | None = None,
     ) -> None:
         self.request = request
         self.assembly = Assembly()
@@ -190,8 +190,8 @@ class Launch:
         for event in self._events.new_events():
             self.assembly.add(event)
             listen(event)
-            if event["event"] == "asks" and self._answer is not None and (goes_on := self._answer(self.assembly)):
-                listen(goes_on)
+            if event["event"] in ("asks", "corrected") and self._answer is not None:
+                listen(self._answer(self.assembly, is_corrected=event["event"] == "corrected"))
 
     def _silent_end(self) -> tuple[EndingKind, str]:
         status = self._process.wait()

@@ -268,8 +268,8 @@ def _pass(
     if not launch.assembly.reached_a_run:
         return [], ending
     try:
-        runs = answers.runs(launch.assembly, _stopped(launch, ending))
-        return list(runs), answers.ending(runs, ending)
+        stopped = _stopped(launch, ending)
+        return [*answers.runs(launch.assembly, stopped)], answers.ending(launch.assembly, stopped, ending)
     except UntrustworthyError as error:
         reason = f"the script's process sent invalid values: {error}"
         return [], replace(ending, kind=EndingKind.UNTRUSTED, reason=reason)

@@ -63,10 +63,16 @@ class Checkpoints:
         self._folders: dict[str, str | None] = {}
         self._asked: dict[str, str] = {}
         self._with_weights = set[str]()
+        ledger.make_again = self._forget
 
     def expect(self, name: str, family: str) -> None:
         """A class that loads a checkpoint tells its family."""
         self._asked.setdefault(name, family)
+
+    def _forget(self) -> None:
+        """Make every checkpoint again when it is asked for: a correction changes it."""
+        self._folders.clear()
+        self._with_weights.clear()
 
     def folder(self, name: str) -> str | None:
         """The folder of a checkpoint, without weights until one asks for them; None if none can be made."""
@@ -123,7 +129,7 @@ class Checkpoints:
         family = known.model_type if known is not None else self._family(name, auto.CONFIG_MAPPING)
         kind = auto.CONFIG_MAPPING[family] if known is None else known.__class__
         try:
-            config = small_config(kind, known)
+            config = small_config(kind, known, self._ledger.corrections.width)
             layers = encoder.layers if encoder is not None else self._layers(config)
             if layers is not None:
                 config = kind(**{**config.to_dict(), "num_hidden_layers": layers, "layer_types": None})
@@ -163,7 +169,7 @@ class Checkpoints:
         return small_tokenizer(family, name, facts, marks, chats=chats, tools=tools)
 
     def _family(self, name: str, families: Any) -> str:
-        asked = self._asked.get(name)
+        asked = self._ledger.corrections.families.get(name) or self._asked.get(name)
         encoder = encoder_of(name)
         if encoder is not None:
             return encoder.family

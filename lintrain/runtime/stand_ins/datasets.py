@@ -21,6 +21,7 @@ from lintrain.runtime.child.frames import is_called_by_user
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_dictionary, is_row, library
 from lintrain.runtime.stand_ins.columns import TURN, columns_of_data_set, read_of, structs_of
+from lintrain.runtime.stand_ins.given_rows import part_of_file
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.lengths import MOST_ASKED, SHORTER, fitted, length
 from lintrain.runtime.stand_ins.rows import DIFFERENT, Rows, kind_of_fact, read_wave
@@ -35,8 +36,6 @@ CLASSES = [f"class {number}" for number in range(10)]
 """The names of classes that a script asks the data set for, so that it is ready for any number."""
 OF_SOUND = ("array", "sampling_rate")
 """What a row's sound has, which is no column."""
-FEW_ROWS = 10
-"""Rows of a file that the user gave, below which training and evaluation get the same ones."""
 SPLITS = ("train", "validation", "test")
 READERS = ("json", "csv", "text", "parquet", "arrow", "pandas", "imagefolder", "audiofolder")
 PART = re.compile(r"([\w.-]+)(?:\[(-?\d*)(%?):(-?\d*)(%?)\])?")
@@ -215,6 +214,7 @@ class HubData:
         self._given = given
         self._facts = dataset_facts(path, self._config)
         self._known = columns_by_name(f"{path}, {self._config}") or columns_by_name(path)
+        self._is_known = self._facts is not None or self._known is not None
         self._read = read_of(ledger.script)
         self._temporary = ledger.session.folder("hub")
 
@@ -237,9 +237,11 @@ class HubData:
 
     def kinds(self) -> dict[str, str]:
         """The columns with their kinds."""
+        corrected = {} if self._is_known else self._ledger.corrections.kinds(self._path)
         is_of_instances = "instance" in f"{self._path} {self._config}".lower()
         return {
-            name: "instances" if kind == "mask" and is_of_instances else kind for name, kind in self._kinds().items()
+            name: "instances" if kind == "mask" and is_of_instances else kind
+            for name, kind in {**self._kinds(), **corrected}.items()
         }
 
     def _kinds(self) -> dict[str, str]:
@@ -291,6 +293,7 @@ class HubData:
             made |= {name: CLASSES for name, kind in kinds.items() if kind == "class"}
             choices = self._read.choices
             made |= {name: [*choices[name]] for name, kind in kinds.items() if kind == "text" and name in choices}
+            made |= self._ledger.corrections.choices
         return {name: names for name, names in made.items() if names}
 
     def _languages(self) -> list[str]:
@@ -320,7 +323,9 @@ class HubData:
             return part_of_file(datasets, given, is_train=name.startswith("train"))
         rows = Rows(self.kinds(), self._names(), self._temporary, zlib.crc32(f"{self._path} {name}".encode()))
         different = min(DIFFERENT, count)
-        made = datasets.Dataset.from_dict(rows.columns(different), features=rows.features(), split=name)
+        columns = rows.columns(different)
+        self._ledger.corrections.remember(self._path, columns, is_known=self._is_known)
+        made = datasets.Dataset.from_dict(columns, features=rows.features(), split=name)
         if count > different:
             # Few different rows, repeated by index: 20,000 rows cost no more memory than those.
             made = made.select(library("numpy").arange(count) % different, keep_in_memory=True)
@@ -332,34 +337,10 @@ class HubData:
             self._ledger.replace(StandInKind.DATA, self._path, f"rows of {os.path.basename(given)} ({sizes})")
             return
         columns = ", ".join(self.kinds())
-        source = "known" if self._facts is not None or self._known is not None else "that the script reads"
+        source = "known" if self._is_known else "that the script reads"
         named = f"{self._path}, {self._config}" if self._config else self._path
         sizes = ", ".join(f"{name} {len(part)}" for name, part in made.items())
-        self._ledger.replace(StandInKind.DATA, named, f"rows with the columns {source}: {columns} ({sizes})")
-
-
-def rows_of_file(path: str) -> Any:
-    """The rows of a file that the user gave, as a table of pandas; its ending says how it is read."""
-    pandas = library("pandas")
-    match path.rpartition(".")[2].lower():
-        case "json":
-            return pandas.read_json(path)
-        case "jsonl" | "ndjson":
-            return pandas.read_json(path, lines=True)
-        case "parquet":
-            return pandas.read_parquet(path)
-        case "tsv":
-            return pandas.read_csv(path, sep="\t")
-        case _:
-            return pandas.read_csv(path)
-
-
-def part_of_file(datasets: Any, path: str, *, is_train: bool) -> Any:
-    """The first four fifths of a file's rows for training, the others for evaluation; all where there are few."""
-    table = rows_of_file(path)
-    first = len(table) * 4 // 5
-    part = table if len(table) < FEW_ROWS else table[:first] if is_train else table[first:]
-    return datasets.Dataset.from_pandas(part, preserve_index=False)
+        self._ledger.renew(StandInKind.DATA, named, f"rows with the columns {source}: {columns} ({sizes})")
 
 
 def _part(datasets: Any, made: Any, text: str) -> Any:

@@ -19,8 +19,8 @@ from lintrain.runtime.child.frames import callers_frame, is_called_by_user, is_u
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.columns import TURN, read_of, structs_of
-from lintrain.runtime.stand_ins.datasets import rows_of_file
 from lintrain.runtime.stand_ins.folders import Folders
+from lintrain.runtime.stand_ins.given_rows import rows_of_file
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.mappings import settings_of_file
 from lintrain.runtime.stand_ins.rows import Rows
@@ -53,13 +53,16 @@ def _columns(ledger: Ledger, name: str) -> dict[str, list[Any]]:
         fields = {each: inner for each, inner in read.fields.items() if each in kinds and not TURN & inner.keys()}
         kinds |= structs_of(read, kinds)
         kinds |= {each: f"structs {' '.join(inner)}" for each, inner in fields.items()}
+    kinds |= ledger.corrections.kinds(name)
     rows = Rows(
         kinds or {"text": "text", "label": "label"},
-        {each: [*texts] for each, texts in read.choices.items()},
+        {**{each: [*texts] for each, texts in read.choices.items()}, **ledger.corrections.choices},
         ledger.session.folder("hub"),
         zlib.crc32(name.encode()),
     )
-    return rows.columns(FEW)
+    columns = rows.columns(FEW)
+    ledger.corrections.remember(name, columns, is_known=False)
+    return columns
 
 
 def _note(ledger: Ledger, name: str, what: str) -> None:
@@ -70,7 +73,8 @@ def _note_rows(ledger: Ledger, name: str, columns: dict[Any, Any]) -> None:
     if given := ledger.session.stand_in_data:
         _note(ledger, name, f"the rows of {os.path.basename(given)}")
         return
-    _note(ledger, name, f"{FEW} rows with the columns that the script reads: {', '.join(map(str, columns))}")
+    what = f"{FEW} rows with the columns that the script reads: {', '.join(map(str, columns))}"
+    ledger.renew(StandInKind.DATA, os.path.basename(name), what)
 
 
 def _answer_tables(ledger: Ledger, pandas: Any) -> None:

@@ -28,6 +28,7 @@ from lintrain.runtime.stand_ins.ledger import Ledger
 def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Register every hook; a GPU is replaced only in a pass that has none."""
     ledger = Ledger(session)
+    session.corrects = ledger.corrections.correct
     hub.install(ledger, hooks)
     datasets.install(ledger, hooks)
     metrics.install(ledger, hooks)

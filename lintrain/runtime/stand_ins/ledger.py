@@ -7,7 +7,7 @@ import importlib.util
 import json
 import re
 import zlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from os.path import exists
 from pathlib import Path
@@ -17,6 +17,7 @@ from lintrain.evidence.run import StandIn, StandInKind
 from lintrain.runtime.child.frames import START_FOLDER
 from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.surroundings import same_random_numbers
+from lintrain.runtime.stand_ins.corrections import Corrections
 
 if TYPE_CHECKING:
     from lintrain.runtime.child.probe_session import ProbeSession
@@ -34,12 +35,20 @@ class Ledger:
         self._script: str | None = None
         self._shapes: dict[str, str] = {}
         self._loaded: dict[str, list[str]] = {}
+        self.corrections = Corrections(self)
+        self.make_again: Callable[[], None] = lambda: None
 
     def replace(self, kind: StandInKind, name: str, by: str) -> None:
         """Remember that something was replaced."""
         entry = StandIn(kind, name, by)
         if entry not in self.session.stand_ins:
             self.session.stand_ins.append(entry)
+
+    def renew(self, kind: StandInKind, name: str, by: str) -> None:
+        """Remember something that was replaced, in place of what an earlier run of the script put there."""
+        made = self.session.stand_ins
+        made[:] = [each for each in made if (each.kind, each.name) != (kind, name)]
+        self.replace(kind, name, by)
 
     def describe(self, name: str, by: str, shape: str) -> None:
         """Remember a checkpoint of which no weights were asked for yet; `shape` is added to the class that loads it."""

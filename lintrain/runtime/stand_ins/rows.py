@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import re
 import wave
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from lintrain.knowledge.stand_in_facts import kind_of_column, table
@@ -24,6 +26,7 @@ IDS = re.compile(r"(?i)(.*[_-])?id")
 """Columns whose values tell rows apart; the same number has the same value in every table."""
 ANSWERS = re.compile(r"(?i)(^|_)(response|answer|output|completion)s?$")
 """Columns of texts that a model learns to write, which are longer than a question."""
+FIRST_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 SENTENCES = ((1, 3), (5, 7))
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
@@ -60,6 +63,14 @@ class Rows:
             return [self._struct(kind, number + offset) for offset in range(4)]
         if kind.startswith("struct "):
             return self._struct(kind, number)
+        if kind == "json" or kind.startswith("json "):
+            return json.dumps(self._struct(kind, number))
+        if kind.startswith("among "):
+            return int((among := kind.split()[1:])[number % len(among)])
+        if kind.startswith("parts "):
+            return self._marked(kind.removeprefix("parts ").split("\n"), number)
+        if kind.startswith("date "):
+            return (FIRST_DAY + timedelta(days=number)).strftime(kind.removeprefix("date "))
         if kind == "text" and (choices := self._names.get(name)):
             return choices[number % len(choices)]
         if kind == "text":
@@ -74,6 +85,10 @@ class Rows:
 
     def _struct(self, kind: str, number: int) -> dict[str, Any]:
         return {name: self._value(name, kind_of_column(name), number, []) for name in kind.split()[1:]}
+
+    def _marked(self, marks: Sequence[str], number: int) -> str:
+        """A text with the marks that the script cuts it at, and text around each."""
+        return self._text(number) + "".join(f" {mark} {self._text(number)}" for mark in marks)
 
     def _text(self, number: int, least: int = 1, most: int = 3) -> str:
         chosen = self._random.sample(self._sentences, self._random.randint(least, most))
@@ -224,6 +239,8 @@ def _feature(datasets: Any, kind: str, names: Sequence[str]) -> Any:
             return several({name: _feature(datasets, kind_of_column(name), ()) for name in kind.split()[1:]})
         case _ if kind.startswith("struct "):
             return {name: _feature(datasets, kind_of_column(name), ()) for name in kind.split()[1:]}
+        case _ if kind.startswith("among "):
+            return value("int64")
         case _ if kind in lists:
             return several(value(lists[kind]))
         case _:

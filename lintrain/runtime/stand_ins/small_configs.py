@@ -14,6 +14,7 @@ from lintrain.runtime.child.library import is_dictionary, is_row
 Sizes = dict[str, Any]
 
 HEADS = 2
+WIDTH = 32
 SMALL: Mapping[str, int] = {
     r"(num_(hidden_|encoder_|decoder_|transformer_)?|encoder_|decoder_|n_)?(layers?|blocks?)|num_hidden_layers": 2,
     r"depth": 2,
@@ -21,7 +22,7 @@ SMALL: Mapping[str, int] = {
     r"hidden_size|d_model|n_embd|dim|embed_dim|d_embed|embedding_size|projection_dim|hidden_dim|word_embed_proj_dim"
     r"|projection_hidden_size|cross_attention_hidden_size|out_hidden_size|text_hidden_size|decoder_hidden_size"
     r"|mask_feature_size|feature_size|emb_dim|projector_dim|hidden_size_per_layer_input|pooler_output_size"
-    r"|(proj_)?codevector_dim": 32,
+    r"|(proj_)?codevector_dim": WIDTH,
     r"intermediate_size|d_ff|n_inner|ffn_dim|(en|de)coder_ffn_dim|dim_feedforward|d_inner|decoder_intermediate_size"
     r"|ffn_hidden_size|moe_intermediate_size|shared_expert_intermediate_size": 64,
     r"head_dim|d_kv|global_head_dim|v_head_dim|qk_nope_head_dim|attention_head_dim|d_head": 16,
@@ -58,10 +59,13 @@ TIMM, TIMM_PATCH = ("test_convnext", 64), 32
 """A network of timm in place of one with 300 million parameters, its width, and the pixels of one of its outputs."""
 
 
-def small_config(kind: Any, known: Any = None) -> Any:
-    """A small configuration of a class of transformers; `known` is one of its objects, whose other values are kept."""
+def small_config(kind: Any, known: Any = None, width: int | None = None) -> Any:
+    """A small configuration of a class of transformers; `known` is one of its objects, whose other values are kept.
+
+    `width` is that of every layer which is as wide as small ones are, where the script needs another.
+    """
     whole = known if known is not None else _with_vision(kind)
-    sizes = {**_sizes(whole), **OF_FAMILY.get(whole.model_type, {})}
+    sizes = _widened({**_sizes(whole), **OF_FAMILY.get(whole.model_type, {})}, width)
     if known is None:
         made = kind(**sizes)
     else:
@@ -71,6 +75,17 @@ def small_config(kind: Any, known: Any = None) -> Any:
         _keep_kinds(large, small)
     _fit_sections(made)
     _fit_squares(made)
+    return made
+
+
+def _widened(sizes: Sizes, width: int | None) -> Sizes:
+    """Sizes with another width; those of parts too."""
+    if width is None:
+        return sizes
+    made: Sizes = {}
+    for name, value in sizes.items():
+        is_wide = value == WIDTH and any(size == WIDTH and each.fullmatch(name) for each, size in _PATTERNS)
+        made[name] = width if is_wide else _widened(value, width) if is_dictionary(value) else value
     return made
 
 

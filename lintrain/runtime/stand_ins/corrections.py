@@ -1,0 +1,115 @@
+"""Corrections of stand-ins: what an error shows about values that were made up, so that the script can run again.
+
+A correction changes only what was made up, is listed as a stand-in of its own, and every verdict that rests on it stays
+inconclusive. Each one is tried once, and a process runs its script again only a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lintrain.evidence.run import StandInKind
+from lintrain.runtime.stand_ins.needs import Need, Needs, Table
+from lintrain.runtime.stand_ins.sizes import Sizes, asked_family, asked_width
+
+if TYPE_CHECKING:
+    from lintrain.runtime.stand_ins.ledger import Ledger
+
+MOST = 8
+SHOWN = {"parts": "texts that contain", "json": "JSON with", "structs": "lists of", "struct": "dictionaries with"}
+
+
+class Corrections:
+    """What the errors of earlier runs showed: kinds of columns by data set, sizes and families of checkpoints."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._kinds: dict[str, dict[str, str]] = {}
+        self._tables: dict[str, Table] = {}
+        self._count = 0
+        self.choices: dict[str, tuple[str, ...]] = {}
+        self.families: dict[str, str] = {}
+        self.width: int | None = None
+        self.models = dict[str, Sizes]()
+
+    def remember(self, name: str, columns: Mapping[str, Any], *, is_known: bool) -> None:
+        """Rows were made, of one of several splits; their values tell later where a text comes from."""
+        before = self._tables[name].columns if name in self._tables else {}
+        whole = {each: [*before.get(each, ()), *values] for each, values in columns.items()}
+        self._tables[name] = Table(name, whole, is_known)
+
+    def kinds(self, name: str) -> dict[str, str]:
+        """The kinds of a data set's columns that errors have shown."""
+        return self._kinds.get(name, {})
+
+    def correct(self, error: BaseException | None) -> bool:
+        """Change what the error shows to be made up wrongly; whether anything was."""
+        cause = error if self._count < MOST else None
+        while cause is not None:
+            if self._correct(cause):
+                self._count += 1
+                self._tables.clear()  # the next run makes its own
+                return True
+            cause = cause.__cause__ or cause.__context__
+        return False
+
+    def _correct(self, error: BaseException) -> bool:
+        need = Needs([*self._tables.values()]).of(error)
+        if need is not None:
+            return self._take(need, error)
+        return self._take_family(error) or self._take_width(error)
+
+    def _take(self, need: Need, error: BaseException) -> bool:
+        known = self._kinds.setdefault(need.table, {})
+        kind = _joined(known.get(need.column, ""), need.kind)
+        is_new = known.get(need.column) != kind or (need.choices and self.choices.get(need.column) != need.choices)
+        if not is_new:
+            return False
+        known[need.column] = kind
+        if need.choices:
+            self.choices[need.column] = need.choices
+        self._note(StandInKind.DATA, f"{need.table}, {need.column}", _shown(kind, need.choices), error)
+        return True
+
+    def _take_family(self, error: BaseException) -> bool:
+        asked = asked_family(error, self._ledger.script)
+        if asked is None or not self._ledger.is_made(asked[0]) or asked[0] in self.families:
+            return False
+        name, family = asked
+        self.families[name] = family
+        self._ledger.make_again()
+        self._note(StandInKind.MODEL, f"{name}, family", f"a {family} model", error)
+        return True
+
+    def _take_width(self, error: BaseException) -> bool:
+        width = asked_width(error) if self._ledger.has_made_models else None
+        if width is None or width == self.width:
+            return False
+        self.width = width
+        self._ledger.make_again()
+        self._note(StandInKind.MODEL, "width", f"{width} in every model", error)
+        return True
+
+    def _note(self, kind: StandInKind, name: str, what: str, error: BaseException) -> None:
+        message = next(iter(str(error).splitlines()), "")[:80]
+        self._ledger.renew(kind, name, f"{what}, after {type(error).__name__}: {message}")
+
+
+def _shown(kind: str, choices: Sequence[str]) -> str:
+    """What a column holds from now on."""
+    if choices:
+        return f"one of {', '.join(choices)}"
+    first, _, rest = kind.partition(" ")
+    return f"{SHOWN[first]} {rest}" if rest and first in SHOWN else kind
+
+
+def _joined(known: str, kind: str) -> str:
+    """The kind of a column that was corrected before: keys and marks add up."""
+    first, _, rest = kind.partition(" ")
+    before, _, had = known.partition(" ")
+    if first == before and first in ("json", "struct", "structs"):
+        return " ".join([first, *dict.fromkeys([*had.split(), *rest.split()])])
+    if first == before == "parts" and rest not in had:
+        return f"parts {had}\n{rest}"
+    return known if first == before == "parts" else kind

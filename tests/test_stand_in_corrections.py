@@ -1,0 +1,166 @@
+"""Corrections of stand-ins: what an error shows of rows and models that were made up, and how the script runs again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lintrain.evidence.run import StandInKind
+from lintrain.runtime.stand_ins.corrections import Corrections
+from lintrain.runtime.stand_ins.needs import Need, Needs, Table
+from lintrain.runtime.stand_ins.patterns import fitting_text
+from lintrain.runtime.stand_ins.rows import Rows
+from lintrain.runtime.stand_ins.sizes import asked_width
+from lintrain.runtime.stand_ins.small_configs import small_config
+
+COLUMNS = {"question": ["a text (1)"], "tags": [["x (1)"]], "mark": ["one (1)"], "extra": ["{}"]}
+TABLE = Table("somebody/rows", COLUMNS, is_known=False)
+
+
+def error_of(body: str, tmp_path: Path) -> BaseException:
+    """What a function of a file raises for the first row of the table."""
+    file = tmp_path / f"script{len([*tmp_path.iterdir()])}.py"  # Python keeps the lines of a file by its name
+    file.write_text("import ast, json, re, time\nNUMBERS = {'yes': 1, 'no': 0}\ndef encode(row):\n" + body)
+    namespace: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), namespace)
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - each body raises another one
+        namespace["encode"]({name: values[0] for name, values in COLUMNS.items()})
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("body", "column", "kind"),
+    [
+        ("    return row['answer']\n", "answer", "text"),
+        ("    name = 'label'\n    return row[name]\n", "label", "label"),
+        ("    made = json.loads(row['question'])\n", "question", "json"),
+        ("    made = ast.literal_eval(row['question'])\n", "question", "json"),
+        ("    made = json.loads(row['extra'])\n    return made['title']\n", "extra", "json title"),
+        ("    return float(row['question'])\n", "question", "float"),
+        ("    return int(row['question'])\n", "question", "integer"),
+        ("    return time.strptime(row['question'], '%Y-%m-%d')\n", "question", "date %Y-%m-%d"),
+        ("    return row['question'] / 2\n", "question", "float"),
+        ("    return row['question'].split('###')[1]\n", "question", "parts ###"),
+        ("    first, second = row['question'].split(' => ')\n", "question", "parts  => "),
+        ("    parts = row['question'].split('###')\n    return parts[1]\n", "question", "parts ###"),
+        ("    return row['question'].index('Answer:')\n", "question", "parts Answer:"),
+        ("    return re.search(r'<b>(\\w+)</b>', row['question']).group(1)\n", "question", "parts <b>w</b>"),
+        ("    return [turn['role'] for turn in row['question']]\n", "question", "chat"),
+        ("    return [each['url'] for each in row['question']]\n", "question", "structs url"),
+        ("    return row['question']['de']\n", "question", "struct de"),
+        ("    return row['question'].convert('RGB')\n", "question", "image"),
+        ("    return row['tags'].strip()\n", "tags", "text"),
+    ],
+)
+def test_an_error_tells_what_a_column_has_to_hold(body: str, column: str, kind: str, tmp_path: Path) -> None:
+    assert Needs([TABLE]).of(error_of(body, tmp_path)) == Need("somebody/rows", column, kind)
+
+
+def test_a_column_has_the_keys_of_the_dictionary_that_it_is_looked_up_in(tmp_path: Path) -> None:
+    error = error_of("    return NUMBERS[row['mark']]\n", tmp_path)
+    assert Needs([TABLE]).of(error) == Need("somebody/rows", "mark", "text", ("yes", "no"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    row = {'other': 1}\n    return row['answer']\n",
+        "    return NUMBERS['maybe']\n",
+        "    return [1, 2][5]\n",
+        "    return json.loads('no JSON')\n",
+        "    return float('their own')\n",
+        "    row = {name: row[name] for name in ('tags', 'mark')}\n    return row['question']\n",
+    ],
+)
+def test_an_error_about_values_of_the_script_corrects_nothing(body: str, tmp_path: Path) -> None:
+    assert Needs([TABLE]).of(error_of(body, tmp_path)) is None
+
+
+def test_a_column_that_a_known_data_set_lacks_is_the_scripts_own_mistake(tmp_path: Path) -> None:
+    known = Table("somebody/rows", COLUMNS, is_known=True)
+    for body in ("    return row['answer']\n", "    return float(row['question'])\n"):
+        assert Needs([known]).of(error_of(body, tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"####\s*(-?\d+)", "#### -7"),
+        ("<answer>(.*?)</answer>", "<answer>word</answer>"),
+        (r"(a|b)\b", "a"),
+        (r"(", None),
+    ],
+)
+def test_a_text_fits_the_pattern_that_searches_for_it(pattern: str, text: str | None) -> None:
+    assert fitting_text(pattern) == text
+
+
+def test_rows_hold_what_an_error_asked_for(tmp_path: Path) -> None:
+    kinds = {"a": "json title", "b": "parts ###\n=>", "c": "date %d.%m.%Y", "d": "among 1 5"}
+    columns = Rows(kinds, {}, str(tmp_path), 0).columns(3)
+    assert [*json.loads(columns["a"][0])] == ["title"]
+    assert all("###" in text and "=>" in text for text in columns["b"])
+    assert columns["c"][:2] == ["01.01.2024", "02.01.2024"]
+    assert columns["d"] == [1, 5, 1]
+
+
+@pytest.mark.parametrize(
+    ("message", "width"),
+    [
+        ("config.n_heads 12 must divide config.dim 32 evenly", 192),
+        ("mat1 and mat2 shapes cannot be multiplied (8x32 and 768x2)", 768),
+        ("mat1 and mat2 shapes cannot be multiplied (8x64 and 1536x2)", 768),
+        ("Given normalized_shape=[384], expected input with shape [*, 384], but got input of size[4, 32]", 384),
+        ("mat1 and mat2 shapes cannot be multiplied (8x100 and 768x2)", None),
+        ("a label of 32 is too large", None),
+    ],
+)
+def test_an_error_tells_how_wide_a_model_has_to_be(message: str, width: int | None) -> None:
+    assert asked_width(RuntimeError(message)) == width
+
+
+def test_a_wider_model_is_wider_in_all_its_parts() -> None:
+    from transformers import BertConfig, CLIPConfig
+
+    assert small_config(BertConfig, None, 768).hidden_size == 768
+    made = small_config(CLIPConfig, None, 64)
+    assert (made.projection_dim, made.text_config.hidden_size, made.vision_config.hidden_size) == (64, 64, 64)
+
+
+class Ledger:
+    """What a correction needs of the ledger."""
+
+    def __init__(self) -> None:
+        self.renewed: list[tuple[StandInKind, str, str]] = []
+        self.script, self.has_made_models = "", False
+
+    def renew(self, kind: StandInKind, name: str, by: str) -> None:
+        self.renewed.append((kind, name, by))
+
+
+def made(ledger: Any) -> Corrections:
+    corrections = Corrections(ledger)
+    corrections.remember("somebody/rows", COLUMNS, is_known=False)
+    return corrections
+
+
+def test_a_correction_is_listed_with_its_error_and_made_once(tmp_path: Path) -> None:
+    ledger = Ledger()
+    corrections = made(ledger)
+    error = error_of("    return row['answer']\n", tmp_path)
+    assert corrections.correct(error)
+    assert corrections.kinds("somebody/rows") == {"answer": "text"}
+    assert ledger.renewed == [(StandInKind.DATA, "somebody/rows, answer", "text, after KeyError: 'answer'")]
+    corrections.remember("somebody/rows", COLUMNS, is_known=False)
+    assert not corrections.correct(error)
+
+
+def test_corrections_of_one_column_add_up(tmp_path: Path) -> None:
+    corrections = made(Ledger())
+    for mark in ("###", "=>"):
+        assert corrections.correct(error_of(f"    return row['question'].split('{mark}')[1]\n", tmp_path))
+        corrections.remember("somebody/rows", COLUMNS, is_known=False)
+    assert corrections.kinds("somebody/rows") == {"question": "parts ###\n=>"}
