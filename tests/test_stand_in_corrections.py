@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from lintrain.runtime.stand_ins.corrections import Corrections
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
 from lintrain.runtime.stand_ins.patterns import fitting_text
 from lintrain.runtime.stand_ins.rows import Rows
-from lintrain.runtime.stand_ins.sizes import asked_width
+from lintrain.runtime.stand_ins.sizes import asked_family, asked_rows, asked_width
 from lintrain.runtime.stand_ins.small_configs import small_config
+from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
 
 COLUMNS = {"question": ["a text (1)"], "tags": [["x (1)"]], "mark": ["one (1)"], "extra": ["{}"]}
 TABLE = Table("somebody/rows", COLUMNS, is_known=False)
@@ -164,3 +166,49 @@ def test_corrections_of_one_column_add_up(tmp_path: Path) -> None:
         assert corrections.correct(error_of(f"    return row['question'].split('{mark}')[1]\n", tmp_path))
         corrections.remember("somebody/rows", COLUMNS, is_known=False)
     assert corrections.kinds("somebody/rows") == {"question": "parts ###\n=>"}
+
+
+@pytest.mark.parametrize(
+    ("message", "rows"),
+    [
+        ("test_size=10000 should be either positive and smaller than the number of samples 64 or a float", 20_000),
+        ("Invalid key: 20 is out of bounds for size 18", 40),
+        ("index 700 is out of bounds for axis 0 with size 64", 1_400),
+        ("index 9 is out of bounds", None),
+    ],
+)
+def test_an_error_tells_how_many_rows_are_needed(message: str, rows: int | None) -> None:
+    assert asked_rows(ValueError(message)) == rows
+
+
+def test_a_part_of_the_rows_grows_with_them(tmp_path: Path) -> None:
+    assert asked_rows(error_of("    part = [row] * 30\n    return part[200]\n", tmp_path)) == 2_100
+    assert asked_rows(error_of("    return [row][1]\n", tmp_path)) is None
+
+
+def test_rows_of_a_known_data_set_stay_as_many_as_are_published() -> None:
+    corrections = Corrections(Ledger())
+    corrections.remember("glue", COLUMNS, is_known=True)
+    assert not corrections.correct(IndexError("Invalid key: 5000 is out of bounds for size 3668"))
+    corrections.remember("somebody/rows", COLUMNS, is_known=False)
+    assert corrections.correct(IndexError("Invalid key: 5000 is out of bounds for size 4000"))
+    assert corrections.rows == 10_000
+
+
+def test_a_class_tells_the_family_that_its_checkpoint_has(tmp_path: Path) -> None:
+    from transformers import AutoModelForUniversalSegmentation, SwinConfig
+
+    folder = tmp_path / "oneformer_swin_large"
+    SwinConfig().save_pretrained(folder)
+    with pytest.raises(ValueError, match="Unrecognized configuration class") as raised:
+        AutoModelForUniversalSegmentation.from_pretrained(str(folder))
+    assert asked_family(raised.value, "") == (str(folder), "oneformer")
+
+
+def test_a_word_of_the_command_is_a_single_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", "--initializer_token=kettle", "--rate", "1e-4"])
+    tokenizer = small_tokenizer("clip", "somebody/clip", None, {}, chats=False)
+    assert len(tokenizer.encode("kettle", add_special_tokens=False)) == 1
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    tokenizer = small_tokenizer("clip", "somebody/clip", None, {}, chats=False)
+    assert len(tokenizer.encode("kettle", add_special_tokens=False)) > 1

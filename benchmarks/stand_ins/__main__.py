@@ -37,6 +37,7 @@ ON_PATH = (
     "Glinte",
     "rasbt",
     "lightly-ai",
+    "adapter-hub",
 )
 """Owners and repositories whose documentation installs the repository: its root, or `src`, is on the path."""
 FROM_THEIR_FOLDER = (

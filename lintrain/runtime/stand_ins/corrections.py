@@ -6,24 +6,45 @@ inconclusive. Each one is tried once, and a process runs its script again only a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
-from lintrain.runtime.stand_ins.sizes import Sizes, asked_family, asked_width
-
-if TYPE_CHECKING:
-    from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.sizes import Sizes, asked_family, asked_rows, asked_width
 
 MOST = 8
 SHOWN = {"parts": "texts that contain", "json": "JSON with", "structs": "lists of", "struct": "dictionaries with"}
 
 
+class Replaced(Protocol):
+    """What was replaced in a process: the ledger of stand-ins."""
+
+    make_again: Callable[[], None]
+
+    @property
+    def script(self) -> str:
+        """The text of the script."""
+        ...
+
+    @property
+    def has_made_models(self) -> bool:
+        """Whether a model of the script is a stand-in."""
+        ...
+
+    def is_made(self, name: str) -> bool:
+        """Whether a checkpoint is a stand-in."""
+        ...
+
+    def renew(self, kind: StandInKind, name: str, by: str) -> None:
+        """List a stand-in, in place of what was listed under its name."""
+        ...
+
+
 class Corrections:
     """What the errors of earlier runs showed: kinds of columns by data set, sizes and families of checkpoints."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Replaced) -> None:
         self._ledger = ledger
         self._kinds: dict[str, dict[str, str]] = {}
         self._tables: dict[str, Table] = {}
@@ -31,6 +52,7 @@ class Corrections:
         self.choices: dict[str, tuple[str, ...]] = {}
         self.families: dict[str, str] = {}
         self.width: int | None = None
+        self.rows = 0
         self.models = dict[str, Sizes]()
 
     def remember(self, name: str, columns: Mapping[str, Any], *, is_known: bool) -> None:
@@ -45,6 +67,7 @@ class Corrections:
 
     def correct(self, error: BaseException | None) -> bool:
         """Change what the error shows to be made up wrongly; whether anything was."""
+        # The innermost error may say less than the one that it caused: `datasets` wraps those of a builder.
         cause = error if self._count < MOST else None
         while cause is not None:
             if self._correct(cause):
@@ -55,12 +78,14 @@ class Corrections:
         return False
 
     def _correct(self, error: BaseException) -> bool:
+        # Rows first: most errors about shapes are caused by what the rows hold.
         need = Needs([*self._tables.values()]).of(error)
         if need is not None:
             return self._take(need, error)
-        return self._take_family(error) or self._take_width(error)
+        return self._take_rows(error) or self._take_family(error) or self._take_width(error)
 
     def _take(self, need: Need, error: BaseException) -> bool:
+        # The same correction twice would run the script for nothing: the error has another cause.
         known = self._kinds.setdefault(need.table, {})
         kind = _joined(known.get(need.column, ""), need.kind)
         is_new = known.get(need.column) != kind or (need.choices and self.choices.get(need.column) != need.choices)
@@ -70,6 +95,15 @@ class Corrections:
         if need.choices:
             self.choices[need.column] = need.choices
         self._note(StandInKind.DATA, f"{need.table}, {need.column}", _shown(kind, need.choices), error)
+        return True
+
+    def _take_rows(self, error: BaseException) -> bool:
+        rows = asked_rows(error)
+        # Known numbers of rows are the published ones: a script that asks for more of them is wrong.
+        if rows is None or rows <= self.rows or all(table.is_known for table in self._tables.values()):
+            return False
+        self.rows = rows
+        self._note(StandInKind.DATA, "rows", f"at least {rows} in each data set that is not known", error)
         return True
 
     def _take_family(self, error: BaseException) -> bool:

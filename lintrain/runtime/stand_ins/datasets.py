@@ -233,7 +233,9 @@ class HubData:
             of_files = ["train"] if self._path in READERS else [*SPLITS, *self._read.splits]
             rows = {name: length(name) for name in dict.fromkeys([*asked, *(named or of_files)])}
         has_media = any(kind in MEDIA for kind in self.kinds().values())
-        return fitted(rows, self._ledger.script, has_media=has_media, is_known=self._facts is not None)
+        made = fitted(rows, self._ledger.script, has_media=has_media, is_known=self._facts is not None)
+        least = 0 if self._is_known else self._ledger.corrections.rows
+        return {name: max(count, least) for name, count in made.items()}
 
     def kinds(self) -> dict[str, str]:
         """The columns with their kinds."""

@@ -35,6 +35,7 @@ def raised(error: BaseException) -> Iterator[Raised]:
     while traceback is not None:
         found.append(traceback)
         traceback = traceback.tb_next
+    # From the inside out: the innermost frame of a library often holds the value that it cannot use.
     for each in reversed(found):
         file = each.tb_frame.f_code.co_filename
         if OWN in file.replace("\\", "/"):
@@ -56,6 +57,7 @@ def _node(traceback: TracebackType) -> ast.AST | None:
     line, end, column, last = position
     exact: ast.AST | None = None
     statement: ast.AST | None = None
+    # The last expression with exactly this range is the innermost: `a` of `(a)` has it as well.
     for each in ast.walk(tree):
         first = getattr(each, "lineno", None)
         if first is None:
@@ -135,6 +137,7 @@ def _assigned(name: str, frame: FrameType) -> Iterator[tuple[ast.expr, int]]:
     """What a name was given in the function of a frame: the right side of an assignment, or what a loop goes over."""
     tree = _tree(frame.f_code.co_filename)
     first = frame.f_code.co_firstlineno
+    # All that come after the frame's function begins, another function's too: a wrong one leads to no made value.
     for node in ast.walk(tree) if tree is not None else ():
         if getattr(node, "lineno", first) < first and frame.f_code.co_name != "<module>":
             continue

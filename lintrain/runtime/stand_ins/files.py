@@ -61,6 +61,8 @@ def _columns(ledger: Ledger, name: str) -> dict[str, list[Any]]:
         zlib.crc32(name.encode()),
     )
     columns = rows.columns(FEW)
+    if (several := ledger.corrections.rows) > FEW:
+        columns = {each: [values[at % FEW] for at in range(several)] for each, values in columns.items()}
     ledger.corrections.remember(name, columns, is_known=False)
     return columns
 
@@ -73,7 +75,8 @@ def _note_rows(ledger: Ledger, name: str, columns: dict[Any, Any]) -> None:
     if given := ledger.session.stand_in_data:
         _note(ledger, name, f"the rows of {os.path.basename(given)}")
         return
-    what = f"{FEW} rows with the columns that the script reads: {', '.join(map(str, columns))}"
+    count = max(map(len, columns.values()), default=0)
+    what = f"{count} rows with the columns that the script reads: {', '.join(map(str, columns))}"
     ledger.renew(StandInKind.DATA, os.path.basename(name), what)
 
 

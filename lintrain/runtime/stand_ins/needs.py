@@ -86,6 +86,7 @@ class Needs:
 
     def of(self, error: BaseException) -> Need | None:
         """What the rows lack; None for an error that is not about them, or about rows that are known."""
+        # A frame further out may hold a row too, but only the innermost one that does was asked for something.
         for where in raised(error):
             found = self._missing(error, where) or self._unfit(error, where)
             if found is not None:
@@ -133,6 +134,7 @@ class Needs:
             return None  # a row itself, of which the script has removed the column
         for table, column, loops in self._columns(owner, where):
             own = next(iter(table.columns[column]), None)
+            # Made values are read, not guessed: the column may have been corrected before.
             kind = "json" if isinstance(own, str) else "structs" if loops or is_row(own) else "struct"
             fields = [each for each in _keys(value) if isinstance(each, str)]
             if isinstance(own, str) and not _is_json(own):
@@ -143,6 +145,7 @@ class Needs:
     def _choice(self, error: KeyError, owner: ast.expr, key: ast.expr, where: Raised) -> Need | None:
         """`NUMBERS[row["label"]]`: the column has the keys of the script's own dictionary."""
         known = value_of(owner, where.frame)
+        # Not a subclass: a defaultdict or a mapping of the script's own has no missing keys.
         keys = [*known] if type(known) is dict else []
         if not keys or isinstance(key, ast.Constant) or not error.args:
             return None
@@ -164,6 +167,7 @@ class Needs:
             value = next(iter(table.columns[column]), None)
             if kind.startswith(("parts", "json", "date")) and not isinstance(value, str):
                 continue
+            # A loop over a text goes over its letters: what was meant is a list.
             if kind.startswith("struct ") and loops and isinstance(value, str):
                 return Need(table.name, column, "chat" if TURN & {*kind.split()[1:]} else f"structs {kind[7:]}")
             if kind == "number":

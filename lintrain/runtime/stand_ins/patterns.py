@@ -19,6 +19,7 @@ def fitting_text(pattern: Any) -> str | None:
         made = _text(library("re._parser").parse(pattern))
     except (re.error, ImportError, KeyError, ValueError, RecursionError):
         return None
+    # The parser ignores what comes before and after (`(?=…)`), so that the text may not fit: it is tried.
     return made if re.search(pattern, made) and made.strip() else None
 
 

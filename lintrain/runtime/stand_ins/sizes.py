@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Any
 
-from lintrain.runtime.child.library import library
-from lintrain.runtime.stand_ins.expressions import raised
+from lintrain.runtime.child.library import is_row, library
+from lintrain.runtime.stand_ins.expressions import raised, value_of
+from lintrain.runtime.stand_ins.lengths import OF_MEDIA
 from lintrain.runtime.stand_ins.small_configs import WIDTH as SMALL
 
 Sizes = dict[str, Any]
@@ -16,6 +18,14 @@ DIVIDED = re.compile(r"(?i)divi(de|sible)|multiple of")
 SHAPES = re.compile(r"shapes cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)")
 """The message of a linear layer (torch 2.13): the inputs, and the weights' width first."""
 UNFIT = re.compile(r"(?i)size|shape|dimension|expected")
+BEYOND = re.compile(
+    r"_size=\d+ should be (?:either )?positive and smaller than the number of samples \d+"
+    r"|Invalid key: \d+ is out of bounds for size \d+"
+    r"|[Ii]nd(?:ex|ices) \d+ (?:is )?out of (?:bounds|range)[^\n]*size \d+"
+)
+"""How scikit-learn, `datasets` and NumPy say that there are too few rows."""
+MOST_ROWS = 20_000
+FEWEST = 8
 UNRECOGNIZED = re.compile(
     r"Unrecognized configuration class .* for this kind of \w+: \w+\.\s+Model type should be one of (.*)\.", re.S
 )
@@ -35,6 +45,7 @@ def asked_width(error: BaseException) -> int | None:
         inputs, weights = int(found[2]), int(found[3])
         # Two outputs side by side are twice as wide.
         return _width(inputs, weights) or _width(weights, inputs)
+    # With several other numbers nothing tells which one is the width.
     others = {each for each in numbers if SMALL < each <= WIDEST and each % HEAD == 0}
     return others.pop() if UNFIT.search(message) and SMALL in numbers and len(others) == 1 else None
 
@@ -44,6 +55,29 @@ def _width(made: int, asked: int) -> int | None:
     is_made = made % SMALL == 0 and asked % max(1, times) == 0
     width = asked // times if is_made else 0
     return width if SMALL < width <= WIDEST and width % 2 == 0 else None
+
+
+def asked_rows(error: BaseException) -> int | None:
+    """How many rows a part or a row number needs that is beyond the end of what was made; None for other errors."""
+    found = BEYOND.search(str(error)) if isinstance(error, ValueError | IndexError) else None
+    if found is None:
+        return _rows_of_list(error) if isinstance(error, IndexError) else None
+    asked = max(int(each) for each in re.findall(r"\d+", found[0]))
+    # Twice as many, since the other part of a split must not be empty.
+    return 2 * asked if 0 < asked <= MOST_ROWS else None
+
+
+def _rows_of_list(error: IndexError) -> int | None:
+    """As above, for a number beyond a list that the script made of the rows, or of a part of them."""
+    where = next(raised(error), None)
+    if where is None or not isinstance(where.node, ast.Subscript):
+        return None
+    items, number = value_of(where.node.value, where.frame), value_of(where.node.slice, where.frame)
+    # A short list holds the parts of one row, and no number of rows makes it longer.
+    if not is_row(items) or not isinstance(number, int) or len(items) < FEWEST or number < len(items):
+        return None
+    rows = OF_MEDIA * -(-(number + 1) // len(items))
+    return rows if rows <= MOST_ROWS else None
 
 
 def asked_family(error: BaseException, script: str) -> tuple[str, str] | None:

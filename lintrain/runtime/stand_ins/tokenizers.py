@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import string
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from lintrain.runtime.child.library import library
 VOCABULARY = 1_200
 """Entries that a tokenizer is trained to have, special tokens and bytes included."""
 LONG = 131_072
+WORD = re.compile(r"[A-Za-z]{2,12}")
+OFTEN = 200
+"""Times that a word is in the texts, for a tokenizer to have it as one token."""
 CONTENT = (
     "{%- if message['content'] is string %}{{- message['content'] }}{%- elif message['content'] %}"
     "{%- for part in message['content'] %}{%- if part['type'] == 'text' %}{{- part['text'] }}"
@@ -52,7 +56,10 @@ def corpus() -> list[str]:
     """Sentences to train on, with every common letter among them."""
     sentences: list[str] = table()["sentences"]
     letters: str = table()["letters"]
-    return [*sentences, *(sentence.lower() for sentence in sentences), *letters, " ".join(letters)]
+    # A script may require that a word of its command is a single token, as textual inversion does of one to begin with.
+    words = [f" {word}" for each in sys.argv[1:] if (word := each.rpartition("=")[2]) and WORD.fullmatch(word)]
+    common = [" ".join(words)] * OFTEN if words else []
+    return [*sentences, *(sentence.lower() for sentence in sentences), *letters, " ".join(letters), *common]
 
 
 def small_tokenizer(
