@@ -64,6 +64,11 @@ def test_rules_that_rest_on_stand_ins_exist() -> None:
 def test_only_errors_about_values_may_come_from_a_stand_in() -> None:
     run = evidence(MODEL)
     assert may_come_from_stand_in(Failure("KeyError", "'text'", None), run)
+    assert not may_come_from_stand_in(Failure("ValueError", "Column 'train' doesn't exist.", None), run)
+    assert may_come_from_stand_in(Failure("ValueError", "Column 'text' doesn't exist.", None), run)
+    assert not may_come_from_stand_in(
+        Failure("TypeError", "`train_dataset` must be a `Dataset`, got `list`", None), run
+    )
     assert not may_come_from_stand_in(Failure("NameError", "name 'x' is not defined", None), run)
     assert not may_come_from_stand_in(Failure("TypeError", "got an unexpected keyword argument 'a'", None), run)
     assert not may_come_from_stand_in(Failure("KeyError", "'text'", None), evidence())

@@ -368,3 +368,26 @@ def test_experts_that_a_class_leaves_open_are_few() -> None:
 def test_the_class_that_loads_a_checkpoint_tells_its_family(text: str, family: str, tmp_path: Path) -> None:
     families = {"qwen2_vl": 1, "whisper": 1, "gpt2": 1, "llama": 1, "bert": 1, "vit": 1}
     assert made(tmp_path, text)._family("checkpoints/last", families) == family
+
+
+def test_a_random_model_writes_no_tokens_of_images() -> None:
+    import torch
+
+    seen: list[Any] = []
+
+    class Mixin:
+        config = SimpleNamespace(image_token_id=3, video_token_id=5, pad_token_id=0, image_size=4)
+        device = "cpu"
+
+        def generate(self, **given: Any) -> None:
+            seen.extend(given.get("logits_processor", ()))
+
+    ledger: Any = SimpleNamespace(replace=lambda *_: None)
+    settings._generate_briefly(ledger, SimpleNamespace(GenerationMixin=Mixin))
+    Mixin().generate(max_new_tokens=2)
+    scores = seen[0](torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 8))
+    assert scores.isinf().nonzero()[:, 1].tolist() == [3, 5]
+    Mixin.config = SimpleNamespace(pad_token_id=0)
+    seen.clear()
+    Mixin().generate(max_new_tokens=2)
+    assert seen == []

@@ -134,8 +134,10 @@ OF_A_CLASS: Final = lazy_pattern(r"'(?!NoneType|Tensor|Dataset|Iterable)[A-Z]\w*
 """An error about a class, where that does not depend on the rows: a stand-in may have another kind of data set."""
 
 
-OF_A_SPLIT: Final = lazy_pattern(r"Column '(train|test|validation|eval|dev)' doesn't exist")
-"""A single split is asked for another one: the script has loaded it so, whatever its rows are."""
+OF_FORM: Final = lazy_pattern(
+    r"Column '(train|test|validation|eval|dev)' doesn't exist|`?(train|eval)_dataset`? must be an? `?\w*Dataset"
+)
+"""A single split is asked for another one, or a trainer gets a list: that is the script's, whatever its rows are."""
 LEFT_OUT: Final = lazy_pattern(r"[\w.]+\((\w+)=\)")
 """An argument that was left out, as stand-ins name it."""
 REPLACED: Final = lazy_pattern(r"(?:tokenizer\.)?(\w+)(?:=.*)?")
@@ -177,7 +179,7 @@ def may_come_from_stand_in(failure: Failure, run: Evidence) -> bool:
     # Settings that do not fit each other are the script's own, unless one of them was made for it.
     has_settings = any(each.kind in (StandInKind.ARGUMENT, StandInKind.DEVICE) for each in run.stand_ins)
     is_of_settings = failure.raised_in.endswith(".__post_init__") and not has_settings
-    if OF_A_SPLIT.match(failure.message) is not None:
+    if OF_FORM.match(failure.message) is not None:
         return False
     if failure.type in OWN_ERRORS or is_about_arguments or is_of_settings or _is_about_known_class(failure, run):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,7 @@ WITHOUT = {
     "fp16_opt_level": "O1",
 }
 """Training arguments, and what they are without a GPU."""
+OF_MEDIA = re.compile(r"(image|video|audio|vision|boi|eoi)\w*_token_(id|index)")
 PLAIN_OPTIMIZER = "adamw_torch"
 OF_GPUS = ("adamw_hf", "paged", "8bit", "4bit", "bnb", "apex", "galore", "torchao", "schedule_free", "npu")
 PLUGINS = ("deepspeed_plugin", "deepspeed_plugins", "fsdp_plugin", "megatron_lm_plugin", "parallelism_config")
@@ -269,9 +271,22 @@ def _generate_briefly(ledger: Ledger, module: Any) -> None:
         if isinstance(longest, int) and longest > LONGEST_ANSWER:
             kwargs["max_new_tokens"] = LONGEST_ANSWER
             _note(ledger, "max_new_tokens", longest, f"{LONGEST_ANSWER}: a random model does not end its texts")
+        # A random model writes tokens of images into its answer, and each then lacks an image in the next pass.
+        if ids := _ids_of_media(getattr(self, "config", None)):
+            process = library("transformers.generation.logits_process")
+            kept = kwargs.get("logits_processor") or ()
+            kwargs["logits_processor"] = process.LogitsProcessorList(
+                [*kept, process.SuppressTokensLogitsProcessor(ids, device=getattr(self, "device", "cpu"))]
+            )
         return generate(self, *args, **kwargs)
 
     owner.generate = generate_briefly
+
+
+def _ids_of_media(config: Any) -> list[int]:
+    """The numbers of a model's tokens for images, videos and sound, which stand for what a processor was given."""
+    named = {name: value for name, value in vars(config).items() if OF_MEDIA.fullmatch(name)} if config else {}
+    return sorted({value for value in named.values() if isinstance(value, int) and value > 0})
 
 
 def _accept_quantization(ledger: Ledger, module: Any) -> None:
