@@ -94,6 +94,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import evaluations, expressions, iterations, lightning_updates, script_text, training_loops
+from lintrain.evidence.training import ModelEvidence
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Optimizer, Task
@@ -248,7 +249,7 @@ class EvalModeInTraining(Rule[Claim]):
         if model.training:
             return Verdict.refuted("the model is in train mode during training", training=True)
         if not model.has_dropout_or_batch_norm:
-            return Verdict.refuted("the model has neither dropout nor batch normalization", training=False)
+            return _without_layers(finding, model, training=False)
         return Verdict.confirmed(
             "the model is in eval mode during training, and has dropout or batch normalization", training=False
         )
@@ -278,10 +279,19 @@ def _in_custom_loop(finding: Finding[Claim], evidence: Evidence) -> Verdict:
     if loop.trained_in_eval_mode:
         return Verdict.confirmed(text, trained_in_eval_mode=loop.trained_in_eval_mode)
     if not model.has_dropout_or_batch_norm:
-        return Verdict.refuted("the model has neither dropout nor batch normalization", trained=loop.trained)
+        return _without_layers(finding, model, trained=loop.trained)
     if loop.trained and (loop.came_round or not finding.with_role("training")):
         return Verdict.refuted(text, trained=loop.trained)
     return Verdict.inconclusive(f"{text}, and the loop did not train again after its evaluation")
+
+
+def _without_layers(finding: Finding[Claim], model: ModelEvidence, **measured: float) -> Verdict:
+    """The verdict where the measured model has no layer that the mode changes: it may be another than the reported."""
+    # Of an encoder and a head that the script calls one after the other, a loop's evidence holds the head.
+    is_about_loaded = not finding.with_role("training") and not finding.with_role("step")
+    if is_about_loaded and not model.pretrained:
+        return Verdict.inconclusive(f"the measured model (`{model.name}`) was not loaded by `from_pretrained`")
+    return Verdict.refuted("the model has neither dropout nor batch normalization", **measured)
 
 
 def _is_made_in(pipeline: Pipeline, loop: Loop, forward: Event) -> bool:
