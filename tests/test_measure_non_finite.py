@@ -16,7 +16,7 @@ from lintrain.runtime.child.frames import shown
 from lintrain.runtime.measure.losses import NonFiniteModule, NonFiniteSearch, first_non_finite
 from lintrain.runtime.measure.non_finite import NonFiniteTrace, non_finite_rows
 from lintrain.runtime.measure.seen import LossCall
-from lintrain.runtime.measure.weights import Frozen, damaged, snapshot, updates, zero_layers
+from lintrain.runtime.measure.weights import Frozen, changed_share, damaged, snapshot, updates, zero_layers
 from tests.support.recorded import RecordedRun
 
 
@@ -202,3 +202,13 @@ def test_linear_layers_of_zeros_are_named_but_for_fresh_and_added_ones() -> None
     for name in ("query", "head", "lora_B"):
         nn.init.zeros_(model[name].weight)
     assert zero_layers(model, {"head.weight"}) == ("query.weight",)
+
+
+def test_weights_that_no_optimizer_steps_are_not_expected_to_move() -> None:
+    run = RecordedRun(nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)))
+    before = snapshot(run)
+    run.model(torch.ones(1, 2)).sum().backward()
+    torch.optim.SGD(run.model[0].parameters(), lr=1.0).step()
+    assert changed_share(run, before) == 0.5
+    assert changed_share(run, before, ("1.weight",)) == 1.0
+    assert changed_share(run, before, ("0.weight", "1.weight")) is None

@@ -66,11 +66,14 @@ def changed(run: MeasuredRun, before: dict[str, Any]) -> set[str]:
     return {name for name, weight in known.items() if not weight.detach().equal(before[name])}
 
 
-def changed_share(run: MeasuredRun, before: dict[str, Any]) -> float | None:
-    """Of the single weights that had a gradient in the last step: the share that is not what it was."""
+def changed_share(run: MeasuredRun, before: dict[str, Any], outside: tuple[str, ...] = ()) -> float | None:
+    """Of the single weights that had a gradient in the last step: the share that is not what it was.
+
+    Weights `outside` of every optimizer keep their gradients, and no step changes them, whatever their format is.
+    """
     felt = moved = 0
     for name, weight in trainable(run).items():
-        if weight.grad is not None and name in before:
+        if weight.grad is not None and name in before and name not in outside:
             # Rows of an embedding that no token used have a gradient of 0, and are not expected to move.
             had_gradient = weight.grad != 0
             felt += int(had_gradient.sum())

@@ -132,7 +132,7 @@ def step_evidence(
         changed_tensors=len(moved),
         unchanged=tuple(sorted(pulled - moved)),
         outside_optimizer=outside,
-        changed_share=changed_share(run, before),
+        changed_share=changed_share(run, before, outside),
         non_finite=non_finite(run),
         updates=updates(run, before, steps),
         frozen_moved=frozen.moved() if frozen else None,
