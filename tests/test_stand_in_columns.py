@@ -15,6 +15,7 @@ from lintrain.knowledge.stand_in_facts import (
 )
 from lintrain.runtime.stand_ins import datasets, files
 from lintrain.runtime.stand_ins.columns import read_of, structs_of
+from lintrain.runtime.stand_ins.corrections import Corrections
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.rows import Rows
 
@@ -139,8 +140,13 @@ def test_a_column_that_is_read_by_keys_holds_dictionaries() -> None:
     assert [*Rows(found, {}, "", 0).columns(2)["chosen"][0]] == ["response", "overall_score"]
 
 
+def ledger_of(script: str) -> Any:
+    session: Any = SimpleNamespace(folder=lambda _: "")
+    return SimpleNamespace(script=script, session=session, corrections=Corrections(Ledger(session)))
+
+
 def test_masks_of_instances_have_three_channels() -> None:
-    ledger: Any = SimpleNamespace(script="row['annotation']", session=SimpleNamespace(folder=lambda _: ""))
+    ledger = ledger_of("row['annotation']")
     found = [datasets.HubData(ledger, "somebody/scenes", config, {}).kinds() for config in ("instances", "scenes")]
     assert found == [{"annotation": "instances"}, {"annotation": "mask"}]
 
@@ -173,7 +179,7 @@ def test_columns_that_hold_turns_are_chats(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_a_classifier_gets_the_labels_that_its_script_does_not_name(text: str, columns: list[str] | None) -> None:
-    ledger: Any = SimpleNamespace(script=text, session=SimpleNamespace(folder=lambda _: ""))
+    ledger = ledger_of(text)
     found = [*datasets.HubData(ledger, "csv", None, {}).kinds()]
     assert found == (columns or ["text", "topic_class"])
 
