@@ -57,7 +57,7 @@ class Corrections:
 
     def remember(self, name: str, columns: Mapping[str, Any], *, is_known: bool) -> None:
         """Rows were made, of one of several splits; their values tell later where a text comes from."""
-        before = self._tables[name].columns if name in self._tables else {}
+        before: Mapping[str, Sequence[Any]] = self._tables[name].columns if name in self._tables else {}
         whole = {each: [*before.get(each, ()), *values] for each, values in columns.items()}
         self._tables[name] = Table(name, whole, is_known)
 

@@ -146,7 +146,7 @@ class Needs:
         """`NUMBERS[row["label"]]`: the column has the keys of the script's own dictionary."""
         known = value_of(owner, where.frame)
         # Not a subclass: a defaultdict or a mapping of the script's own has no missing keys.
-        keys = [*known] if type(known) is dict else []
+        keys: list[Any] = [*known] if type(known) is dict else []
         if not keys or isinstance(key, ast.Constant) or not error.args:
             return None
         for table, column, _ in self._columns(key, where):
