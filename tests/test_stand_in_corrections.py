@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lintrain.evidence.run import StandInKind
+from lintrain.runtime.stand_ins import datasets
 from lintrain.runtime.stand_ins.corrections import Corrections
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
 from lintrain.runtime.stand_ins.patterns import fitting_text
@@ -186,13 +188,16 @@ def test_a_part_of_the_rows_grows_with_them(tmp_path: Path) -> None:
     assert asked_rows(error_of("    return [row][1]\n", tmp_path)) is None
 
 
-def test_rows_of_a_known_data_set_stay_as_many_as_are_published() -> None:
-    corrections = Corrections(Ledger())
-    corrections.remember("glue", COLUMNS, is_known=True)
-    assert not corrections.correct(IndexError("Invalid key: 5000 is out of bounds for size 3668"))
-    corrections.remember("somebody/rows", COLUMNS, is_known=False)
-    assert corrections.correct(IndexError("Invalid key: 5000 is out of bounds for size 4000"))
-    assert corrections.rows == 10_000
+def test_a_data_set_has_no_more_rows_than_are_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    session: Any = SimpleNamespace(folder=lambda _: "", stand_ins=[])
+    ledger: Any = SimpleNamespace(script="", session=session, corrections=made(Ledger()))
+    assert ledger.corrections.correct(IndexError("Invalid key: 3000 is out of bounds for size 400"))
+    assert ledger.corrections.rows == 6_000
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    assert datasets.HubData(ledger, "somebody/own", None, {"split": "test"}).splits()["test"] == 6_000
+    facts = SimpleNamespace(splits={"train": 9_000, "test": 1_725}, columns={})
+    monkeypatch.setattr(datasets, "dataset_facts", lambda *_: facts)
+    assert datasets.HubData(ledger, "somebody/known", None, {}).splits() == {"train": 6_000, "test": 1_725}
 
 
 def test_a_class_tells_the_family_that_its_checkpoint_has(tmp_path: Path) -> None:

@@ -234,8 +234,9 @@ class HubData:
             rows = {name: length(name) for name in dict.fromkeys([*asked, *(named or of_files)])}
         has_media = any(kind in MEDIA for kind in self.kinds().values())
         made = fitted(rows, self._ledger.script, has_media=has_media, is_known=self._facts is not None)
-        least = 0 if self._is_known else self._ledger.corrections.rows
-        return {name: max(count, least) for name, count in made.items()}
+        # No more than are published: a script that asks for a row beyond those is wrong.
+        least, published = self._ledger.corrections.rows, self._facts.splits if self._facts is not None else {}
+        return {name: max(count, min(least, published.get(name) or least)) for name, count in made.items()}
 
     def kinds(self) -> dict[str, str]:
         """The columns with their kinds."""
