@@ -174,8 +174,8 @@ def test_corrections_of_one_column_add_up(tmp_path: Path) -> None:
     ("message", "rows"),
     [
         ("test_size=10000 should be either positive and smaller than the number of samples 64 or a float", 20_000),
-        ("Invalid key: 20 is out of bounds for size 18", 40),
-        ("index 700 is out of bounds for axis 0 with size 64", 1_400),
+        ("Invalid key: 20 is out of bounds for size 18", 600),
+        ("index 700 is out of bounds for axis 0 with size 64", 3_300),
         ("index 9 is out of bounds", None),
     ],
 )

@@ -285,7 +285,8 @@ def _generate_briefly(ledger: Ledger, module: Any) -> None:
 
 def _ids_of_media(config: Any) -> list[int]:
     """The numbers of a model's tokens for images, videos and sound, which stand for what a processor was given."""
-    named = {name: value for name, value in vars(config).items() if OF_MEDIA.fullmatch(name)} if config else {}
+    given: dict[str, Any] = vars(config) if config is not None else {}
+    named = {name: value for name, value in given.items() if OF_MEDIA.fullmatch(name)}
     return sorted({value for value in named.values() if isinstance(value, int) and value > 0})
 
 

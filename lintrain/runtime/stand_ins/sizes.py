@@ -62,9 +62,11 @@ def asked_rows(error: BaseException) -> int | None:
     found = BEYOND.search(str(error)) if isinstance(error, ValueError | IndexError) else None
     if found is None:
         return _rows_of_list(error) if isinstance(error, IndexError) else None
-    asked = max(int(each) for each in re.findall(r"\d+", found[0]))
-    # Twice as many, since the other part of a split must not be empty.
-    return 2 * asked if 0 < asked <= MOST_ROWS else None
+    numbers = [int(each) for each in re.findall(r"\d+", found[0])]
+    asked, size = max(numbers), max(1, numbers[-1])
+    # Twice as many, since the other part of a split must not be empty; more still where a part is taken (`[:6%]`).
+    rows = max(2 * asked, OF_MEDIA * -(-(asked + 1) // size))
+    return min(rows, MOST_ROWS) if 0 < asked <= MOST_ROWS else None
 
 
 def _rows_of_list(error: IndexError) -> int | None:
