@@ -11,6 +11,7 @@ from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
 from lintrain.analysis.random_transforms import is_off, is_random
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
+from lintrain.pipeline.values.python import Function
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -55,6 +56,16 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
         uses = [use for use in _uses(source, local) if around.holds(use[2])] if local else []
         found += _given_to_evaluation(uses, local)
     return [*found, *_split_off(source, made), *_by_split(source, made), *_of_generators(source), *_of_maps(source)]
+
+
+def changed_at_random(source: Source, function: Function) -> Location | None:
+    """Where a function of a file calls a random transform; None if it does not, or if that is on purpose."""
+    if source.contains(ON_PURPOSE) or function.source not in {None, source}:
+        return None
+    made = {name for name, _ in _random_transforms(source)}
+    calls = (node for node in walk(function.node) if isinstance(node, ast.Call))
+    found = (call for call in calls if unparse(call.func) in made or is_random(call))
+    return next(map(source.location, found), None)
 
 
 def _of_generators(source: Source) -> list[AugmentedData]:

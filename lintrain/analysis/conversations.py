@@ -79,8 +79,24 @@ def _use_of_text(node: ast.AST, name: str) -> ast.expr | None:
             return node
         case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=attr), args=[_, ast.Name(id=given), *_]):
             return node if given == name and attr in SEARCHES else None
+        case ast.Call(func=ast.Name(id="float" | "int"), args=[ast.Name(id=given)]) if given == name:
+            return node
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=searched)]):
+            return node if searched == name and not isinstance(left, ast.Dict) else None
+        case ast.BinOp(left=left, op=ast.Div() | ast.Mult()) if _is_length(left, name):
+            return node  # there is one message, however long its text is
+        case ast.BinOp(op=ast.Sub() | ast.Mult(), right=right) if _is_length(right, name):
+            return node
         case _:
             return None
+
+
+def _is_length(node: ast.expr, name: str) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=given)]):
+            return given == name
+        case _:
+            return False
 
 
 def repeated_prompts(source: Source) -> Iterator[Location]:

@@ -234,6 +234,8 @@ def _passed_on(pipeline: Pipeline, statement: ast.stmt, names: _Names) -> Iterat
 def _rows_behind(pipeline: Pipeline, value: ast.expr, names: _Names) -> _Learned | None:
     """The fitted rows that an expression has in another form: an array of them, one more axis, windows of them."""
     match value:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in _own_data(pipeline):
+            parts = [*args, *(each.value for each in keywords)]
         case ast.Call(func=called, args=args):
             name = called.attr if isinstance(called, ast.Attribute) else unparse(called)
             given = [*args[:1], *([called.value] if isinstance(called, ast.Attribute) else [])]
@@ -249,6 +251,14 @@ def _rows_behind(pipeline: Pipeline, value: ast.expr, names: _Names) -> _Learned
             if (code := rows_in_code.code_of(value)) in names.learned:
                 return names.learned[code]
     return next((found for each in parts if (found := _rows_behind(pipeline, each, names))), None)
+
+
+def _own_data(pipeline: Pipeline) -> frozenset[str]:
+    """The classes of data sets that a file defines: one holds the rows that it is given."""
+    classes = pipeline.source.nodes_of(ast.ClassDef)
+    return frozenset(
+        node.name for node in classes if any(unparse(base).rpartition(".")[2] == "Dataset" for base in node.bases)
+    )
 
 
 def _windowing(pipeline: Pipeline) -> frozenset[str]:
@@ -367,7 +377,7 @@ def _fitted_by(pipeline: Pipeline, call: ast.Call, known: _Known, names: _Names)
     """The preprocessor that a method is called on, by its code, with the method and what it gets."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in {*FITTING, "fit", "transform"}:
         return None
-    owner, given = call.func.value, [code for argument in call.args[:1] if (code := rows_in_code.code_of(argument))]
+    owner, given = call.func.value, [code for each in call.args[:1] if (code := rows_in_code.rows_behind(each))]
     fitted = names.fitted.get(rows_in_code.code_of(owner))
     learner = names.learners.get(rows_in_code.code_of(owner)) or _made_in_place(pipeline, owner, known)
     learner = learner or (fitted.learner if fitted else None)

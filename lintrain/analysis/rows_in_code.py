@@ -115,6 +115,24 @@ def code_of(node: ast.expr) -> str:
             return ""
 
 
+def rows_behind(node: ast.expr) -> str:
+    """The code of the rows of which an expression has some columns, or another form; empty for other code."""
+    match node:
+        case ast.Subscript(value=rows, slice=ast.List(elts=columns)) if all(map(is_text, columns)):
+            return rows_behind(rows)
+        case ast.Attribute(value=rows, attr="values"):
+            return rows_behind(rows)
+        case ast.Call(func=ast.Attribute(value=rows, attr="to_numpy" | "astype" | "copy" | "reshape")):
+            return rows_behind(rows)
+        case _:
+            return code_of(node)
+
+
+def is_text(node: ast.expr) -> bool:
+    """Whether code is a text as it is written."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
 def bound_by(targets: list[ast.expr]) -> list[str]:
     """What a statement binds, by its code."""
     parts = [

@@ -60,6 +60,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import augmentations
+from lintrain.pipeline.values.python import Function
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
 FEWEST = 3
@@ -72,6 +73,7 @@ class AugmentedEvalData(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report, augmentations.augmented_data(pipeline.source)))
+        yield from one_per_location(self._of_transforms(pipeline))
         for found in augmentations.shared_transforms(pipeline.source):
             yield self.finding(
                 found.location,
@@ -79,6 +81,24 @@ class AugmentedEvalData(Rule):
                 related=[Related(found.split, "divided here", "split")],
                 help="make the data set twice, with a transform each, and take a `Subset` of the same rows of each",
             )
+
+    def _of_transforms(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """Rows for evaluation that go through the function of the training rows: `splits.with_transform(augment)`."""
+        for run in pipeline.runs:
+            training, evaluation = (pipeline.rows_of(run.value(f"{name}_dataset")) for name in ("train", "eval"))
+            if training is None or evaluation is None or training.may_differ or evaluation.may_differ:
+                continue
+            shared, given = evaluation.transform, run.arguments.get("eval_dataset")
+            if given is None or not isinstance(shared, Function) or training.transform is not shared:
+                continue
+            changed = augmentations.changed_at_random(pipeline.source, shared)
+            if changed is not None:
+                yield self.finding(
+                    given.location,
+                    f"evaluation data goes through `{shared.name}`, which changes it at random",
+                    related=[Related(changed, "the random transform is used here", "transform")],
+                    help="give the evaluation data a function of its own, without random transforms",
+                )
 
     def _report(self, found: augmentations.AugmentedData) -> Finding:
         shown = f"`{found.transform}`" if len(found.transform) <= 24 else "a transform"

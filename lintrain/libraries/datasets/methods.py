@@ -24,6 +24,7 @@ from lintrain.pipeline.dataset_rows import rows_of
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Column, Cut, Dataset, DatasetDict, Features, Kind, Rows
 from lintrain.pipeline.values.python import (
+    ABSENT,
     UNKNOWN,
     Constant,
     Mapping,
@@ -255,6 +256,8 @@ def transform(call: Call, dataset: Dataset) -> None:
     """Rows go through a function when they are read: what columns they have then is not followed."""
     function = call.argument("transform", 0)
     dataset.has_transform = function is None or not is_missing(function.value)
+    is_settled = function is not None and len(call.reader.conditions) <= dataset.depth
+    dataset.transform = function.value if function is not None and is_settled else ABSENT
     if function is not None and dataset.has_transform:
         rows = Rows(dataset, True, depth=len(call.reader.conditions), origin=call.location)
         dispatch.call(call.reader, function.value, [rows], location=call.location)

@@ -13,7 +13,7 @@ from lintrain.pipeline.values.columns import Column as Column
 from lintrain.pipeline.values.columns import Cut as Cut
 from lintrain.pipeline.values.columns import Kind as Kind
 from lintrain.pipeline.values.columns import Padding as Padding
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Literal, Sequence, Unknown, Value
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Constant, Literal, Sequence, Unknown, Value
 from lintrain.pipeline.values.tensors import TokenSetting
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -48,6 +48,7 @@ class Dataset(Value):
     parent: Value | None = None
     split: str | None = None
     has_transform: bool = False
+    transform: Value = ABSENT
     is_streaming: bool = False
     default: Default | None = None
     rows: int | None = None
@@ -130,6 +131,7 @@ class Dataset(Value):
             rest=None,
             shown=frozenset(),
             has_transform=any(each.has_transform for each in sets),
+            transform=ABSENT,
         )
 
     def origins(self, note: str = "made here") -> tuple[Related, ...]:
