@@ -132,10 +132,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import training_loops, tuning
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values import python
 from lintrain.pipeline.values.model import Module
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, lazy_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class NothingTrainable(Rule[Claim]):
     keywords = "Trainer|backward|trainable"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        for training in tuning.trainings(pipeline):
+        for training in (*tuning.trainings(pipeline), *_whole_modules(pipeline)):
             if (
                 tuning.may_adapt(training.run)
                 or _has_own_callbacks(training)
@@ -214,6 +215,25 @@ class NothingTrainable(Rule[Claim]):
         )
 
 
+LIFTS = lazy_pattern(r"unfreeze|[Ff]inetuning|requires_grad_\(\s*(?:True\s*)?\)|requires_grad\s*=\s*True")
+"""Code that may make weights trainable again, at any time of a training."""
+
+
+def _whole_modules(pipeline: Pipeline) -> Iterator[tuning.Training]:
+    """The modules of own classes that Lightning trains, or an optimizer that gets all of their weights."""
+    if pipeline.source.contains(LIFTS):
+        return
+    for fit in pipeline.lightning_fits:
+        begins = [event.order for event in pipeline.acts(Act.ESCAPE) if event.location == fit.location]
+        if isinstance(fit.module, python.Instance):
+            yield tuning.Training(fit.module, fit.location, min(begins, default=tuning.LATEST))
+    steps = {id(event.subject): event.order for event in reversed(pipeline.acts(Act.STEP))}
+    for optimizer in pipeline.optimizers if pipeline.acts(Act.BACKWARD) else ():
+        model = optimizer.trains[0] if len(optimizer.trains) == 1 and not optimizer.is_part else None
+        if isinstance(model, python.Instance) and id(optimizer) in steps and optimizer.origin is not None:
+            yield tuning.Training(model, optimizer.origin, steps[id(optimizer)], None, optimizer)
+
+
 def _last_freeze(pipeline: Pipeline, training: tuning.Training) -> Event | None:
     """The last event that certainly freezes a model, or all of what it is a part of, and nothing unfreezes it later."""
     changes = tuning.changes_before(pipeline, training, Act.FREEZE, Act.ADAPT, Act.REPLACE)
@@ -236,7 +256,8 @@ def _may_lift(event: Event, freeze: Event, training: tuning.Training) -> bool:
 def _freezes_all(event: Event, model: python.Value) -> bool:
     # A layer of a model that is not read, `model.features`, counts as made of it, and is a part of it only.
     is_layer = isinstance(event.subject, Module) and not event.subject.path
-    if event.conditions or is_layer or not training_loops.covers(event, model):
+    is_whole = training_loops.covers(event, model) or _has_no_other_weights(event, model)
+    if event.conditions or is_layer or not is_whole:
         return False
     if event.act is Act.ADAPT:
         return event.subject is model and _comes_frozen(event)
@@ -247,6 +268,29 @@ def _freezes_all(event: Event, model: python.Value) -> bool:
         and not python.text_of(details["part"])
         and python.is_true(details["is_all"])
     )
+
+
+def _has_no_other_weights(event: Event, model: python.Value) -> bool:
+    """Whether all that an own module holds certainly has no weights, but what an event concerns."""
+    if not isinstance(model, python.Instance):
+        return False
+    parts = [each for each in model.attributes.values() if not training_loops.covers(event, each)]
+    return len(parts) < len(model.attributes) and all(map(_is_weightless, parts))
+
+
+def _is_weightless(part: python.Value) -> bool:
+    match part:
+        case python.Constant() | python.Function():
+            return True
+        case Module():
+            return part.path.startswith("torch.nn.") and not modules.has_parameters(part)
+        case python.LibraryObject(path=path):
+            return path.startswith("torchmetrics.") or ".loss." in path
+        case python.Sequence() | python.Mapping():
+            held = part.items if isinstance(part, python.Sequence) else list(part.entries.values())
+            return part.is_complete and all(map(_is_weightless, held))
+        case _:
+            return False
 
 
 def _comes_frozen(event: Event) -> bool:
