@@ -95,7 +95,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, script_text, training_loops
+from lintrain.analysis import device_moves, expressions, script_text, training_loops
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.loading import Loader
@@ -107,6 +107,11 @@ PLAIN_SAMPLERS = frozenset({"RandomSampler", "SequentialSampler"})
 """Samplers that give every process all rows."""
 OWN_SAMPLING = frozenset({"sampler", "batch_sampler", "**"})
 """Arguments of a loader that may divide its rows among the processes."""
+
+MOVES = r"\.to\(|\.cuda\(|device"
+"""Code that may bring a batch to where the model is."""
+HELD_OUT = "evaluation"
+"""What a finding is about whose loader only gives the batches of an evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,39 @@ class UnpreparedObject(Rule[Claim]):
                 *self._loaders(pipeline, training, launcher),
             ):
                 found.setdefault(report.location, report)
+        for report in self._held_out(pipeline, launcher) if _is_understood(launcher) else ():
+            found.setdefault(report.location, report)
         yield from found.values()
+
+    def _held_out(self, pipeline: Pipeline, launcher: Launcher) -> Iterator[Finding[Claim]]:
+        """Loaders of an evaluation whose batches nothing moves to where the prepared model is."""
+        if any(name in launcher.arguments for name in ("cpu", "device_placement")):
+            return
+        trained = {event.loops[-1].location for event in pipeline.acts(Act.BACKWARD) if event.loops}
+        for event in pipeline.acts(Act.FORWARD):
+            loop = event.loops[-1] if event.loops and event.loops[-1].location not in trained else None
+            loader = loop.over if loop is not None else None
+            if loop is None or not isinstance(loader, Loader) or loader.origin is None:
+                continue
+            names = {binding.name for binding in pipeline.names_of(loader)}
+            is_open = any(loader is value for value in launcher.prepared) or loader.arguments.keys() & OWN_SAMPLING
+            if is_open or not names or not any(modules.overlap(event.subject, value) for value in launcher.prepared):
+                continue
+            made = pipeline.code(loader.dataset.origin) if loader.dataset.origin is not None else ""
+            if re.search(MOVES, pipeline.code(loop.location) + made) or _escapes(pipeline, loader):
+                continue
+            prepared = _preparing(pipeline, loader, min(names))
+            yield self.finding(
+                loader.origin,
+                f"`{min(names)}` is not prepared, so its batches stay on the CPU, where the model is not",
+                related=[
+                    Related(event.location, "the prepared model gets its batches here", "use"),
+                    *_related(prepared),
+                ],
+                help="pass the loader to `accelerator.prepare` together with the model",
+                subject=HELD_OUT,
+                claim=Claim(min(names), prepared[1] if prepared else None),
+            )
 
     def _turned(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         """The objects of `a, b = accelerator.prepare(b, a)`: they come back in the order in which they were given."""
@@ -209,6 +246,8 @@ class UnpreparedObject(Rule[Claim]):
             )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if finding.subject == HELD_OUT:
+            return self._of_held_out(finding, evidence)
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
@@ -218,6 +257,13 @@ class UnpreparedObject(Rule[Claim]):
             return Verdict.inconclusive(text)
         is_bypassed = loop.steps_past_the_launcher or loop.batches_past_the_launcher
         return (Verdict.confirmed if is_bypassed else Verdict.refuted)(text, steps=loop.steps_past_the_launcher)
+
+    def _of_held_out(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if any(evidence.failed_at(each.location, *device_moves.APART) for each in finding.with_role("use")):
+            return Verdict.confirmed("the model and a batch of it are on two devices")
+        if evidence.device == "cpu":
+            return Verdict.inconclusive("a run on the CPU cannot show it")
+        return Verdict.inconclusive(evidence.not_reached("evaluation"))
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         claim, calls = finding.claim, finding.with_role("prepare")
@@ -255,7 +301,12 @@ def _returns_all_rows(pipeline: Pipeline, loader: Loader, launcher: Launcher) ->
         return False
     if pipeline.source.contains(r"\.shard\(|split_dataset_by_node|num_processes|process_index|Iterable"):
         return False
-    return not any(event.subject is loader for event in pipeline.acts(Act.ESCAPE))
+    return not _escapes(pipeline, loader)
+
+
+def _escapes(pipeline: Pipeline, loader: Loader) -> bool:
+    """Whether unknown code gets a loader."""
+    return any(event.subject is loader for event in pipeline.acts(Act.ESCAPE))
 
 
 def _related(prepared: tuple[Location, str] | None) -> list[Related]:

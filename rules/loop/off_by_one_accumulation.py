@@ -93,7 +93,8 @@ class OffByOneAccumulation(Rule):
     keywords = "backward & enumerate & %"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        if not training_loops.trains_by_hand(pipeline) or script_text.runs_by_launcher(pipeline):
+        is_left = script_text.runs_by_launcher(pipeline) and pipeline.source.contains(LEFT_TO_LAUNCHER)
+        if not training_loops.trains_by_hand(pipeline) or is_left:
             return
         yield from one_per_location(
             self._report(first)
@@ -151,6 +152,9 @@ def _clears_always(training: training_loops.TrainingLoop) -> bool:
     clears = (event for event in training.inside if event.act is Act.ZERO_GRAD and event.loops == backward.loops)
     return any(training_loops.always_with(event, backward) for event in clears)
 
+
+LEFT_TO_LAUNCHER = r"\.accumulate\(|no_backward_sync|no_sync|sync_gradients"
+"""Code that leaves to Accelerate or Fabric when gradients are complete."""
 
 LATE = "start"
 """What a finding is about whose loop counts from 1."""

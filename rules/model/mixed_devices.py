@@ -104,8 +104,6 @@ from lintrain.rule import (
 )
 from lintrain.source.project_search import scripts_make_on_device, uses_devices
 
-RAISED = ("to be on the same device", "are not at the same device", "is not on the expected device")
-
 
 class MixedDevices(Rule):
     level = Level.WARNING
@@ -157,7 +155,7 @@ class MixedDevices(Rule):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
-        if location := evidence.failed_place(*RAISED):
+        if location := evidence.failed_place(*device_moves.APART):
             yield self.finding(
                 location,
                 "tensors on two devices are used together",
@@ -166,8 +164,8 @@ class MixedDevices(Rule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         used = [finding.location, *(each.location for each in finding.with_role("use"))]
-        if any(evidence.failed_at(location, *RAISED) for location in used):
-            stage = evidence.failed_with(*RAISED)
+        if any(evidence.failed_at(location, *device_moves.APART) for location in used):
+            stage = evidence.failed_with(*device_moves.APART)
             assert stage is not None
             assert stage.failure is not None
             return Verdict.confirmed(f"`{stage.failure.message.splitlines()[0].partition(' (when')[0]}`")
