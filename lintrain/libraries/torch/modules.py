@@ -156,13 +156,35 @@ def _wrap(call: Call) -> Value:
 def _deep_copy(call: Call) -> Value:
     """A module of its own: training it, or putting it into eval mode, leaves the first one alone."""
     given = call.value("x", 0)
-    if isinstance(given, Instance):
-        return replace(given, attributes=dict(call.reader.counted(given.attributes)), origin=call.location)
-    if isinstance(given, Model | Module):
-        return replace(given, origin=call.location)
+    if isinstance(given, Instance | Model | Module):
+        made = _with_own_parts(call, given, {}, MOST_LEVELS)
+        made.origin = call.location
+        return made
     if isinstance(given, Unknown) and given is not UNKNOWN:
         return Unknown(origin=call.location)
     return copied(call.reader, given) or UNKNOWN
+
+
+MOST_LEVELS = 8
+"""Of modules within modules that a copy gets for itself; deeper ones are shared with the first."""
+
+
+def _with_own_parts(call: Call, value: Value, copies: dict[int, Value], levels: int) -> Value:
+    """A copy of a module whose parts are copies too, one that is held twice still one; other values are shared."""
+    if id(value) in copies or levels == 0:
+        return copies.get(id(value), value)
+    match value:
+        case Instance() | Module():
+            made = copies[id(value)] = replace(value, attributes={})
+            own = call.reader.counted(value.attributes)
+            made.attributes = {name: _with_own_parts(call, value.attributes[name], copies, levels - 1) for name in own}
+            if isinstance(made, Module) and isinstance(value, Module):
+                made.parts = [_with_own_parts(call, part, copies, levels - 1) for part in value.parts]
+            return made
+        case Model():
+            return copies.setdefault(id(value), replace(value))
+        case _:
+            return value
 
 
 @called(Module)
