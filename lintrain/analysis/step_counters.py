@@ -10,12 +10,9 @@ from lintrain.analysis.training_loops import TrainingLoop
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Condition, Event
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.nodes import unparse
+from lintrain.source import parsing
+from lintrain.source.nodes import unparse, walk
 from lintrain.startup.lazy_dataclass import dataclass
-from lintrain.startup.lazy_pattern import lazy_pattern
-
-STARTS_AT = lazy_pattern(r"(?:\bstart\s*=\s*|,\s*)(?P<start>\w+)\)$")
-"""The number that `enumerate` starts from, at the end of a loop's header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +52,12 @@ def first_step(pipeline: Pipeline, training: TrainingLoop) -> FirstStep | None:
 
 def _start(header: str) -> int | None:
     """The number that the loop counts from: 0 or 1; None if it is another, or not known."""
-    found = STARTS_AT.search(header)
-    if found is None or (not found["start"].isdigit() and "start" not in found[0]):
-        return 0
-    return int(found["start"]) if found["start"] in {"0", "1"} else None
+    for call in walk(parsing.expression_of(header)):
+        if isinstance(call, ast.Call) and unparse(call.func) == "enumerate":
+            named = [each.value for each in call.keywords if each.arg == "start"]
+            given = [unparse(each) for each in (*call.args[1:2], *named)]
+            return int(given[0]) if given and given[0] in {"0", "1"} else None if given else 0
+    return 0
 
 
 def _divided_counter(condition: Condition) -> tuple[str, int, ast.expr] | None:
