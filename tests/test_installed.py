@@ -12,7 +12,8 @@ import pytest
 
 from lintrain.cli import run
 from lintrain.installed import process
-from lintrain.installed.environments import RUNNING, Environment
+from lintrain.installed.environments import Environment
+from lintrain.installed.facts import RUNNING
 from lintrain.installed.process import ReadingProcess
 from tests.conftest import ROOT
 from tests.support.installed import LIBRARY, SITE, install, make_project

@@ -20,7 +20,7 @@ from lintrain.runtime.stand_ins.sizes import asked_family, asked_rows, asked_wid
 from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
 
-COLUMNS = {"question": ["a text (1)"], "tags": [["x (1)"]], "mark": ["one (1)"], "extra": ["{}"]}
+COLUMNS: dict[str, list[Any]] = {"question": ["a text (1)"], "tags": [["x (1)"]], "mark": ["one (1)"], "extra": ["{}"]}
 TABLE = Table("somebody/rows", COLUMNS, is_known=False)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
-from lintrain.analysis.random_transforms import is_off, is_random
+from lintrain.analysis.random_transforms import is_off, is_random, random_transforms
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.python import Function
@@ -44,7 +44,7 @@ def _augmented_data(source: Source) -> list[AugmentedData]:
         return [*_of_generators(source), *_of_maps(source), *_of_own_generators(source)]
     named = source.nodes_of(ast.Name, ast.Attribute)
     stored = Counter(unparse(each) for each in named if isinstance(each.ctx, ast.Store))
-    transforms = list(_random_transforms(source))
+    transforms = list(random_transforms(source))
     # A name that is bound twice may be another transform in another branch; in another function it is another name.
     made = {name: location for name, location in transforms if stored[name] == 1}
     found = _given_to_evaluation(list(_uses(source, made)) if made else [], made)
@@ -62,7 +62,7 @@ def changed_at_random(source: Source, function: Function) -> Location | None:
     """Where a function of a file calls a random transform; None if it does not, or if that is on purpose."""
     if source.contains(ON_PURPOSE) or function.source not in {None, source}:
         return None
-    made = {name for name, _ in _random_transforms(source)}
+    made = {name for name, _ in random_transforms(source)}
     calls = (node for node in walk(function.node) if isinstance(node, ast.Call))
     found = (call for call in calls if unparse(call.func) in made or is_random(call))
     return next(map(source.location, found), None)
@@ -249,64 +249,6 @@ def _given_to_evaluation(
         for name, words, location in uses
         if name in made and name in trained and words & EVALUATION_WORDS and not words & TRAINING_WORDS
     ]
-
-
-def _random_transforms(source: Source) -> Iterator[tuple[str, Location]]:
-    """The names of the transforms that are random, each with where it is made."""
-    own = {
-        node.name
-        for node in source.nodes_of(ast.ClassDef)
-        if any(isinstance(each, ast.Call) and is_random(each) for each in walk(node))
-    }
-    for node in source.nodes_of(ast.Assign):
-        match node:
-            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.Call() as call):
-                name = unparse(target)
-                is_own = (
-                    isinstance(call.func, ast.Name) and call.func.id in own and _is_unused_beside(source, name, call)
-                )
-                if is_own or ("Compose" in unparse(call.func) and any(map(is_random, _composed(source, call)))):
-                    yield name, source.location(node)
-            case _:
-                pass
-
-
-def _composed(source: Source, compose: ast.Call) -> list[ast.Call]:
-    """The calls in a `Compose`, and those that the list which it gets is given."""
-    return [*(each for each in walk(compose) if isinstance(each, ast.Call)), *_appended(source, compose)]
-
-
-def _appended(source: Source, compose: ast.Call) -> list[ast.Call]:
-    """The transforms that are appended to the list which `Compose` gets, since the list was last made."""
-    name = compose.args[0].id if compose.args and isinstance(compose.args[0], ast.Name) else ""
-    lists = [
-        node.lineno
-        for node in source.nodes_of(ast.Assign)
-        if name and node.lineno < compose.lineno and name in {getattr(target, "id", "") for target in node.targets}
-    ]
-    found: list[ast.Call] = []
-    for node in source.nodes_of(ast.Call) if lists else ():
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append"), args=[ast.Call() as given]):
-                if owner == name and max(lists) < node.lineno < compose.lineno:
-                    found.append(given)
-            case _:
-                pass
-    return found
-
-
-def _is_unused_beside(source: Source, name: str, call: ast.Call) -> bool:
-    """Whether the file makes another transform of the same class for evaluation, and never uses it."""
-    others = [
-        node.targets[0].id
-        for node in source.nodes_of(ast.Assign)
-        if isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Call)
-        and unparse(node.value.func) == unparse(call.func)
-        and node.targets[0].id != name
-    ]
-    read = {each.id for each in source.nodes_of(ast.Name) if isinstance(each.ctx, ast.Load)}
-    return any(words_of(other) & EVALUATION_WORDS and other not in read for other in others)
 
 
 def _uses(source: Source, made: dict[str, Location]) -> Iterator[tuple[str, frozenset[str], Location]]:

@@ -12,7 +12,6 @@ from types import FrameType
 from typing import Any
 
 from lintrain.runtime.child.frames import (
-    PACKAGE,
     callers_frame,
     frame_location,
     is_called_by_user,
@@ -24,6 +23,7 @@ from lintrain.runtime.child.frames import (
 from lintrain.runtime.child.library import attribute
 from lintrain.runtime.measure.losses import mark_activation, name_of, past_views
 from lintrain.runtime.measure.seen import LossCall
+from lintrain.startup.folders import PACKAGE
 
 
 def marked(result: Any, caller: FrameType | None) -> Any:
