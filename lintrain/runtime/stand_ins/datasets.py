@@ -235,7 +235,8 @@ class HubData:
         has_media = any(kind in MEDIA for kind in self.kinds().values())
         made = fitted(rows, self._ledger.script, has_media=has_media, is_known=self._facts is not None)
         # No more than are published: a script that asks for a row beyond those is wrong.
-        least, published = self._ledger.corrections.rows, self._facts.splits if self._facts is not None else {}
+        least = self._ledger.corrections.rows
+        published = self._facts.splits if self._facts is not None else dict[str, int]()
         return {name: max(count, min(least, published.get(name) or least)) for name, count in made.items()}
 
     def kinds(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.hooks import AfterImport
@@ -285,7 +285,7 @@ def _generate_briefly(ledger: Ledger, module: Any) -> None:
 
 def _ids_of_media(config: Any) -> list[int]:
     """The numbers of a model's tokens for images, videos and sound, which stand for what a processor was given."""
-    given: dict[str, Any] = vars(config) if config is not None else {}
+    given = cast("dict[str, Any]", vars(config)) if config is not None else dict[str, Any]()
     named = {name: value for name, value in given.items() if OF_MEDIA.fullmatch(name)}
     return sorted({value for value in named.values() if isinstance(value, int) and value > 0})
 
