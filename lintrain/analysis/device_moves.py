@@ -42,7 +42,7 @@ MOVES_OTHERWISE = rf"{MOVES_BATCHES}|DataParallel|DistributedDataParallel|map_lo
 LOADER = lazy_pattern(r"load|batch|_dl\b|^dl$|enumerate|tqdm|data", re.IGNORECASE)
 MADE_BY_TORCH = lazy_pattern(r"^torch\.|^F\.|^np\.")
 APART = ("to be on the same device", "are not at the same device", "is not on the expected device")
-"""What torch says of tensors on two devices that are used together."""
+"""The errors of torch about tensors on two devices that are used together."""
 SHAPES = frozenset({"view", "reshape", "flatten", "float", "long", "unsqueeze", "squeeze", "permute", "contiguous"})
 """Methods that leave a tensor where it is."""
 

@@ -234,7 +234,7 @@ def eval_dataset_removed(form: Form) -> Iterator[list[Edit]]:
 
 
 @plants("train-data-in-eval", also="overwritten-eval-data")
-def training_rows_evaluated(form: Form) -> Iterator[list[Edit]]:
+def training_rows_as_evaluation(form: Form) -> Iterator[list[Edit]]:
     """A Trainer evaluates on its training data."""
     for call in trainers(form):
         train, held_out = argument(call, "train_dataset"), argument(call, "eval_dataset")
