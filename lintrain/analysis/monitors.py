@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.pipeline.values import python
+from lintrain.pipeline.values.model import Network
+from lintrain.pipeline.values.training import KerasRun
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import Evidence
+    from lintrain.pipeline.record import Pipeline
 
 STOPPING = "transformers.EarlyStoppingCallback"
 
@@ -89,6 +92,62 @@ def monitored(callback: python.LibraryObject) -> str | None:
         return "val_loss"
     name = python.literal(given)
     return name if isinstance(name, str) else None
+
+
+def computed_by_keras(pipeline: Pipeline, run: KerasRun) -> frozenset[str] | None:
+    """The names that an epoch of a network with one output computes, without `val_`; None if they are not known.
+
+    They are those that `compile` was given; a metric that is an object has the name of its class in small letters.
+    """
+    model, metrics = run.model, run.value("metrics")
+    is_single = isinstance(model, Network) and (
+        model.path.endswith("Sequential") or not isinstance(run.output, python.Unknown)
+    )
+    if not is_single or not run.is_complete or pipeline.source.contains(COMPUTES_OTHERS):
+        return None
+    if isinstance(run.value("loss"), python.Mapping | python.Sequence):
+        return None  # several outputs
+    given = metrics.items if isinstance(metrics, python.Sequence) and metrics.is_complete else [metrics]
+    found = {"loss", "lr", "learning_rate"}
+    for each in [] if python.is_missing(metrics) else given:
+        name = python.literal(each.arguments.get("name", UNGIVEN) if isinstance(each, python.LibraryObject) else each)
+        if isinstance(name, str):
+            found.add(name)
+        elif isinstance(each, python.LibraryObject) and "name" not in each.arguments and each.path.startswith("keras."):
+            found.add(each.path.rpartition(".")[2].lower())
+        else:
+            return None
+    return frozenset(found)
+
+
+COMPUTES_OTHERS = lazy_pattern(
+    r"train_step|test_step|add_metric|weighted_metrics|logs\[|outputs\s*=\s*\[|Model\([^()]*,\s*\["
+)
+"""Code after which an epoch may compute more than `compile` names, or names with that of an output."""
+
+OTHER_NAMES = {
+    "mse": "mean_squared_error",
+    "mae": "mean_absolute_error",
+    "mape": "mean_absolute_percentage_error",
+    "acc": "accuracy",
+    "cosine_proximity": "cosine_similarity",
+}
+"""Short names of metrics, whose long names earlier releases of Keras used in an epoch."""
+
+
+def may_be_computed(name: str, computed: frozenset[str]) -> bool:
+    """Whether a monitored name may be one of the computed ones: the second object of a class is `auc_1`."""
+    wanted = name.removeprefix("val_")
+    known = {_plain(each) for each in computed}
+    return _plain(wanted) in known or _plain(NUMBERED.sub("", wanted)) in known
+
+
+def _plain(name: str) -> str:
+    """A name of a metric without what classes and releases write in other ways: `SparseCategoricalAccuracy`."""
+    return OTHER_NAMES.get(name, name).replace("_", "").lower()
+
+
+NUMBERED = lazy_pattern(r"_\d+$")
 
 
 def is_followed(callback: python.Value) -> bool:

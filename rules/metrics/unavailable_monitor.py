@@ -180,6 +180,7 @@ class UnavailableMonitor(Rule[Claim]):
         for keras_run in pipeline.keras_runs:
             for location, arguments in keras_run.fits:
                 yield from self._of_keras(location, arguments)
+                yield from self._of_names(pipeline, keras_run, arguments)
                 yield from self._never_recorded(pipeline, location, arguments)
                 if gradients.is_since(pipeline.targets, "keras", monitors.KEEPS_NAMES):
                     target = pipeline.targets.get("keras")
@@ -328,6 +329,31 @@ class UnavailableMonitor(Rule[Claim]):
                 level=Level.WARNING,
                 claim=Claim(monitored),
             )
+
+    def _of_names(self, pipeline: Pipeline, run: KerasRun, arguments: dict[str, Argument]) -> Iterator[Finding[Claim]]:
+        """Monitored names that are none of those that `compile` was given."""
+        callbacks = monitors.items(arguments["callbacks"].value) if "callbacks" in arguments else []
+        stock = [
+            each for each in callbacks if isinstance(each, python.LibraryObject) and each.path.startswith("keras.")
+        ]
+        computed = monitors.computed_by_keras(pipeline, run) if callbacks and len(stock) == len(callbacks) else None
+        has_validation = any(name in arguments for name in VALIDATION)
+        for callback in stock if computed else ():
+            monitored = monitors.monitored(callback) if callback.path in MONITORS else None
+            if monitored is None or computed is None or callback.origin is None:
+                continue
+            is_other = monitored.startswith("val_") and not has_validation
+            if not is_other and not monitors.may_be_computed(monitored, computed):
+                names = ", ".join(f"`{name}`" for name in sorted(computed - {"lr", "learning_rate"}))
+                yield self.finding(
+                    callback.origin,
+                    f"`{monitored}` is never computed, so {MONITORS[callback.path]}",
+                    related=[Related(run.compiled, f"computes {names}", "compile")] if run.compiled else [],
+                    help="monitor a name that `compile` gives, with `val_` for the validation data",
+                    subject="callbacks",
+                    level=Level.WARNING,
+                    claim=Claim(monitored),
+                )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         if evidence.framework == "transformers" and "stopping" in evidence.locations:
