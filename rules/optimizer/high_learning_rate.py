@@ -185,14 +185,17 @@ class HighLearningRate(Rule[Claim]):
         for run in pipeline.runs:
             rate = _rate_in_arguments(run)
             model = _whole_model(pipeline, (run.value("model"),)) if rate else None
-            if rate is not None and model is not None:
-                yield from self._judge(pipeline, model, rate)
+            judged = list(self._judge(pipeline, model, rate)) if rate is not None and model is not None else []
+            yield from judged
+            rate = _rate_in_settings(run) if not judged else None
+            if rate is not None and rate.value >= HUGE_FOR_TRANSFORMERS and _tunes_transformer(pipeline, run):
+                yield self._report_huge(rate, f"`{run.name}` trains at a rate of {rate.value:g}", "1e-5 to 2e-4")
 
-    def _report_huge(self, rate: Rate, message: str) -> Finding[Claim]:
+    def _report_huge(self, rate: Rate, message: str, usual: str = "about 1e-3") -> Finding[Claim]:
         return self.finding(
             rate.location,
             message,
-            help="take a rate of about 1e-3",
+            help=f"take a rate of {usual}",
             subject="learning_rate",
             level=Level.WARNING,
             claim=Claim(rate.value, rate.argument, rate.is_default, False),
@@ -325,6 +328,22 @@ def _rate_of(optimizer: Optimizer) -> Rate | None:
     return None if is_free else Rate(value, location, "lr", False, optimizer.name)
 
 
+HUGE_FOR_TRANSFORMERS = 0.02
+"""A rate at which no transformer of a Trainer is trained by AdamW, neither whole nor by its usual adapters."""
+
+FEW_WEIGHTS = lazy_pattern(
+    r"Prompt(?:Tuning|Encoder)|Prefix|IA3|Vera|VeRA|Fourier|soft_prompt|prompt_tuning|StaticEmbedding"
+)
+"""Adapters of few weights, and embeddings of words alone, that are trained at such rates."""
+
+
+def _tunes_transformer(pipeline: Pipeline, run: TrainerRun) -> bool:
+    """Whether a script loads a checkpoint, and trains it or usual adapters of it."""
+    sources = pipeline.sources.values()
+    is_loaded = text_of(run.value("model")) or any(source.contains(r"\.from_pretrained\(") for source in sources)
+    return bool(is_loaded) and not any(source.contains(FEW_WEIGHTS) for source in sources)
+
+
 HUGE = 0.5
 """A rate with which no network is trained by steps of this size: weights are about a tenth of it."""
 
@@ -344,13 +363,20 @@ def _steps_once(pipeline: Pipeline, optimizer: Optimizer) -> bool:
 
 
 def _rate_in_arguments(run: TrainerRun) -> Rate | None:
+    """The learning rate at which a Trainer certainly trains the whole model by AdamW."""
+    if not isinstance(run.value("peft_config"), Absent):
+        return None
+    if "compute_loss" in run.overrides and not _trains_whole_model(run):
+        return None
+    return _rate_in_settings(run)
+
+
+def _rate_in_settings(run: TrainerRun) -> Rate | None:
     """The learning rate that a Trainer's arguments certainly set, for an optimizer that does not scale it."""
     settings = run.settings
     if settings is None or settings.origin is None or not isinstance(run.value("optimizers"), Absent):
         return None
-    if not isinstance(run.value("peft_config"), Absent) or "create_optimizer" in run.overrides:
-        return None
-    if "compute_loss" in run.overrides and not _trains_whole_model(run):
+    if "create_optimizer" in run.overrides:
         return None
     given, name = settings.value("learning_rate"), text_of(settings.value("optim"))
     # What a command line fills has the library's default, unless somebody passes another.
