@@ -389,9 +389,9 @@ def is_left_after(pipeline: Pipeline, event: Event, loop: Loop) -> bool:
 
 @lru_cache(maxsize=1024)
 def words_of(name: str) -> frozenset[str]:
-    """The words of an identifier or of code in lower case: `val`, `loader` for `valLoader` or `valloader`."""
+    """The words of an identifier or code in lower case: `val`, `loader` for `valLoader` or `valloader`, and `f1`."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
-    return frozenset(re.findall(r"[a-z]+", RUN_TOGETHER.sub(r"\1 \2", spaced.lower())))
+    return frozenset(re.findall(r"(?<![a-z])f1(?!\d)|[a-z]+", RUN_TOGETHER.sub(r"\1 \2", spaced.lower())))
 
 
 def origin_of(value: Value, note: str) -> list[Related]:

@@ -217,21 +217,26 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
 
     def judge(self, arguments: TrainingArguments, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         name = schedule.best_metric(arguments)
-        if name not in LOWER_IS_BETTER or not schedule.is_given_in_call(arguments, "metric_for_best_model"):
+        if name is None or not schedule.is_given_in_call(arguments, "metric_for_best_model"):
             return
-        is_largest = schedule.is_left_out(arguments, "greater_is_better") or _is_asked_for_largest(arguments)
-        if is_largest and schedule.keeps_the_best(arguments) and not _is_negated(pipeline, arguments):
-            yield self._report(arguments, name)
+        wanted, asked = _better(name), _asked_for(arguments)
+        # The Trainer itself takes the smallest value of a name that ends in `loss`, and the largest of any other.
+        is_left = name in LOWER_IS_BETTER and schedule.is_left_out(arguments, "greater_is_better")
+        is_opposite = asked is not None and bool(wanted) and asked != wanted
+        if (is_left or is_opposite) and schedule.keeps_the_best(arguments) and not _is_negated(pipeline, arguments):
+            yield self._report(arguments, name, wanted)
 
-    def _report(self, settings: TrainingArguments, name: str) -> Finding[Claim]:
-        location = settings.locations["metric_for_best_model"]
+    def _report(self, settings: TrainingArguments, name: str, wanted: str) -> Finding[Claim]:
+        location, is_left = settings.locations["metric_for_best_model"], _asked_for(settings) is None
+        which, better = ("largest", "lower") if wanted == "min" else ("smallest", "higher")
+        note = "an error metric: lower is better" if wanted == "min" else "a score: higher is better"
         return self.finding(
             settings.origin or location,
-            f"the checkpoint with the largest `{name}` is kept, but lower is better",
-            related=[Related(location, "an error metric: lower is better", "metric")],
-            help=f"{'set' if _is_asked_for_largest(settings) else 'add'} `greater_is_better=False`",
+            f"the checkpoint with the {which} `{name}` is kept, but {better} is better",
+            related=[Related(location, note, "metric")],
+            help=f"{'add' if is_left else 'set'} `greater_is_better={wanted == 'max'}`",
             subject="metric_for_best_model",
-            claim=None if _is_asked_for_largest(settings) else Claim(name),
+            claim=Claim(name) if is_left else None,
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -254,7 +259,8 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
         value = evidence.evaluation.metrics.get(name.removeprefix("eval_")) if evidence.evaluation else None
         measured = f", measured as {value:.3g}" if value is not None else ""
         text = f"`greater_is_better` is {greater} for `{name}`{measured}"
-        return Verdict.confirmed(text, greater=True) if greater else Verdict.refuted(text, greater=False)
+        is_wrong = greater == (_better(name.removeprefix("eval_")) != "max")
+        return (Verdict.confirmed if is_wrong else Verdict.refuted)(text, greater=greater)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None:
@@ -263,10 +269,16 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
         return fixes.Fix.of(title, fixes.AddArgument(finding.location, "greater_is_better", "False"), safe=True)
 
 
-def _is_asked_for_largest(settings: TrainingArguments) -> bool:
-    """Whether `greater_is_better=True` is set, by the call or by an option that it rests on."""
+def _asked_for(settings: TrainingArguments) -> str | None:
+    """`max` or `min` as `greater_is_better` certainly says, by the call or an option that it rests on; else None."""
     value = settings.value("greater_is_better")
-    return isinstance(value, Constant) and value.value is True and not value.may_differ
+    is_set = isinstance(value, Constant) and isinstance(value.value, bool) and not value.may_differ
+    return ("max" if value.value else "min") if is_set and isinstance(value, Constant) else None
+
+
+def _better(name: str) -> str:
+    """`min` or `max` for a metric of a Trainer, by its name; empty for others."""
+    return "min" if name in LOWER_IS_BETTER else _wanted_of_name(name)
 
 
 def _own_metrics(run: KerasRun) -> frozenset[str]:
