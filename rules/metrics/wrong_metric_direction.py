@@ -223,6 +223,10 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
         # The Trainer itself takes the smallest value of a name that ends in `loss`, and the largest of any other.
         is_left = name in LOWER_IS_BETTER and schedule.is_left_out(arguments, "greater_is_better")
         is_opposite = asked is not None and bool(wanted) and asked != wanted
+        # Options of both may be given together.
+        given = [arguments.value(each) for each in ("metric_for_best_model", "greater_is_better")]
+        rests = any(isinstance(each, Constant) and each.default is not None for each in given)
+        is_opposite = is_opposite and (name in LOWER_IS_BETTER or not rests)
         if (is_left or is_opposite) and schedule.keeps_the_best(arguments) and not _is_negated(pipeline, arguments):
             yield self._report(arguments, name, wanted)
 
