@@ -28,7 +28,8 @@ def of(name: str) -> str:
     [
         (BERT + "optimizer = optim.Adam(model.parameters())\n", [4]),
         (BERT + "optimizer = optim.AdamW(model.parameters(), lr=5e-4)\n", [4]),
-        (of("roberta-large") + "optimizer = optim.AdamW(model.parameters(), lr=5e-5)\n", [4]),
+        (of("roberta-large") + "optimizer = optim.AdamW(model.parameters(), lr=1e-4)\n", [4]),
+        (of("roberta-large") + "optimizer = optim.AdamW(model.parameters(), lr=5e-5)\n", []),
         (BERT + "trainer = Trainer(model, TrainingArguments('out', learning_rate=2e-3))\n", [4]),
         (BERT + "optimizer = optim.AdamW(model.parameters(), lr=3e-5)\n", []),
         (BERT + "optimizer = optim.SGD(model.parameters(), lr=0.01)\n", []),

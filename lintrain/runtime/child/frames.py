@@ -22,7 +22,7 @@ from lintrain.evidence.tracebacks import read_frames, unwrapped
 from lintrain.model.location import Location
 from lintrain.runtime.child.given import blocks_around, changed_in_place, given_values, near_files
 from lintrain.runtime.child.library import attribute, has, loaded
-from lintrain.startup.folders import PACKAGE, folder_of_rules
+from lintrain.startup.folders import PACKAGE, RULES_OF_CHECKOUT
 
 START_FOLDER = os.getcwd()
 LONGEST_MESSAGE = 2_000
@@ -55,7 +55,7 @@ def library_folders() -> tuple[str, ...]:
     """Folders that hold no code of the user: the standard library, installed packages, lintrain itself."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    folders.update(site.getsitepackages(), [site.getusersitepackages(), PACKAGE, folder_of_rules()])
+    folders.update(site.getsitepackages(), [site.getusersitepackages(), PACKAGE, RULES_OF_CHECKOUT])
     # A `.pth` file or PYTHONPATH may add the packages of another environment.
     folders.update(path for path in sys.path if os.path.basename(path) in PACKAGES)
     return tuple(os.path.realpath(folder) + os.sep for folder in folders)
