@@ -135,6 +135,11 @@ OTHER_NAMES = {
 """Short names of metrics, whose long names earlier releases of Keras used in an epoch."""
 
 
+def adds_no_name(callback: python.LibraryObject) -> bool:
+    """Whether a callback is one of Keras that runs no code of the script, which could add to what an epoch computes."""
+    return callback.path.startswith("keras.callbacks.") and not callback.path.endswith("LambdaCallback")
+
+
 def may_be_computed(name: str, computed: frozenset[str]) -> bool:
     """Whether a monitored name may be one of the computed ones: the second object of a class is `auc_1`."""
     wanted = name.removeprefix("val_")

@@ -333,9 +333,7 @@ class UnavailableMonitor(Rule[Claim]):
     def _of_names(self, pipeline: Pipeline, run: KerasRun, arguments: dict[str, Argument]) -> Iterator[Finding[Claim]]:
         """Monitored names that are none of those that `compile` was given."""
         callbacks = monitors.items(arguments["callbacks"].value) if "callbacks" in arguments else []
-        stock = [
-            each for each in callbacks if isinstance(each, python.LibraryObject) and each.path.startswith("keras.")
-        ]
+        stock = [each for each in callbacks if isinstance(each, python.LibraryObject) and monitors.adds_no_name(each)]
         computed = monitors.computed_by_keras(pipeline, run) if callbacks and len(stock) == len(callbacks) else None
         has_validation = any(name in arguments for name in VALIDATION)
         for callback in stock if computed else ():

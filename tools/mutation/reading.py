@@ -100,7 +100,10 @@ def tests_of_reading() -> list[str]:
 def try_reader(files: Sequence[str], most: int, seconds: float, tests: Sequence[str]) -> list[MutationResult]:
     """What tests say of the mutants of these files; raises RuntimeError where one fails without any."""
     trials = ReaderTrials(files or FILES, most, seconds)
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "--no-header"]
+    # The plugin of hypothesis refuses to be loaded where hypothesis was used before, and tests outside of the
+    # repository do not have its settings.
+    plugins = [part for name in ("cacheprovider", "xdist", "hypothesispytest") for part in ("-p", f"no:{name}")]
+    options = ["-q", *plugins, "-m", "not slow", "--no-header"]
     with contextlib.redirect_stdout(io.StringIO()):
         pytest.main([*options, *tests], plugins=[trials])
     if trials.failed:
