@@ -216,3 +216,19 @@ def test_a_script_is_read_again_only_for_options_that_choose_code() -> None:
     (option,) = chosen.chosen
     assert chosen.read_without is not None
     assert chosen.read_without(option) is chosen.read_without(option)
+
+
+def test_a_toml_file_that_is_no_python_is_read_for_its_values_alone(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text('[tool.needs]\nsome-package = "^1.0"\n[run]\nrate = 1e-2\n')
+    script = tmp_path / "train.py"
+    code = (
+        "import tomllib, torch\nwith open('settings.toml', 'rb') as file:\n    run = tomllib.load(file)['run']\n"
+        "from transformers import AutoModelForSequenceClassification as Classifier\n"
+        "model = Classifier.from_pretrained('bert-base-cased')\n"
+        "optimizer = torch.optim.AdamW(model.parameters(), lr=run['rate'])\n"
+    )
+    script.write_text(code)
+    outcome = check_source(Source(str(script), code), load_rules(), TargetVersions, Project())
+    assert [found.finding.rule for found in outcome.reported if found.finding.location.line == 6] == [
+        "high-learning-rate"
+    ]

@@ -250,7 +250,7 @@ IMPORT = lazy_pattern(
     re.MULTILINE,
 )
 
-READ_BESIDE = (".json", ".jsonl", ".yaml", ".yml", ".csv", ".tsv", ".parquet")
+READ_BESIDE = (".json", ".jsonl", ".toml", ".yaml", ".yml", ".csv", ".tsv", ".parquet")
 """Files that are read together with a script that names them."""
 
 

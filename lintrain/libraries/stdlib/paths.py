@@ -39,7 +39,7 @@ from lintrain.pipeline.values.python import (
     is_missing,
     text_of,
 )
-from lintrain.source.reading import UnreadableError, read_file
+from lintrain.source.reading import CONFIGURED, UnreadableError, read_file
 
 READING = {"r", "rt", "tr", "rb", "br"}
 
@@ -280,7 +280,12 @@ def settings_in(call: Call, path: FilePath, read: Read) -> Value:
 
 
 def locate_keys(reader: Reader, value: Mapping, file: Path) -> None:
-    """Note where the keys of a file are written; it becomes one of the sources, so that findings can be in it."""
+    """Note where the keys of a file are written; it becomes one of the sources, so that findings can be in it.
+
+    A file of another form, such as TOML, is none of them: they are code, or configurations that have an empty tree.
+    """
+    if not file.name.endswith(CONFIGURED):
+        return
     try:
         source = read_file(str(file))
     except UnreadableError:
