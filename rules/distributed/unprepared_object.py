@@ -164,7 +164,7 @@ class UnpreparedObject(Rule[Claim]):
             prepared = _preparing(pipeline, loader, min(names))
             yield self.finding(
                 loader.origin,
-                f"`{min(names)}` is not prepared, so its batches stay on the CPU, where the model is not",
+                f"`{min(names)}` is not prepared, so nothing moves its batches to the model's device",
                 related=[
                     Related(event.location, "the prepared model gets its batches here", "use"),
                     *_related(prepared),
