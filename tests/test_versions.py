@@ -76,6 +76,13 @@ def test_requirements_come_before_the_environment(project: Path) -> None:
     assert found(project) == ([(4, 46)], "4.46.3", "requirements.txt:1")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_requirements_may_be_in_the_encodings_that_pip_reads(project: Path, encoding: str) -> None:
+    """PowerShell writes UTF-16: `pip freeze > requirements.txt`."""
+    (project / "requirements.txt").write_text("torch\ntransformers==4.46.3\n", encoding=encoding)
+    assert found(project) == ([(4, 46)], "4.46.3", "requirements.txt:2")
+
+
 def test_the_environment_comes_before_the_interpreter(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "interpreter" / "transformers-5.2.0.dist-info").mkdir(parents=True)
     monkeypatch.setattr(versions, "interpreter_folders", lambda: [project / "interpreter"])
@@ -193,7 +200,7 @@ def test_keywords_and_other_tables_of_pyproject_are_no_dependencies(project: Pat
 
 
 def test_a_file_that_cannot_be_read_is_noted_and_the_others_count(project: Path) -> None:
-    (project / "uv.lock").write_bytes(b"\xff\xfe[[package]]\x00")
+    (project / "uv.lock").write_bytes(b"[[package]]\xff\xfe\x00")
     (project / "requirements.txt").write_text("transformers==4.46.3\n")
     target_versions = find_versions(project)
     assert found(project)[0] == [(4, 46)]

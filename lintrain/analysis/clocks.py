@@ -49,6 +49,9 @@ COMPUTES = lazy_pattern(
 COPIES = lazy_pattern(r"\.(?:cuda|to)\(")
 """Code that copies a tensor to a GPU, for which the GPU first ends what it was given before."""
 
+AROUND = lazy_pattern(r"^\s*(?:\w+\s*\+?=\s*)?[\w.]+\(")
+"""The call that a statement is, which runs after what is in its parentheses."""
+
 READS_CLOCK = lazy_pattern(r"\b(?:time|clock|perf_counter|monotonic|default_timer)(?:_ns)?\(\)|\.elapsed_time\(")
 
 MOVED = lazy_pattern(r"\.(?:cuda|to)\(|device|cuda")
@@ -100,8 +103,9 @@ def _unfinished_events(source: Source) -> Iterator[Timing]:
         begin = _recorded(source, first, call.lineno)
         if last is None or begin is None or "synchronize" in _code(source, last.end_line, call.lineno):
             continue
-        if not WAITS.search(_code(source, last.end_line + 1, call.lineno - 1)):
-            yield Timing(source.location(call), begin, last)
+        asked = source.location(call)
+        if not WAITS.search(_between(source, last, asked)):
+            yield Timing(asked, begin, last)
 
 
 def _recorded(source: Source, event: ast.expr, before: int) -> Location | None:
@@ -206,9 +210,9 @@ def _judged(pipeline: Pipeline, start: ast.Assign, end: Location, work: list[Loc
     first = pipeline.source.location(start)
     done = [each for each in work if first.end_line < each.line and each.end_line < end.line]
     moved = [] if done else _work_on_moved(pipeline.source, first, end)
-    code = _code(pipeline.source, first.end_line + 1, end.line - 1)
+    code = _between(pipeline.source, first, end)
     is_waiting = any(f"{name}(" in code for name in pipeline.source.cached(_waiting))
-    if not (done or moved) or is_waiting or _waits(pipeline.source, first.end_line + 1, end.line - 1):
+    if not (done or moved) or is_waiting or _waits(code):
         return
     if moved or _is_on_gpu(pipeline, first, end):
         yield Timing(end, first, (done or moved)[-1])
@@ -248,8 +252,8 @@ def _judged_next(
     source, first = pipeline.source, pipeline.source.location(start)
     loops: Sequence[ast.For | ast.While] = source.nodes_of(ast.For, ast.While)
     loop = next((node for node in loops if node.body is block), None)
-    code = _code(source, first.end_line + 1, end.line - 1)
-    if loop is None or not COPIES.search(code) or _waits(source, first.end_line + 1, end.line - 1):
+    code = _between(source, first, end)
+    if loop is None or not COPIES.search(code) or _waits(code):
         return
     inside = source.location(loop)
     later = [each for each in work if inside.holds(each) and each.line > end.line]
@@ -257,16 +261,32 @@ def _judged_next(
     if (
         not later
         or earlier
-        or _waits(source, inside.line + 1, first.line)
-        or _waits(source, end.line + 1, inside.end_line)
+        or _waits(_code(source, inside.line + 1, first.line))
+        or _waits(_code(source, end.line + 1, inside.end_line))
     ):
         return
     if _is_on_gpu(pipeline, first, end):
         yield Timing(end, first, later[-1], is_earlier=True)
 
 
-def _waits(source: Source, first: int, last: int) -> bool:
-    return WAITS.search(SHOWS_NO_VALUE.sub("", _code(source, first, last))) is not None
+def _waits(code: str) -> bool:
+    return WAITS.search(SHOWS_NO_VALUE.sub("", code)) is not None
+
+
+def _between(source: Source, first: Location, last: Location) -> str:
+    """The code that runs after one location and before another, without comments.
+
+    `sync()` of `sync(); end = clock()` does, and `loss.item()` of `print(loss.item(), clock() - start)`, while `print`
+    runs afterwards.
+    """
+    is_one_line = first.end_line >= last.line
+    before = source.lines[last.line - 1][first.end_column - 1 if is_one_line else 0 : last.column - 1]
+    done, divider, own = before.rpartition(";")
+    before = done + divider + AROUND.sub("", own)
+    if is_one_line:
+        return before
+    after = source.lines[first.end_line - 1][first.end_column - 1 :].partition("#")[0]
+    return "\n".join((after, _code(source, first.end_line + 1, last.line - 1), before))
 
 
 def _code(source: Source, first: int, last: int) -> str:

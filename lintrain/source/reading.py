@@ -21,6 +21,15 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 ENCODING_LINE = lazy_pattern(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 """PEP 263: a comment in one of the first two lines may name the encoding of the file."""
 
+ENCODINGS_BY_MARK = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""The encodings that the first bytes of a file tell; the mark of UTF-32 begins with that of UTF-16."""
+
 
 LARGEST_FILE = 256 * 1024 * 1024
 """The largest file, with the outputs of a notebook: a larger one is not a script that a person wrote."""
@@ -150,8 +159,14 @@ def _first_bytes(file: BufferedReader, most: int) -> bytes:
 
 
 def read_plain_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -> str:
-    """The text of a file in UTF-8, its lines ended by a line feed; raises as `read_plain`, and UnicodeDecodeError."""
-    return read_plain(path, most).decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")
+    """The text of a file in UTF-8, its lines ended by a line feed; raises as `read_plain`, and UnicodeDecodeError.
+
+    A file that begins with the mark of another encoding is read in that one, as pip reads requirements:
+    `pip freeze > requirements.txt` writes UTF-16 in PowerShell.
+    """
+    data = read_plain(path, most)
+    encoding = next((name for mark, name in ENCODINGS_BY_MARK if data.startswith(mark)), "utf-8")
+    return data.decode(encoding, errors).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _open_at_once(path: str, flags: int) -> int:
