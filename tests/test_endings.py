@@ -18,8 +18,9 @@ import pytest
 
 from lintrain.evidence.run import Evidence
 from lintrain.evidence.stages import Failure, Stage, StageName
-from lintrain.evidence.tracebacks import read_traceback
+from lintrain.evidence.tracebacks import read_traceback, read_warning
 from lintrain.model.location import Location
+from lintrain.report.text.causes import NotExplainedError, error_document
 from lintrain.rulebook import load_rules
 from lintrain.verdicts.endings.explaining import explain, kinds
 from lintrain.verdicts.judging import judge
@@ -40,6 +41,9 @@ NOT_HERE = {
     "processes-do-not-meet": "needs several GPUs",
     "columns-for-setfit": "needs setfit",
     "gpu-library-fails": "needs a GPU",
+    "input-without-batch": "needs a torch before 1.11, which had this text",
+    "keras-logits-and-labels": "needs TensorFlow, whose text it is",
+    "keras-shapes-of-classes": "needs a Keras before 3, which had this text",
 }
 """Kinds that nothing raises on a CPU without a network, with the installed versions."""
 
@@ -238,6 +242,28 @@ def test_the_error_of_a_worker_is_read_from_its_message() -> None:
 
 def test_text_without_an_error_is_no_traceback() -> None:
     assert read_traceback("nothing happened here") is None
+
+
+WARNING = """epoch 1
+/home/me/train.py:12: UserWarning: Using a target size ([3]) that is different to the input size ([3, 1])
+  loss = F.mse_loss(output, target)
+"""
+
+
+def test_a_warning_is_explained_at_its_line_and_ends_nothing() -> None:
+    found = read_warning(WARNING)
+    assert found is not None
+    assert (str(found.location), found.code) == ("/home/me/train.py:12:1", "loss = F.mse_loss(output, target)")
+    assert explain(found).kind == "broadcast-target"
+    assert read_traceback(WARNING) is None
+    assert read_warning("UserWarning is a class") is None
+
+
+def test_a_message_of_no_kind_is_about_the_page_that_quotes_it_at_length() -> None:
+    quoted = error_document("ValueError: You cannot perform fine-tuning on purely quantized models. Please attach")
+    assert [(each["page"], bool(each["cause"])) for each in quoted["causes"]] == [("quantized-without-adapter", True)]
+    with pytest.raises(NotExplainedError):
+        error_document("ValueError: the number of rows has to be between 0 and the number of the last one")
 
 
 def test_a_mode_that_accelerate_asks_of_an_optimizer_is_no_mistake_of_the_script() -> None:

@@ -121,3 +121,10 @@ def test_nothing_of_native_code_is_imported_and_nothing_is_started() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [one["rule"] for one in json.loads(done.stdout)["findings"]] == rules_in(COURSE)
+
+
+def test_a_warning_that_is_pasted_gets_its_cause() -> None:
+    text = "train.py:3: UserWarning: Detected call of `lr_scheduler.step()` before `optimizer.step()`.\n  step()"
+    found = answered(text)
+    assert (found["kind"], found["causes"][0]["page"]) == ("error", "scheduler-before-optimizer")
+    assert found["line"] == "train.py:3: step()"

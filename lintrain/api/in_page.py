@@ -19,7 +19,7 @@ from lintrain.check.files import Targets
 from lintrain.check.fixing import TextEdits
 from lintrain.check.names.ruff import NameSearch
 from lintrain.check.selection import CheckRequest, Selection, asked, chosen_for
-from lintrain.evidence.tracebacks import read_traceback
+from lintrain.evidence.tracebacks import read_traceback, read_warning
 from lintrain.report.machine.document import as_json
 from lintrain.report.machine.entries import check_report, no_edits
 from lintrain.report.text.causes import NotExplainedError, error_document
@@ -41,8 +41,8 @@ def answer(text: str, names: str = "[]") -> str:
 
 
 def _of_error(text: str) -> Answer | None:
-    """The likely causes; None for code, and for an error that no kind is about."""
-    if _is_code(text) or not read_traceback(text):
+    """The likely causes of an error or a warning; None for code, and for an error that no kind is about."""
+    if _is_code(text) or not (read_traceback(text) or read_warning(text)):
         return None
     try:
         return {"kind": "error", **error_document(text)}

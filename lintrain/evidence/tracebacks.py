@@ -15,6 +15,7 @@ ERROR = re.compile(
     r"^(?P<type>[A-Za-z_][\w.]*?(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Offline\w*)): ?(?P<message>.*)$"
 )
 BARE = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit))$")
+WARNED = re.compile(r"^\s*(?:(?P<path>\S.*?):(?P<line>\d+): )?(?P<type>\w+Warning): (?P<message>.*)$")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 WORKER = re.compile(r"Caught (?P<type>\w+) in (?P<worker>DataLoader worker process \d+|replica \d+[^.\n]*)")
 INSTALLED = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib[/\\]python3\.\d+[/\\]|<frozen|<string>|<__array")
@@ -53,6 +54,26 @@ def read_traceback(text: str) -> Failure | None:
     worker = WORKER.search("\n".join(lines[:found]))
     frames, kind = _frames(lines[:found]), match["type"].rpartition(".")[2]
     return _failure(kind, message, frames, worker["worker"] if worker else "")
+
+
+def read_warning(text: str) -> Failure | None:
+    """The last warning in a text, as Python writes it, with its line; None if the text contains none.
+
+    It is no end of a script: whoever asks for the end of one reads a traceback.
+    """
+    lines = COLOUR.sub("", text).strip().splitlines()
+    found = [(index, match) for index, line in enumerate(lines) if (match := WARNED.match(line))]
+    if not found:
+        return None
+    index, match = found[-1]
+    path, line = match["path"], int(match["line"] or 1)
+    code = lines[index + 1].strip() if path and index + 1 < len(lines) else ""
+    return Failure(
+        type=match["type"],
+        message=match["message"],
+        location=Location(path, line, 1, line, 1) if path and not INSTALLED.search(path) else None,
+        code=code,
+    )
 
 
 def _failure(kind: str, message: str, frames: Sequence[TextFrame], worker: str) -> Failure:

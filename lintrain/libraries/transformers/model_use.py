@@ -163,13 +163,14 @@ def _save(call: Call) -> Value:
 
 @method(Model, "resize_token_embeddings", "enable_input_require_grads")
 @method(Model, "num_parameters", "print_trainable_parameters", "gradient_checkpointing_disable")
+@method(Model, "activation_checkpointing_disable")
 @method(Model, "get_input_embeddings", "get_output_embeddings", "state_dict", "named_modules", "modules")
 @method(Model, "get_nb_trainable_parameters", "get_memory_footprint")
 def _changes_nothing_here(call: Call) -> Value:
     return UNKNOWN
 
 
-@method(Model, "gradient_checkpointing_enable")
+@method(Model, "gradient_checkpointing_enable", "activation_checkpointing_enable")
 def _checkpoint(call: Call) -> Value:
     call.reader.act(Act.CHECKPOINT, call.location, call.receiver)
     return UNKNOWN

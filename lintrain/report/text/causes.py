@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lintrain.evidence.stages import Failure
-from lintrain.evidence.tracebacks import read_traceback
+from lintrain.evidence.tracebacks import read_traceback, read_warning
 from lintrain.report.text.style import Style, printable, wrap
 from lintrain.rulebook import load_rules
 from lintrain.verdicts.endings.explaining import explain, kinds, raised_by_script
 
 MOST_CAUSES = 4
-FEWEST_WORDS = 4
-"""Words of a message that a rule's page has in the same order, for the page to be about it."""
+FEWEST_WORDS = 6
+"""Words of a message that a rule's page has in the same order, for the page to be about it.
+
+Five are too few: "does not match the length of" is in messages and pages about anything.
+"""
 
 
 ASKING = (
@@ -78,8 +81,8 @@ def error_document(text: str) -> dict[str, Any]:
         empty = dict.fromkeys(_groups(named.pattern), "…")
         causes = [_cause(named.name, named.cause.format_map(empty), named.fix.format_map(empty), named.page)]
         return {"error": f"{named.types.split()[0]} ({named.library})", "line": None, "causes": causes}
-    failure = read_traceback(text) or Failure("", text.strip(), None)
-    causes = _causes(failure) or [_cause(name, "", "", name) for name in _pages_about(failure.message)]
+    failure = read_traceback(text) or read_warning(text) or Failure("", text.strip(), None)
+    causes = _causes(failure) or [_cause(name, title, "", name) for name, title in _pages_about(failure.message)]
     if not causes:
         raise NotExplainedError("no known error is in this text; `lintrain probe train.py` measures what was given")
     location = failure.location
@@ -97,6 +100,7 @@ def error_lines(document: Mapping[str, Any], style: Style) -> Iterator[str]:
     for cause in causes:
         if cause["cause"]:
             yield from _remark("cause" if len(causes) == 1 else "likely", cause["cause"], style)
+        if cause["fix"]:
             yield from _remark("help", cause["fix"], style)
         if cause["page"]:
             yield from _remark("page", f"`lintrain explain {cause['page']}`", style)
@@ -123,9 +127,10 @@ def _groups(pattern: str) -> list[str]:
     return list(re.compile(pattern).groupindex)
 
 
-def _pages_about(message: str) -> list[str]:
-    """Rules whose page has several words of a message in a row."""
+def _pages_about(message: str) -> list[tuple[str, str]]:
+    """Rules whose page has several words of a message in a row, with what the page says first."""
     words = message.split()
     runs = [" ".join(words[at : at + FEWEST_WORDS]) for at in range(len(words) - FEWEST_WORDS + 1)]
-    pages = {rule.name: " ".join(str(rule.manual).split()) for rule in load_rules()}
-    return [name for name, page in pages.items() if any(run in page for run in runs)][:MOST_CAUSES]
+    pages = ((rule, " ".join(str(rule.manual).split())) for rule in load_rules())
+    about = [rule for rule, page in pages if any(run in page for run in runs)]
+    return [(rule.name, rule.manual.title.removesuffix(".")) for rule in about[:MOST_CAUSES]]

@@ -18,7 +18,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from lintrain.evidence.run import Failure
-from lintrain.evidence.tracebacks import read_frames, unwrapped
+from lintrain.evidence.tracebacks import COLOUR, read_frames, unwrapped
 from lintrain.model.location import Location
 from lintrain.runtime.child.given import blocks_around, changed_in_place, given_values, near_files
 from lintrain.runtime.child.library import attribute, has, loaded
@@ -327,8 +327,11 @@ def _is_own_code(code: CodeType) -> bool:
 
 
 def _message(error: BaseException) -> str:
-    text = str(error) if not isinstance(error, KeyError) else f"{error}"
-    return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + " …"
+    text = COLOUR.sub("", str(error))
+    if len(text) <= LONGEST_MESSAGE:
+        return text
+    # Some write a whole tensor first, and what is wrong with it last.
+    return f"{text[: LONGEST_MESSAGE // 2]} … {text[-LONGEST_MESSAGE // 2 :]}"
 
 
 def _described(step: TracebackType) -> str:

@@ -24,6 +24,7 @@ TABLES = {
     "sklearn": "scikit-learn",
     "numpy": "NumPy",
     "python": "Python",
+    "warned": "torch",
 }
 """The tables of kinds, in the order in which they are asked, and the library of most of their kinds."""
 

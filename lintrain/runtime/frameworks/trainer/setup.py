@@ -22,6 +22,7 @@ from lintrain.runtime.measure.swept_rows import Reading
 from lintrain.text import show_size
 
 RECORDED = (
+    "activation_checkpointing",
     "bf16",
     "data_seed",
     "dataloader_drop_last",
