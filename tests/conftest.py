@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from lintrain.runtime.parent.events import Assembly  # noqa: E402 - found through the line above
-from tests.support import quick_run  # noqa: E402
+from tests.support import quick_run, turns  # noqa: E402
 from tests.support.commands import WARM_COMMANDS  # noqa: E402 - found through the line above
 from tests.support.probing import WARM_PYTHON  # noqa: E402 - found through the line above
 from tests.support.warm.starting import WarmPython  # noqa: E402
@@ -32,7 +32,13 @@ os.environ["OMP_NUM_THREADS"] = "1"
 CACHE = tempfile.mkdtemp(prefix="lintrain-tests-")
 os.environ["LINTRAIN_CACHE_DIR"] = CACHE  # not the user's own
 os.environ["KERAS_BACKEND"] = "torch"
+turns.set_turn()
 Assembly.is_strict = True  # a misspelt field of the evidence is an error here, a note for users
+
+
+def pytest_report_header() -> str:
+    """Which of the cases that take turns are run: the line that a failure elsewhere is repeated with."""
+    return f"cases that take turns: {turns.TURN}={turns.set_turn()}"
 
 
 def pytest_unconfigure() -> None:

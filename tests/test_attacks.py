@@ -1,4 +1,4 @@
-"""The quick attacks, up to two cases of each; `python -m tests.attacks` runs all of them."""
+"""The quick attacks, one case of each at a commit; `python -m tests.attacks` runs all of them."""
 
 from __future__ import annotations
 
@@ -7,32 +7,37 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.attack import Attack, NotPossibleError, all_attacks
+from tests.attacks.attack import NotPossibleError, all_attacks
+from tests.support.turns import set_turn, whose_turn
 
-MOST_CASES = 2
 
-
-def quick_ones() -> list[Attack]:
-    """The quick attacks; of one with many cases the first and the last."""
-    cases: dict[str, list[Attack]] = {}
+def quick_cases() -> dict[str, list[str]]:
+    """The names of the quick attacks, those with many cases together."""
+    cases: dict[str, list[str]] = {}
     for each in all_attacks().values():
         if not each.is_slow:
-            cases.setdefault(each.name.partition(":")[0], []).append(each)
-    return [each for alike in cases.values() for each in spread(alike)]
+            cases.setdefault(each.name.partition(":")[0], []).append(each.name)
+    return cases
 
 
-def spread(alike: list[Attack]) -> list[Attack]:
-    if len(alike) <= MOST_CASES:
-        return alike
-    return [alike[index * (len(alike) - 1) // (MOST_CASES - 1)] for index in range(MOST_CASES)]
+def quick_ones(turn: str) -> list[str]:
+    """The quick attacks that are made at a commit."""
+    return [name for alike in quick_cases().values() for name in whose_turn(alike, 1, turn)]
+
+
+def test_every_quick_attack_is_made_at_every_commit_and_every_case_at_some() -> None:
+    cases = quick_cases()
+    assert [name.partition(":")[0] for name in quick_ones("1")] == [*cases]
+    made = {name for turn in range(300) for name in quick_ones(str(turn))}
+    assert made == {name for alike in cases.values() for name in alike}
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the attacks are written for Linux")
-@pytest.mark.parametrize("each", quick_ones(), ids=lambda each: each.name)
-def test_promise_holds_under_attack(each: Attack, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", quick_ones(set_turn()))
+def test_promise_holds_under_attack(name: str, tmp_path: Path) -> None:
     try:
-        each.run(tmp_path)
+        all_attacks()[name].run(tmp_path)
     except NotPossibleError as reason:
         pytest.skip(str(reason))
