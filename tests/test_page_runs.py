@@ -8,6 +8,8 @@ import pytest
 
 from lintrain.rulebook import RuleFile
 from tests.pages import passed_runs
+from tests.pages.assembly import assemble
+from tests.pages.running import PageRunner
 
 pytestmark = pytest.mark.libraries
 
@@ -47,3 +49,25 @@ def test_the_surroundings_hold_the_engine_the_pages_and_the_models() -> None:
     files = {path.relative_to(passed_runs.ROOT).as_posix() for path in passed_runs.files_it_rests_on()}
     assert {"lintrain/rule.py", "tests/pages/judging.py", "tools/build_fixtures.py"} <= files
     assert not [path for path in files if path.endswith(".pyc")]
+
+
+TRAINING = """
+trainer = Trainer(
+    model,
+    TrainingArguments("out", num_train_epochs=2, eval_strategy="epoch"),
+    train_dataset=tokenized["train"],
+    eval_dataset=tokenized["validation_matched"],
+    data_collator=collator,
+)
+trainer.train()
+evaluated = [line["step"] for line in trainer.state.log_history if "eval_loss" in line]
+print("steps:", trainer.state.global_step, "of", trainer.state.max_steps, "evaluated at", evaluated)
+"""
+
+
+@pytest.mark.slow
+def test_a_trainer_without_a_probe_goes_through_short_epochs(assets: Path, tmp_path: Path) -> None:
+    runner = PageRunner(tmp_path)
+    done = runner.run(assemble(TRAINING))
+    runner.stop()
+    assert (done.error, done.output.splitlines()[-1]) == (None, "steps: 8 of 120 evaluated at [4, 8]")

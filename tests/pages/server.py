@@ -5,8 +5,8 @@ Reads one JSON line per request from its input and answers each with one JSON li
     {"script": "…/page.py", "folder": "…", "imports": ["keras"], "request": {…} or null, "seconds": 100}
     {"status": 0, "error": "ValueError: …" or null}
 
-With a probe's request the child is a probed process, as `sitecustomize` would have made it one. What the script prints
-goes to `output.txt` in its folder.
+With a probe's request the child is a probed process, as `sitecustomize` would have made it one. Without one a Trainer
+of the script takes only the first steps of each epoch. What the script prints goes to `output.txt` in its folder.
 """
 
 from __future__ import annotations
@@ -25,8 +25,26 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
+from transformers import TrainerControl, TrainerState, TrainingArguments, trainer
+from transformers.trainer_callback import DefaultFlowCallback
 
 from tests.support.forking import boot, get_ready_to_fork, load_libraries, load_package, pass_for_started_in
+
+STEPS_OF_AN_EPOCH = 4
+"""The steps of a Trainer in each epoch: all 60 take a second, and an example that no probe judges shows no more."""
+
+
+class ShortEpochs(DefaultFlowCallback):
+    """Ends each epoch after a few steps; evaluations and checkpoints stay where the arguments put them."""
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        self._last_step = state.global_step + STEPS_OF_AN_EPOCH
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
+        super().on_step_end(args, state, control, **_)
+        control.should_epoch_stop |= state.global_step >= self._last_step
 
 
 def main() -> None:
@@ -94,7 +112,9 @@ def prepare(asked: dict[str, Any]) -> None:
     torch.manual_seed(0)
     sys.argv = [asked["script"]]
     sys.path.insert(0, asked["folder"])
-    if asked["request"] is not None:
+    if asked["request"] is None:
+        trainer.DEFAULT_CALLBACKS[:] = [ShortEpochs]
+    else:
         boot.start(asked["request"])
 
 
