@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.diagnoses.reading import Diagnosis, Part, diagnoses
-from tests.support.probing import Probed, command, path_for_lintrain, warm_option
+from tests.support.probing import WARM_PYTHON, Probed, command, path_for_lintrain, warm_option
 
 HEADLINE = re.compile(r"^\S+:\d+(?::\d+)?: (?:error|warning|note)\[([a-z0-9-]+)\]", re.MULTILINE)
 CONFIRMED = re.compile(r"= probe: confirmed")
@@ -45,7 +46,9 @@ def report_on(diagnosis: Diagnosis, part: Part, folder: Path) -> Probed:
     (folder / "train.py").write_text(part.script)
     name, *words = diagnosis.command
     if diagnosis.trains:
-        done = subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False)
+        # The warm Python runs a script as its own where no probe asks for it.
+        python = os.environ.get(WARM_PYTHON, sys.executable)
+        done = subprocess.run([python, *words], cwd=folder, capture_output=True, text=True, check=False)
         return Probed(done.returncode, done.stdout + done.stderr, "")
     return command(folder, name, *(() if diagnosis.checks_text else warm_option()), *words)
 

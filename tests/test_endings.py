@@ -1,6 +1,6 @@
 """Kinds of errors: each is raised by the real library, named by its cause, and not where another cause raises the text.
 
-A page is run in one process of its own, so that a hundred errors cost the imports of a library once.
+A page is run in one process, which a warm Python forks, so that a hundred errors cost no imports of the libraries.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,8 +48,8 @@ NOT_HERE = {
 
 
 @cache
-def outcomes(page: str) -> dict[str, dict[str, Any]]:
-    command = [sys.executable, "-m", "tests.endings.running", page]
+def outcomes(page: str, python: str) -> dict[str, dict[str, Any]]:
+    command = [python, "-m", "tests.endings.running", page]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
@@ -63,8 +62,8 @@ def examples() -> list[Example]:
 
 @pytest.mark.libraries
 @pytest.mark.parametrize("page", PAGES)
-def test_every_error_of_a_page_is_explained_by_its_cause(page: str) -> None:
-    found = outcomes(page)
+def test_every_error_of_a_page_is_explained_by_its_cause(page: str, warm_python: str) -> None:
+    found = outcomes(page, warm_python)
     expected = {example.title: (example.kind, example.cause) for example in read_page(FOLDER / page)[1]}
     shown = {title: (outcome["kind"], outcome["cause"].replace("\n", " ")) for title, outcome in found.items()}
     assert shown == expected
@@ -72,16 +71,16 @@ def test_every_error_of_a_page_is_explained_by_its_cause(page: str) -> None:
 
 @pytest.mark.libraries
 @pytest.mark.parametrize("page", PAGES)
-def test_a_cause_is_certain_where_the_values_were_measured(page: str) -> None:
-    found = outcomes(page)
+def test_a_cause_is_certain_where_the_values_were_measured(page: str, warm_python: str) -> None:
+    found = outcomes(page, warm_python)
     expected = {example.title: example.is_certain for example in read_page(FOLDER / page)[1]}
     assert {title: outcome["is_certain"] for title, outcome in found.items()} == expected
 
 
 @pytest.mark.libraries
 @pytest.mark.parametrize("page", PAGES)
-def test_the_same_text_with_another_cause_is_another_kind(page: str) -> None:
-    found = outcomes(page)
+def test_the_same_text_with_another_cause_is_another_kind(page: str, warm_python: str) -> None:
+    found = outcomes(page, warm_python)
     twins = [(example, other) for example in read_page(FOLDER / page)[1] for other in example.others]
     assert [(one.title, other) for one, other in twins if other not in found[one.title]["matching"]] == []
     assert [(one.title, other) for one, other in twins if found[one.title]["kind"] == other] == []
@@ -89,10 +88,10 @@ def test_the_same_text_with_another_cause_is_another_kind(page: str) -> None:
 
 @pytest.mark.libraries
 @pytest.mark.parametrize("page", PAGES)
-def test_an_error_that_the_script_raises_itself_is_no_librarys(page: str) -> None:
-    assert {title: outcome["raised_by_script"] for title, outcome in outcomes(page).items()} == dict.fromkeys(
-        outcomes(page), ""
-    )
+def test_an_error_that_the_script_raises_itself_is_no_librarys(page: str, warm_python: str) -> None:
+    assert {
+        title: outcome["raised_by_script"] for title, outcome in outcomes(page, warm_python).items()
+    } == dict.fromkeys(outcomes(page, warm_python), "")
 
 
 def test_there_are_enough_kinds_and_twins() -> None:
