@@ -1,6 +1,7 @@
 """Scripts that are written otherwise and do the same get the same findings, on the lines that they were on before.
 
-`python -m tests.metamorphic` compares every mistake in every script; here is a part of that.
+`python -m tests.metamorphic` compares every mistake in every script; here is a part of that, in a few ways at each
+commit.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tests.metamorphic.renaming import rename_variables
 from tests.metamorphic.reordering import reorder_statements
 from tests.metamorphic.script import Script
 from tests.metamorphic.subjects import mixed_subjects, plain_scripts, subjects_that_fit
+from tests.support.turns import set_turn, whose_turn
 
 LEAST = 30
 """Fewer scripts would prove little."""
@@ -26,16 +28,19 @@ LEAST = 30
 MISTAKES = {inline_function: 4, move_definitions: 2}
 """How many mistakes each script gets, where few scripts have what a transformation is about."""
 
+BY_NAME = {transformation.__name__: transformation for transformation in TRANSFORMATIONS}
+WAYS = 3
+"""How many ways to write a script otherwise are tried at a commit."""
+
 
 @pytest.fixture(scope="module")
 def subjects() -> list[Subject]:
     return list(mixed_subjects(plain_scripts()))
 
 
-@pytest.mark.parametrize("transformation", TRANSFORMATIONS, ids=lambda one: one.__name__)
-def test_what_is_written_otherwise_gets_the_same_findings(
-    transformation: Transformation, subjects: list[Subject]
-) -> None:
+@pytest.mark.parametrize("name", whose_turn(BY_NAME, WAYS, set_turn()))
+def test_what_is_written_otherwise_gets_the_same_findings(name: str, subjects: list[Subject]) -> None:
+    transformation = BY_NAME[name]
     if transformation in MISTAKES:
         subjects = list(subjects_that_fit(transformation, plain_scripts(), most_of_one=MISTAKES[transformation]))
     compared = [(one, found) for one in subjects if (found := differences(one, transformation)) is not None]
