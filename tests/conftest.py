@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from lintrain.runtime.parent.events import Assembly  # noqa: E402 - found through the line above
+from tests.pages.running import PageRunner  # noqa: E402
 from tests.support import quick_run, turns  # noqa: E402
 from tests.support.commands import WARM_COMMANDS  # noqa: E402 - found through the line above
 from tests.support.probing import WARM_PYTHON  # noqa: E402 - found through the line above
@@ -112,3 +113,11 @@ def assets() -> Path:
     """The folder of tiny models, tokenizers, data sets and metrics, built when it is not there."""
     subprocess.run([sys.executable, "-m", "tools.build_fixtures"], cwd=ROOT, check=True, capture_output=True)
     return BUILT
+
+
+@pytest.fixture(scope="session")
+def runner(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRunner]:
+    """Runs pages in children of one process that has the libraries imported."""
+    started = PageRunner(tmp_path_factory.mktemp("pages"))
+    yield started
+    started.stop()

@@ -87,6 +87,7 @@ def test_unsafe_fixes_are_written_on_request_only(tmp_path: Path) -> None:
 
 @pytest.mark.libraries
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_conversation_ends_in_a_script_that_probes_clean(name: str, assets: Path, tmp_path: Path) -> None:
     fixtures = tmp_path / "fixtures"
@@ -106,7 +107,7 @@ def test_a_conversation_ends_in_a_script_that_probes_clean(name: str, assets: Pa
         assert agent.tokens <= MOST_TOKENS
         print(f"{name}: {agent.calls} calls, {agent.tokens:.0f} tokens of {CHARACTERS} characters")  # noqa: T201
 
-    talk(tmp_path, conversation)
+    talk(tmp_path, conversation, module="tests.support.warm.agents")
 
 
 def test_a_conversation_about_the_tensorflow_script_ends_without_findings(tmp_path: Path) -> None:

@@ -38,13 +38,9 @@ def test_the_rule_passes_what_needs_no_run(rule: RuleFile) -> None:
 
 
 @pytest.mark.slow
-def test_the_rule_is_confirmed_and_refuted_by_runs(rule: RuleFile, assets: Path, tmp_path: Path) -> None:
-    runner = PageRunner(tmp_path)
-    try:
-        complaints = [*judging.unconfirmed(rule, runner), *judging.unrefuted(rule, runner)]
-        complaints += judging.wrongly_confirmed(rule, runner)
-    finally:
-        runner.stop()
+def test_the_rule_is_confirmed_and_refuted_by_runs(rule: RuleFile, runner: PageRunner) -> None:
+    complaints = [*judging.unconfirmed(rule, runner), *judging.unrefuted(rule, runner)]
+    complaints += judging.wrongly_confirmed(rule, runner)
     assert complaints == []
 
 

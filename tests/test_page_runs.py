@@ -66,8 +66,6 @@ print("steps:", trainer.state.global_step, "of", trainer.state.max_steps, "evalu
 
 
 @pytest.mark.slow
-def test_a_trainer_without_a_probe_goes_through_short_epochs(assets: Path, tmp_path: Path) -> None:
-    runner = PageRunner(tmp_path)
+def test_a_trainer_without_a_probe_goes_through_short_epochs(runner: PageRunner) -> None:
     done = runner.run(assemble(TRAINING))
-    runner.stop()
     assert (done.error, done.output.splitlines()[-1]) == (None, "steps: 8 of 120 evaluated at [4, 8]")

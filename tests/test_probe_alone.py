@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,14 +14,6 @@ from tests.pages.assembly import assemble
 from tests.pages.running import PageRunner
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def runner(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRunner]:
-    """Runs scripts in children of one process that has the libraries imported."""
-    started = PageRunner(tmp_path_factory.mktemp("alone"))
-    yield started
-    started.stop()
 
 
 LOOP = """

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -17,14 +16,6 @@ from tools.build_fixtures import BUILT
 RULES = load_rules()
 EVERY_RULE = pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES], scope="module")
 """With this scope the tests of one rule stand side by side, so that one worker runs its examples, each once."""
-
-
-@pytest.fixture(scope="session")
-def runner(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageRunner]:
-    """Runs pages in children of one process that has the libraries imported."""
-    started = PageRunner(tmp_path_factory.mktemp("pages"))
-    yield started
-    started.stop()
 
 
 READS_CHECKPOINTS = frozenset(

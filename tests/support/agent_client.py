@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -50,15 +50,16 @@ def talk(
     roots: tuple[Path, ...] = (),
     mode: str = "auto",
     variables: Mapping[str, str] | None = None,
+    module: str = "lintrain",
 ) -> None:
     """Have a conversation with a server in a folder; `consent` is what the user answers, None for no user to ask."""
-    asyncio.run(_talk(folder, conversation, words, consent, roots, mode, variables or {}))
+    asyncio.run(_talk(folder, conversation, [module, "mcp", *words], consent, roots, mode, variables or {}))
 
 
 async def _talk(
     folder: Path,
     conversation: Callable[[Agent], Awaitable[None]],
-    words: tuple[str, ...],
+    started: Sequence[str],
     consent: Consent | None,
     roots: tuple[Path, ...],
     mode: str,
@@ -74,9 +75,7 @@ async def _talk(
         return ListRootsResult(roots=[Root(uri=FileUrl(root.as_uri())) for root in roots])
 
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    server = StdioServerParameters(
-        command=sys.executable, args=["-P", "-m", "lintrain", "mcp", *words], cwd=folder, env=environment
-    )
+    server = StdioServerParameters(command=sys.executable, args=["-P", "-m", *started], cwd=folder, env=environment)
     client = Client(
         stdio_client(server),
         mode=mode,
