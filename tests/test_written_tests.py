@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from lintrain.evidence.run import (
 from lintrain.evidence.stages import Ending, EndingKind
 from lintrain.report.written_tests import NoTestsError, pipeline_tests
 from lintrain.runtime.parent.record import SCHEMA, Record
-from tests.support.probing import MENDED, probe
+from tests.support.probing import MENDED, WARM_PYTHON, probe
 from tests.test_probe_loops import EPOCHS, HEAD
 
 LABELS = TensorEvidence("labels", (8,), "int64", 0, 2)
@@ -107,7 +107,7 @@ def outcomes(folder: Path, script: str, mistake: str) -> list[tuple[str, str]]:
     text = (folder / "test_right.py").read_text()
     (folder / "test_wrong.py").write_text(text.replace("train.py", "wrong.py"))
     before = sorted(path.name for path in folder.iterdir())
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "-q", "--tb=no"]
+    command = [os.environ[WARM_PYTHON], "-m", "pytest", "-p", "no:cacheprovider", "-rA", "-q", "--tb=no"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert sorted(path.name for path in folder.iterdir() if path.name != "__pycache__") == before
     lines = (line.split() for line in done.stdout.splitlines() if line.startswith(("PASSED", "FAILED", "ERROR")))
