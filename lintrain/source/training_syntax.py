@@ -21,10 +21,13 @@ LOOP_ACTS = frozenset({"DataLoader", "DistributedDataParallel", "backward", "opt
 FIT_ACTS = frozenset({"compile", "fit", "train_on_batch"})
 GRAPH_ACTS = frozenset({"minimize", "apply_gradients"})
 
+LIGHTNING_CLASSES = frozenset({"LightningCLI", "LightningDataModule", "LightningModule"})
+"""A module of Lightning has its training step, and one of data its loaders, whichever file calls `fit`."""
+
 TRAINING_ACTS = {
     "hydra": frozenset({"instantiate"}),
     "torch": LOOP_ACTS,
-    **dict.fromkeys(("lightning", "pytorch_lightning"), LOOP_ACTS | {"fit", "LightningCLI"}),
+    **dict.fromkeys(("lightning", "pytorch_lightning"), LOOP_ACTS | {"fit", *LIGHTNING_CLASSES}),
     **dict.fromkeys(("keras", "tf_keras", "tensorflow"), FIT_ACTS | GRAPH_ACTS),
     **dict.fromkeys(HUB_LIBRARIES, LOOP_ACTS | FIT_ACTS | {"get_peft_model"}),
 }

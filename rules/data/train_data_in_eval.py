@@ -122,6 +122,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import (
     expressions,
+    lightning_loaders,
     loaders,
     rows_in_code,
     script_text,
@@ -164,6 +165,9 @@ EVALUATES = EVALUATION | {"evaluate", "validate"}
 LOADER = lazy_pattern(r"^[\w.]*(loader|_dl|_data|_set|dataset)$")
 
 HELD_OUT = lazy_pattern(r"(?i)\btrain|train\b|_train")
+
+LONGEST = 40
+"""Characters of code that a message shows."""
 
 MESSAGES = {
     "same": "{} contains the rows that the model trains on",
@@ -266,7 +270,8 @@ class TrainDataInEval(Rule):
                 )
 
     def _lightning(self, pipeline: Pipeline) -> Iterator[Finding]:
-        """Loaders of validation that read what the same call of `fit` trains on."""
+        """Loaders of validation that read what the same call of `fit` trains on, or by its name the training rows."""
+        known = set[Location]()
         for fit in pipeline.lightning_fits:
             pairs = [(one, other) for one in options_of(fit.loader) for other in options_of(fit.held_out)]
             for train, held_out in pairs if len(pairs) == 1 else ():
@@ -275,7 +280,17 @@ class TrainDataInEval(Rule):
                 shared = _certainly_shared(train.dataset, held_out.dataset)
                 if shared and _reads_all(train) and _reads_all(held_out):
                     location = held_out.dataset_location or held_out.origin
+                    known.add(location)
                     yield from self._report(pipeline, location, pipeline.code(location), shared, train.dataset)
+        for rows in lightning_loaders.repeated_rows(pipeline.source):
+            if rows.location not in known and not loaders.is_deliberate(pipeline, rows.location):
+                yield self.finding(
+                    rows.location,
+                    MESSAGES["same"].format(f"`{rows.code}`" if len(rows.code) <= LONGEST else "this loader"),
+                    related=[Related(rows.training, "the training reads them here", "training")],
+                    help="pass the held-out rows",
+                    subject="eval_dataset",
+                )
 
     def _loaders(self, pipeline: Pipeline) -> Iterator[Finding]:
         named = [(loader, _words_for(pipeline, loader)) for loader in pipeline.loaders]
@@ -317,7 +332,7 @@ class TrainDataInEval(Rule):
     ) -> Iterator[Finding]:
         if loaders.is_deliberate(pipeline, location):
             return
-        shown = f"`{text}`" if 0 < len(text) <= 40 and "\n" not in text else "the evaluation data"
+        shown = f"`{text}`" if 0 < len(text) <= LONGEST and "\n" not in text else "the evaluation data"
         source = shared.source or train
         origin = source.steps[-1] if isinstance(source, Dataset) and source.steps else None
         reasons = [Related(origin.location, "both come from here", "origin", origin.text)] if origin else []

@@ -51,7 +51,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import gradients, left_out, lightning_modules, statements, training_loops, uncalled
+from lintrain.analysis import gradients, left_out, lightning_steps, statements, training_loops, uncalled
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer, Role, Tensor
@@ -123,7 +123,7 @@ class MissingBackward(Rule[Claim]):
                 else "`training_step` does not return its loss, so Lightning trains nothing",
                 help="return the loss",
             )
-            for each in lightning_modules.without_result(pipeline)
+            for each in lightning_steps.without_result(pipeline)
         )
         yield from one_per_location(map(self._report_block, left_out.blocks_without_backward(pipeline.source)))
         if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.TRAIN):

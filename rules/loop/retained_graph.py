@@ -93,7 +93,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import lightning_modules, origins, shared_passes, training_loops
+from lintrain.analysis import lightning_steps, origins, shared_passes, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
@@ -126,7 +126,7 @@ class RetainedGraph(Rule[Claim]):
     keywords = "backward|training_step"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        yield from one_per_location(self._report_step(each) for each in lightning_modules.kept_losses(pipeline))
+        yield from one_per_location(self._report_step(each) for each in lightning_steps.kept_losses(pipeline))
         if not training_loops.writes_loops(pipeline):
             return
         found: dict[Location, Finding[Claim]] = {}
@@ -150,7 +150,7 @@ class RetainedGraph(Rule[Claim]):
             claim=Claim(added),
         )
 
-    def _report_step(self, kept: lightning_modules.KeptLoss) -> Finding[Claim]:
+    def _report_step(self, kept: lightning_steps.KeptLoss) -> Finding[Claim]:
         return self.finding(
             kept.location,
             f"`{kept.target}` keeps the graph of every batch: `{kept.loss}` is not detached",

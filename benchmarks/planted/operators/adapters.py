@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from benchmarks.accuracy.code import HERE, Edit
-from benchmarks.planted.form import Form, last_name
+from benchmarks.planted.form import Form, last_name, receiver
 from benchmarks.planted.operators.arguments import argument, settings, text_of, trainers, without
 from benchmarks.planted.planting import plants
 
@@ -162,10 +162,16 @@ def end_of_text_removed(form: Form) -> Iterator[list[Edit]]:
 
 @plants("discarded-load")
 def merged_model_dropped(form: Form) -> Iterator[list[Edit]]:
-    """The result of `merge_and_unload()` is not kept."""
+    """The result of `merge_and_unload()` is not kept, and the model with its adapter is saved instead."""
     for statement in form.assigned("merge_and_unload"):
-        if form.is_alone(statement):
-            yield [form.replace(statement, HERE + form.code(statement.value))]
+        call, name = statement.value, ast.unparse(statement.targets[0])
+        # The merge changes the layers of the base model in place, so a model that is only used computes the same.
+        saves = [each for each in form.calls("save_pretrained", "push_to_hub") if receiver(each) == name]
+        is_saved = any(
+            each.lineno > statement.lineno and form.function(each) is form.function(statement) for each in saves
+        )
+        if is_saved and form.is_alone(statement) and isinstance(call, ast.Call) and receiver(call) == name:
+            yield [form.replace(statement, HERE + form.code(call))]
 
 
 @plants("high-learning-rate")
@@ -176,3 +182,32 @@ def rate_of_preferences_raised(form: Form) -> Iterator[list[Edit]]:
         if last_name(call.func) in ("DPOConfig", "GRPOConfig") and isinstance(rate, ast.Constant):
             if isinstance(rate.value, float) and rate.value <= 1e-5:
                 yield [form.here(call), form.replace(rate, f"{HERE}{rate.value * 10000:g}")]
+
+
+@plants("stale-parameters", also="nothing-trainable unchanged-parameters")
+def adapter_after_optimizer(form: Form) -> Iterator[list[Edit]]:
+    """The adapter is added after the optimizer got the parameters of the model."""
+    for statement, call in _adapted(form):
+        name = form.code(statement.targets[0])
+        for made in form.assigned("AdamW", "Adam", "SGD", "PagedAdamW8bit", "AdamW8bit"):
+            is_later = made.lineno > statement.lineno and form.are_neighbours(made, statement)
+            if is_later and form.is_alone(made) and f"{name}.parameters()" in form.code(made.value):
+                if form.code(call.args[0]) == name:
+                    text = HERE + form.lines_of(statement)
+                    yield [form.delete(statement), form.after(made, text), form.here(made)]
+
+
+@plants("unprepared-quantized-model", also="quantized-without-adapter")
+def preparation_for_bits_forgotten(form: Form) -> Iterator[list[Edit]]:
+    """A model in 4 or 8 bits gets an adapter and recomputed activations, and is not prepared for training."""
+    is_recomputed = form.says("gradient_checkpointing=True", "gradient_checkpointing_enable(")
+    # TRL prepares a model that it adapts itself.
+    if not is_recomputed or form.says("unsloth", "enable_input_require_grads", "use_reentrant", "peft_config="):
+        return
+    for statement in form.assigned("prepare_model_for_kbit_training"):
+        call = statement.value
+        same = isinstance(call, ast.Call) and call.args and form.code(call.args[0]) == form.code(statement.targets[0])
+        if same and form.is_alone(statement) and form.says("load_in_4bit=True", "load_in_8bit=True"):
+            marks = [form.here(each) for each in form.calls("get_peft_model")]
+            if marks:
+                yield [form.delete(statement), *marks]

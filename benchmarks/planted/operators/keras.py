@@ -303,9 +303,11 @@ def input_size_one_more(form: Form) -> Iterator[list[Edit]]:
 @plants("unavailable-monitor")
 def monitor_of_keras_misspelt(form: Form) -> Iterator[list[Edit]]:
     """A callback of Keras monitors a name that `fit` does not report."""
+    if not any(argument(each, "callbacks") is not None for each in form.calls("fit")):
+        return
     for call in form.calls("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
         given = argument(call, "monitor")
-        if text_of(given) in ("val_loss", "val_accuracy") and is_keras(form) and list(form.calls("fit")):
+        if text_of(given) in ("val_loss", "val_accuracy") and is_keras(form):
             assert given is not None
             yield [*_marks(form, call, *form.calls("fit")), form.replace(given, f'{HERE}"{text_of(given)[4:]}_val"')]
 

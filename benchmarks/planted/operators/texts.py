@@ -87,8 +87,10 @@ def padding_kept_in_labels(form: Form) -> Iterator[list[Edit]]:
     for choice in form.nodes(ast.IfExp):
         body, test, other = form.code(choice.body), form.code(choice.test), form.code(choice.orelse)
         kept = other if body == "-100" else body if other == "-100" else ""
-        name = getattr(form.function(choice), "name", "").lower()
-        if kept and "pad_token_id" in test and not any(word in name for word in ("metric", "eval", "predict")):
+        function = form.function(choice)
+        is_scored = not isinstance(function, ast.FunctionDef) or re.search("metric|eval|predict", function.name)
+        is_scored = is_scored or re.search("eval|infer|predict", form.path.rsplit("/", 1)[-1])
+        if kept and "pad_token_id" in test and not is_scored:
             yield [form.here(form.statement(choice)), form.replace(choice, kept)]
     for statement in form.nodes(ast.Assign):
         target = statement.targets[0]
@@ -190,3 +192,22 @@ def column_misspelt(form: Form) -> Iterator[list[Edit]]:
                     "document",
                 ):
                     yield [form.here(read), form.replace(read, f'{row}["{text_of(read.slice)}s_"]')]
+
+
+@plants("right-padded-generation", also="prompt-in-output")
+def padding_moved_to_the_right(form: Form) -> Iterator[list[Edit]]:
+    """Prompts of a decoder are padded on the right, and it continues the padding."""
+    if not form.says("ForCausalLM", "LMHeadModel", "GRPOTrainer") or form.text.count("padding_side") != 1:
+        return
+    generates = [each for each in form.calls("generate") if receiver(each)]
+    pads = [each for each in form.calls("tokenizer", "tok") if argument(each, "padding") is not None]
+    if not generates or not pads:
+        return
+    for statement in form.nodes(ast.Assign):
+        target = statement.targets[0]
+        if isinstance(target, ast.Attribute) and target.attr == "padding_side" and text_of(statement.value) == "left":
+            yield [form.replace(statement.value, f'{HERE}"right"'), *map(form.here, [*generates, *pads])]
+    for call in form.calls("from_pretrained"):
+        given = argument(call, "padding_side")
+        if given is not None and text_of(given) == "left":
+            yield [form.replace(given, f'{HERE}"right"'), *map(form.here, [*generates, *pads])]

@@ -153,7 +153,8 @@ def metric_returned_alone(form: Form) -> Iterator[list[Edit]]:
     for function in _metric_functions(form):
         for returned in form.nodes(ast.Return):
             value = returned.value
-            if form.is_in(returned, function) and isinstance(value, ast.Dict) and len(value.values) == 1:
+            is_number = isinstance(value, ast.Dict) and len(value.values) == 1 and value.keys[0] is not None
+            if form.is_in(returned, function) and isinstance(value, ast.Dict) and is_number:
                 yield [form.here(returned), form.replace(value, form.code(value.values[0]))]
 
 
@@ -270,7 +271,8 @@ def rate_of_fine_tuning_raised(form: Form) -> Iterator[list[Edit]]:
     for call in settings(form, "learning_rate"):
         rate = argument(call, "learning_rate")
         if form.says("from_pretrained") and isinstance(rate, ast.Constant) and isinstance(rate.value, float):
-            if rate.value >= 1e-5:
+            # Adapters of few weights are trained at such rates.
+            if rate.value >= 1e-5 and not form.says("PromptTuning", "PromptEncoder", "PrefixTuning", "IA3"):
                 yield [form.here(call), form.replace(rate, f"{HERE}{rate.value * 1000:g}")]
 
 
@@ -281,3 +283,14 @@ def rate_of_fine_tuning_lowered(form: Form) -> Iterator[list[Edit]]:
         rate = argument(call, "learning_rate")
         if isinstance(rate, ast.Constant) and isinstance(rate.value, float) and 0 < rate.value <= 1e-3:
             yield [form.here(call), form.replace(rate, f"{HERE}{rate.value / 100000:g}")]
+
+
+@plants("single-class-cross-entropy", also="float-class-labels integer-multilabel-targets ineffective-setting")
+def one_class_a_row_expected(form: Form) -> Iterator[list[Edit]]:
+    """A classifier of several labels a row is told that each row has one."""
+    for call in form.calls("from_pretrained"):
+        given = argument(call, "problem_type")
+        if text_of(given) == "multi_label_classification" and list(trainers(form)):
+            marks = [form.here(call), *map(form.here, trainers(form))]
+            assert given is not None
+            yield [*marks, form.replace(given, '"single_label_classification"')]

@@ -1,0 +1,122 @@
+"""Lightning: what the training steps of modules give back, forget or keep."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.lightning_modules import steps
+from lintrain.model.location import Location
+from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.python import Class, Function
+from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A `training_step` that computes a loss and returns nothing: where the loss is given a name, and the name."""
+
+    location: Location
+    name: str
+
+
+def without_result(pipeline: Pipeline) -> Iterator[Forgotten]:
+    """The steps of modules that compute a loss under a name and return nothing."""
+    for source, method, cls in _own_steps(pipeline):
+        nodes = list(walk(method))
+        losses = [node for node in nodes if isinstance(node, ast.Assign) and _is_loss(node, cls)]
+        ends = any(isinstance(node, ast.Return | ast.Raise | ast.Yield) for node in nodes)
+        calls = {
+            node.func.attr for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        }
+        if losses and not ends and not calls & {"manual_backward", "backward", "optimizers"}:
+            yield Forgotten(source.location(losses[-1]), unparse(losses[-1].targets[0]))
+
+
+def _names_loss(targets: list[ast.expr]) -> bool:
+    return len(targets) == 1 and isinstance(targets[0], ast.Name) and "loss" in targets[0].id.lower()
+
+
+def _is_loss(node: ast.Assign, cls: Class) -> bool:
+    """Whether a name gets a loss: by the name, or from a method that returns it in a dictionary."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name()], value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name))
+        ) if not _names_loss(node.targets):
+            found = cls.lookup(name)
+            method = found[1] if found else None
+            nodes = walk(method.node) if isinstance(method, Function) else ()
+            returns = [each for each in nodes if isinstance(each, ast.Return)]
+            return bool(returns) and all(_has_loss(each.value) for each in returns)
+        case _:
+            return _names_loss(node.targets)
+
+
+def _has_loss(value: ast.expr | None) -> bool:
+    keys = value.keys if isinstance(value, ast.Dict) else []
+    return any(isinstance(key, ast.Constant) and key.value == "loss" for key in keys)
+
+
+def _own_steps(pipeline: Pipeline) -> Iterator[tuple[Source, ast.FunctionDef, Class]]:
+    """The `training_step` methods of automatic modules, each with its file and class."""
+    seen = set[int]()
+    for returned in steps(pipeline):
+        node, origin = returned.method.node, returned.method.origin
+        if isinstance(node, ast.FunctionDef) and id(node) not in seen:
+            seen.add(id(node))
+            yield (pipeline.source_of(origin) if origin else pipeline.source), node, returned.cls
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLoss:
+    """A loss that a `training_step` returns and adds to an attribute as well: where, its code, the attribute's."""
+
+    location: Location
+    loss: str
+    target: str
+    returned: Location
+
+
+def kept_losses(pipeline: Pipeline) -> Iterator[KeptLoss]:
+    """The losses with a graph that steps add to an attribute, which keeps them from batch to batch."""
+    for source, method, _ in _own_steps(pipeline):
+        returns = [node for node in walk(method) if isinstance(node, ast.Return) and node.value is not None]
+        given = {name for node in returns for name in _losses_in(node.value)}
+        for node in walk(method):
+            match node:
+                case ast.Expr(
+                    value=ast.Call(func=ast.Attribute(value=target, attr="append"), args=[ast.Name(id=loss) as added])
+                ):
+                    is_freed = f"{unparse(target)}.clear(" in source.text or _is_reset(source, target)
+                case ast.AugAssign(target=ast.Attribute() as target, op=ast.Add(), value=ast.Name(id=loss) as added):
+                    is_freed = False
+                case _:
+                    continue
+            if loss in given and unparse(target).startswith("self.") and not is_freed:
+                yield KeptLoss(source.location(added), loss, unparse(target), source.location(returns[-1]))
+
+
+def _losses_in(value: ast.expr | None) -> list[str]:
+    match value:
+        case ast.Name(id=name):
+            return [name]
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            under = [each for key, each in pairs if isinstance(key, ast.Constant) and key.value == "loss"]
+            return [each.id for each in under if isinstance(each, ast.Name)]
+        case _:
+            return []
+
+
+def _is_reset(source: Source, target: ast.expr) -> bool:
+    """Whether an attribute is emptied or set again outside of `__init__`."""
+    text = unparse(target)
+    set_in = [
+        function.name
+        for function in source.nodes_of(ast.FunctionDef)
+        for node in walk(function)
+        if isinstance(node, ast.Assign) and any(unparse(each) == text for each in node.targets)
+    ]
+    return any(name != "__init__" for name in set_in)
