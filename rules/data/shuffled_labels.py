@@ -6,6 +6,8 @@ the network learns at best how frequent each label is.
 Keras shuffles the images of a directory by default, in each pass. `predict(images)` then gives its rows in another
 order than `images.classes`, and a report of both shows an accuracy near chance.
 
+The labels of another split are those of other rows, too. If both splits have equally many rows, nothing fails.
+
 ## Bad
 
     import numpy as np
@@ -27,6 +29,15 @@ In torch:
         optimizer.zero_grad()
         criterion(net(x), y).backward()
         optimizer.step()
+
+The labels of another split:
+
+    network = keras.Sequential([keras.layers.Dense(3, activation="softmax")])
+    network.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    network.fit(x_train, y_val, verbose=0)  # <- shuffled-labels
+    # raises Data cardinality is ambiguous
+    network.evaluate(x_val, y_val, verbose=0)
+    network.evaluate(x_train, y_train, verbose=0)
 
 ## Good
 
@@ -72,23 +83,35 @@ from collections.abc import Iterator
 from lintrain.analysis import pair_order
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
+LONGEST = 20
+"""Characters of a name that a message shows."""
+
 
 class ShuffledLabels(Rule):
     level = Level.ERROR
-    keywords = "shuffle|permutation|predict"
+    keywords = "shuffle|permutation|predict|fit|evaluate|TensorDataset|from_tensor_slices"
     needs_training = False
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(pair_order.shuffled_predictions(source))
+        return any(pair_order.shuffled_predictions(source)) or any(pair_order.mixed_splits(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report(found) for found in pair_order.parted(pipeline.source))
+        yield from one_per_location(self._report_mixed(found) for found in pair_order.mixed_splits(pipeline.source))
         found = pair_order.shuffled_predictions(pipeline.source)
         yield from one_per_location(map(self._report_predictions, found))
 
+    def _report_mixed(self, found: pair_order.Mixed) -> Finding:
+        inputs, labels = (each if len(each) <= LONGEST else "…" for each in (found.inputs, found.labels))
+        return self.finding(
+            found.location,
+            f"`{labels}` are labels of other rows than `{inputs}`",
+            help=f"pass `{found.right}`",
+        )
+
     def _report_predictions(self, found: pair_order.OutOfOrder) -> Finding:
-        images = f"`{found.images}`" if len(found.images) <= 20 else "the images"
+        images = f"`{found.images}`" if len(found.images) <= LONGEST else "the images"
         if found.is_read_again:
             text = f"each pass over {images} has another order than this one"
             remedy = "pass `shuffle=False`, or predict in the same loop that collects the labels"
@@ -100,7 +123,7 @@ class ShuffledLabels(Rule):
         return self.finding(found.location, text, related=[Related(found.made, "made here", "origin")], help=remedy)
 
     def _report(self, found: pair_order.Parted) -> Finding:
-        name, other = (each if len(each) <= 20 else "one part" for each in (found.name, found.other))
+        name, other = (each if len(each) <= LONGEST else "one part" for each in (found.name, found.other))
         return self.finding(
             found.location,
             f"`{name}` is shuffled without `{other}`, so rows have the labels of others",
