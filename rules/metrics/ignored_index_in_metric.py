@@ -208,14 +208,14 @@ class IgnoredIndexInMetric(Rule[Claim]):
         for labels, location, text, use in _uses(pipeline):
             run = _run_of(pipeline, labels)
             collator = run.value("data_collator") if run else None
-            if run is None or not isinstance(collator, data.Collator) or location in seen:
+            if run is None or collator is None or location in seen:
                 continue
             seen.add(location)
             yield self._report(pipeline, location, text, use, collator)
         yield from one_per_location(self._report_generated(pipeline, *found) for found in _generated(pipeline))
 
     def _report(
-        self, pipeline: Pipeline, location: Location, text: str, use: str, collator: data.Collator
+        self, pipeline: Pipeline, location: Location, text: str, use: str, collator: python.Value
     ) -> Finding[Claim]:
         reasons = [Related(collator.origin, "pads labels with -100", "collator")] if collator.origin else []
         decodes = use in DECODES
@@ -309,20 +309,31 @@ def _message(text: str, use: str) -> tuple[str, str]:
 
 def _run_of(pipeline: Pipeline, labels: Tensor) -> training.TrainerRun | None:
     """The run whose labels these are, if its collator certainly pads them with -100."""
-    model = labels.model
-    if not isinstance(model, Model) or model.task not in PER_TOKEN:
+    models = [each for each in python.options_of(labels.model) if isinstance(each, Model)]
+    if not models or not all(each.task in PER_TOKEN or each.path.endswith("ForCTC") for each in models):
         return None
     for run in pipeline.runs:
-        if run.model is model and _fills(run.value("data_collator")):
+        if models[0] in python.options_of(run.value("model")) and _fills(pipeline, run.value("data_collator")):
             return run
     return None
 
 
-def _fills(collator: python.Value) -> bool:
-    """Whether a collator certainly writes -100 into labels."""
-    if not isinstance(collator, data.Collator) or collator.path not in FILLS:
-        return False
-    return "label_pad_token_id" not in collator.arguments
+def _fills(pipeline: Pipeline, collator: python.Value) -> bool:
+    """Whether a collator certainly writes -100 into labels: one of transformers, or code of the script with -100."""
+    match collator:
+        case data.Collator(path=path, arguments=arguments):
+            return path in FILLS and "label_pad_token_id" not in arguments
+        case (
+            python.Instance(cls=python.Class(origin=Location() as origin))
+            | python.Function(origin=Location() as origin)
+        ):
+            return FILLED.search(pipeline.code(origin)) is not None
+        case _:
+            return False
+
+
+FILLED = lazy_pattern(r"masked_fill_?\([^#]{1,200}?,\s*-100\s*\)|labels?\[.*\]\s*=\s*-100|labels?\b.*\[-100\]\s*\*")
+"""Code of a collator that replaces labels of padding."""
 
 
 def _imports_numpy(pipeline: Pipeline) -> bool:

@@ -90,7 +90,8 @@ class CacheWithCheckpointing(Rule[Claim]):
             if not isinstance(model, Model) or model.task not in GENERATORS:
                 continue
             settings = training.run.settings if training.run else None
-            found = _in_arguments(settings) if settings is not None else _in_loop(pipeline, training, model)
+            found = _in_arguments(settings) if settings is not None else None
+            found = found or _in_script(pipeline, training, model)
             if found is not None:
                 yield self._report(pipeline, *found)
 
@@ -119,11 +120,17 @@ def _in_arguments(settings: TrainingArguments) -> tuple[Location, Location] | No
     return (cache, on[0]) if cache is not None and on and on[0] is not None else None
 
 
-def _in_loop(pipeline: Pipeline, training: tuning.Training, model: Model) -> tuple[Location, Location] | None:
-    """Where a script with its own training loop enables both, and does not disable the cache again."""
-    on = [event for event in tuning.changes_before(pipeline, training, Act.CHECKPOINT) if not event.conditions]
-    cache = _cache_at(pipeline, training, model)
-    return (cache, on[-1].location) if on and cache is not None else None
+def _in_script(pipeline: Pipeline, training: tuning.Training, model: Model) -> tuple[Location, Location] | None:
+    """Where a script enables both before a training, and does not disable the cache again."""
+    changes = tuning.changes_before(pipeline, training, Act.CHECKPOINT)
+    on = [event.location for event in changes if not event.conditions]
+    settings = training.run.settings if training.run else None
+    given = (
+        [settings.locations.get(name) for name in CHECKPOINTING if is_true(settings.value(name))] if settings else []
+    )
+    on += [location for location in given if location is not None]
+    cache = _cache_at(pipeline, training, model) if on else None
+    return (cache, on[-1]) if cache is not None else None
 
 
 def _cache_at(pipeline: Pipeline, training: tuning.Training, model: Model) -> Location | None:

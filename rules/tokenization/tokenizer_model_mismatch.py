@@ -82,10 +82,23 @@ from lintrain.analysis import expressions, script_text, token_feeds
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Tokenizer
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import ABSENT, Function, is_missing, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, Verdict
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    lazy_pattern,
+)
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import EncodedTexts
+    from lintrain.knowledge.tables import CheckpointFacts
 
 SPARE_ROWS = frozenset({"gpt_neox", "mt5", "opt", "phi", "qwen2", "qwen3", "t5", "umt5"})
 """Model types with more embedding rows than tokens: the sizes do not identify the vocabulary."""
@@ -100,6 +113,16 @@ FAMILIES = (
     {"llama", "mistral"},
 )
 """Model types whose tokenizers give the same text other ids than those of every other line."""
+
+BY_NAME = (
+    (lazy_pattern(r"(meta-llama|mistralai)/"), "llama"),
+    (lazy_pattern(r"Qwen/Qwen"), "qwen"),
+    (lazy_pattern(r"google/(code|function|med|shield|tx|vault)?gemma"), "gemma"),
+    (lazy_pattern(r"HuggingFaceTB/SmolLM"), "smollm"),
+    (lazy_pattern(r"tiiuae/falcon-\d"), "falcon"),
+    (lazy_pattern(r"bigscience/bloom"), "bloom"),
+)
+"""Checkpoints of publishers whose models have a vocabulary of their own, which no other line has."""
 
 LIKE_GPT2 = frozenset({"codegen", "gpt2", "gpt_neo", "phi"})
 """Model types that share the vocabulary of GPT-2, some with additional tokens."""
@@ -225,18 +248,23 @@ def _loader_of(pipeline: Pipeline, made: Encoding) -> Location | None:
 def _differ(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
     """Whether two well-known checkpoints certainly have vocabularies of different sizes or kinds."""
     own, other = token_feeds.certain_facts(pipeline, tokenizer), token_feeds.certain_facts(pipeline, model)
-    if own is None or other is None:
-        return False
-    families = [index for index, types in enumerate(FAMILIES) for each in (own, other) if each.model_type in types]
-    are_strangers = len(set(families)) > 1
-    if not are_strangers and (own.vocab_size is None or other.vocab_size is None):
+    families = {_family(each, owner) for each, owner in ((own, tokenizer), (other, model))}
+    are_strangers = None not in families and len(families) > 1
+    sizes = {each.vocab_size if each is not None else None for each in (own, other)}
+    if not are_strangers and None in sizes:
         return False
     config = model.config
     is_own_config = config is None or (config.origin is None and "vocab_size" not in config.attributes)
     is_own_config = is_own_config and is_missing(model.arguments.get("config", ABSENT))
     is_trained_before = model.how == "from_pretrained" and is_own_config
-    types = {own.model_type, other.model_type}
+    types = {each.model_type for each in (own, other) if each is not None}
     may_share = types <= LIKE_GPT2 or (len(types) == 1 and types <= SPARE_ROWS)
-    if are_strangers:
-        return is_trained_before and not tokenizer.additions
-    return is_trained_before and not may_share and own.vocab_size != other.vocab_size and not tokenizer.additions
+    differs = are_strangers or (not may_share and len(sizes) > 1)
+    return is_trained_before and differs and not tokenizer.additions
+
+
+def _family(facts: CheckpointFacts | None, owner: Tokenizer | Model) -> str | None:
+    """The line of models that share their vocabulary, by the type of a checkpoint or by its publisher's name."""
+    name = text_of(owner.checkpoint) or ""
+    found = next((sorted(types)[0] for types in FAMILIES if facts is not None and facts.model_type in types), None)
+    return found or next((family for pattern, family in BY_NAME if pattern.match(name)), None)
