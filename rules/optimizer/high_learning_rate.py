@@ -87,6 +87,7 @@ import math
 from collections.abc import Iterator
 
 from lintrain.analysis import trainer_methods
+from lintrain.analysis.learning_rates import Rate, rate_in_settings
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Optimizer, Task
@@ -96,7 +97,6 @@ from lintrain.rule import (
     Evidence,
     Finding,
     Level,
-    Location,
     Pipeline,
     Related,
     Rule,
@@ -142,17 +142,6 @@ FAILS, FALLS, RISES = 0.9, 0.5, 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """A learning rate and the code that sets it: the whole call for a default."""
-
-    value: float
-    location: Location
-    argument: str
-    is_default: bool
-    owner: str
-
-
-@dataclass(frozen=True, slots=True)
 class Claim:
     """The learning rate, the argument that sets it, and whether its code may be replaced."""
 
@@ -187,7 +176,7 @@ class HighLearningRate(Rule[Claim]):
             model = _whole_model(pipeline, (run.value("model"),)) if rate else None
             judged = list(self._judge(pipeline, model, rate)) if rate is not None and model is not None else []
             yield from judged
-            rate = _rate_in_settings(run) if not judged else None
+            rate = rate_in_settings(run) if not judged else None
             if rate is not None and rate.value >= HUGE_FOR_TRANSFORMERS and _tunes_transformer(pipeline, run):
                 yield self._report_huge(rate, f"`{run.name}` trains at a rate of {rate.value:g}", "1e-5 to 2e-4")
 
@@ -368,24 +357,7 @@ def _rate_in_arguments(run: TrainerRun) -> Rate | None:
         return None
     if "compute_loss" in run.overrides and not _trains_whole_model(run):
         return None
-    return _rate_in_settings(run)
-
-
-def _rate_in_settings(run: TrainerRun) -> Rate | None:
-    """The learning rate that a Trainer's arguments certainly set, for an optimizer that does not scale it."""
-    settings = run.settings
-    if settings is None or settings.origin is None or not isinstance(run.value("optimizers"), Absent):
-        return None
-    if "create_optimizer" in run.overrides:
-        return None
-    given, name = settings.value("learning_rate"), text_of(settings.value("optim"))
-    # What a command line fills has the library's default, unless somebody passes another.
-    is_left_out = "optim" not in settings.values and (settings.is_complete or "parse_" in settings.text)
-    is_adamw = is_left_out or (name or "").startswith(("adamw", "paged_adamw"))
-    value, location = number_of(given), settings.locations.get("learning_rate")
-    if value is None or location is None or not is_adamw or (isinstance(given, Constant) and given.may_differ):
-        return None
-    return Rate(value, location, "learning_rate", False, "Trainer")
+    return rate_in_settings(run)
 
 
 def _trains_whole_model(run: TrainerRun) -> bool:

@@ -15,8 +15,8 @@ stays what it was. The loss hardly falls, and no error is raised.
 
 ## When it is fine
 
-A rate that begins at 0 and rises, such as in a warm-up, is judged by its highest value. Adapters begin with weights of
-zero and are not judged, nor are steps that find no gradient: no rate moves a weight then.
+A rate that begins at 0 and rises, such as in a warm-up, is judged by its highest value. In a run, adapters that begin
+with weights of zero are not judged, nor are steps that find no gradient: no rate moves a weight then.
 
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
     warm_up = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 1000))
@@ -35,19 +35,39 @@ None: which rate is right depends on the model and on its task.
 CS231n, Neural Networks Part 3, "Ratio of weights:updates".
 """
 
-from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Verdict
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import learning_rates
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Pipeline, Related, Verdict
 
 LONG_RUN = 10_000
 """Steps of a run that counts as long: a shorter one is judged as if it had so many."""
 NOTHING = 1e-3
 """A change of the weights, as a share of them, that makes no other model."""
+LOWEST = 1e-8
+"""A rate of AdamW up to which no run changes a model: it moves a weight by a ten-thousandth in 10,000 steps."""
 
 
 class LowLearningRate(EvidenceRule):
     level = Level.WARNING
+    keywords = "Trainer"
     message = "the learning rate is too low to change the weights"
     help_text = "take a rate with which a step changes the weights by about a thousandth"
     subject = "learning_rate"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for run in pipeline.runs:
+            rate = learning_rates.rate_in_settings(run)
+            if rate is not None and 0 < rate.value <= LOWEST:
+                yield self.finding(
+                    run.construction,
+                    self.message,
+                    related=[Related(rate.location, f"set to {rate.value:g} here", "rate")],
+                    help=self.help_text,
+                    subject=self.subject,
+                )
 
     def location_of(self, evidence: Evidence) -> Location:
         return evidence.optimizer_location

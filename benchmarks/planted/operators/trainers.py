@@ -186,7 +186,7 @@ def best_metric_misspelt(form: Form) -> Iterator[list[Edit]]:
         given = argument(call, "metric_for_best_model")
         if text_of(given) and list(trainers(form)):
             assert given is not None
-            yield [form.here(call), form.replace(given, f'{HERE}"best_{text_of(given)}"')]
+            yield [form.here(call), form.replace(given, f'{HERE}"{text_of(given)}_overall"')]
 
 
 @plants("wrong-metric-direction")
