@@ -197,7 +197,7 @@ def adapter_after_optimizer(form: Form) -> Iterator[list[Edit]]:
                     yield [form.delete(statement), form.after(made, text), form.here(made)]
 
 
-@plants("unprepared-quantized-model", also="quantized-without-adapter")
+@plants("nothing-trainable", also="detached-loss quantized-without-adapter")
 def preparation_for_bits_forgotten(form: Form) -> Iterator[list[Edit]]:
     """A model in 4 or 8 bits gets an adapter and recomputed activations, and is not prepared for training."""
     is_recomputed = form.says("gradient_checkpointing=True", "gradient_checkpointing_enable(")

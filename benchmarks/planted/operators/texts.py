@@ -52,7 +52,10 @@ def truncation_removed(form: Form) -> Iterator[list[Edit]]:
     """A mapped function tokenizes without truncation."""
     for function in _mapped(form):
         for call in form.calls_in(function, "tokenizer", "tok"):
-            if is_true(argument(call, "truncation")) and argument(call, "stride") is None:
+            padding = argument(call, "padding")
+            # With `max_length` and without padding, transformers truncates by itself.
+            is_cut = argument(call, "max_length") is not None and (padding is None or ast.unparse(padding) == "False")
+            if is_true(argument(call, "truncation")) and argument(call, "stride") is None and not is_cut:
                 if list(trainers(form, "Trainer", "Seq2SeqTrainer")):
                     yield [form.here(call), without(form, call, "truncation")]
 
@@ -74,11 +77,11 @@ def pad_token_removed(form: Form) -> Iterator[list[Edit]]:
 
 
 def is_padding(call: ast.Call) -> bool:
-    """Whether a call asks for padding: of a tokenizer, or by a collator or trainer that gets one."""
+    """Whether a call asks for padding: of a tokenizer, or by a collator or trainer; TRL's set the token themselves."""
     padding = argument(call, "padding")
     if isinstance(padding, ast.Constant) and padding.value:
         return True
-    return last_name(call.func).startswith("DataCollator") or last_name(call.func) in ("Trainer", "SFTTrainer")
+    return last_name(call.func).startswith("DataCollator") or last_name(call.func) == "Trainer"
 
 
 @plants("pad-in-loss", also="unmatched-ignore-index")
@@ -200,7 +203,12 @@ def padding_moved_to_the_right(form: Form) -> Iterator[list[Edit]]:
     if not form.says("ForCausalLM", "LMHeadModel", "GRPOTrainer") or form.text.count("padding_side") != 1:
         return
     generates = [each for each in form.calls("generate") if receiver(each)]
-    pads = [each for each in form.calls("tokenizer", "tok") if argument(each, "padding") is not None]
+    # A single prompt is not padded.
+    pads = [
+        each
+        for each in form.calls("tokenizer", "tok")
+        if argument(each, "padding") is not None and each.args and not form.code(each.args[0]).startswith("[")
+    ]
     if not generates or not pads:
         return
     for statement in form.nodes(ast.Assign):

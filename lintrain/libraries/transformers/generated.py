@@ -8,9 +8,9 @@ from lintrain.interpreter.core.registry import method, operated
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.data import ColumnValues, Encoding
+from lintrain.pipeline.values.data import ColumnValues, Encoding, Padding, Tokenizer
 from lintrain.pipeline.values.model import Model, Role, Task, Tensor
-from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.python import ABSENT, Sequence, Value, is_missing, literal
 from lintrain.pipeline.values.tensors import Generated, Templated
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -19,6 +19,9 @@ PROMPT_COMPARED = "prompt compared"
 
 FROM_TEMPLATE = "generated from template"
 """The use of a chat template for a prompt from which a model generates."""
+
+RIGHT_PADDED = "generated after padding"
+"""The use of a batch of prompts whose padding is between them and what is generated."""
 
 ROW = lazy_pattern(r"(\w+)\[-?\d+\]")
 
@@ -56,6 +59,35 @@ def note_prompt(call: Call) -> None:
         written = _template_of(argument.value)
         if written is not None and written.origin is not None:
             call.reader.record.misuses.append(Misuse(call.location, written, FROM_TEMPLATE, call.text))
+
+
+def note_right_padding(call: Call) -> None:
+    """Record prompts that are padded at their end, where a causal model generates from them."""
+    model = call.receiver
+    if not isinstance(model, Model) or model.task is not Task.CAUSAL_LM:
+        return
+    for argument in (*call.positional, *call.keywords.values()):
+        value = argument.value.dataset if isinstance(argument.value, ColumnValues) else argument.value
+        if isinstance(value, Encoding) and _is_padded_batch(value) and literal(_side_of(value)) == "right":
+            call.reader.record.misuses.append(Misuse(call.location, value, RIGHT_PADDED, call.text))
+
+
+def _is_padded_batch(encoded: Encoding) -> bool:
+    """Whether an encoding holds several texts that are certainly padded."""
+    inputs = encoded.inputs
+    has_several = encoded.has_several or isinstance(inputs, ColumnValues)
+    if isinstance(inputs, Sequence):
+        has_several = not inputs.is_complete or len(inputs.items) > 1
+    return encoded.padding is Padding.FIXED or (encoded.padding is Padding.LONGEST and has_several)
+
+
+def _side_of(encoded: Encoding) -> Value:
+    """The side on which an encoding is padded, if the script sets it."""
+    tokenizer = encoded.tokenizer
+    given = encoded.arguments.get("padding_side", ABSENT)
+    if not is_missing(given) or not isinstance(tokenizer, Tokenizer):
+        return given
+    return tokenizer.attributes.get("padding_side", tokenizer.arguments.get("padding_side", ABSENT))
 
 
 def _template_of(value: Value) -> Templated | None:

@@ -13,7 +13,7 @@ from lintrain.interpreter.core.module_parts import runs_inside_a_forward
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import attribute_of, called, held_by, method, subscript_of, unpacked
 from lintrain.interpreter.shapes import integer
-from lintrain.libraries.transformers.generated import note_prompt
+from lintrain.libraries.transformers.generated import note_prompt, note_right_padding
 from lintrain.libraries.transformers.model_use import HEADS
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
@@ -302,4 +302,5 @@ def _unpack_output(reader: Reader, value: Value, count: int) -> list[Value] | No
 @method(Model, "generate")
 def _generate(call: Call) -> Value:
     note_prompt(call)
+    note_right_padding(call)
     return Tensor(Role.TOKENS, call.receiver, call.text, origin=call.location)
