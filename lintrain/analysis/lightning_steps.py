@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain.analysis.lightning_modules import steps
+from lintrain.analysis.lightning_modules import MODULES, is_lightning_module, steps
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.python import Class, Function
 from lintrain.source.nodes import unparse, walk
+from lintrain.source.project_search import scripts_give
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -120,3 +121,36 @@ def _is_reset(source: Source, target: ast.expr) -> bool:
         if isinstance(node, ast.Assign) and any(unparse(each) == text for each in node.targets)
     ]
     return any(name != "__init__" for name in set_in)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaved:
+    """The first read of a setting of a module that saves none: where, its name, and the class."""
+
+    location: Location
+    name: str
+    cls: Class
+
+
+def unsaved_settings(pipeline: Pipeline) -> Iterator[Unsaved]:
+    """The modules that read `self.hparams`, while neither they nor classes that derive from them fill it."""
+    classes = {id(each.cls): each.cls for each in pipeline.returned if is_lightning_module(each.cls)}
+    inner = {id(owner) for cls in classes.values() for owner in cls.lineage()[1:]}
+    for cls in classes.values():
+        if id(cls) in inner or cls.has_unknown_base or not MODULES.issuperset(cls.library_bases):
+            continue
+        nodes = [node for owner in cls.lineage() for node in walk(owner.node)]
+        read = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == "hparams"]
+        settings = [node for node in nodes if isinstance(node, ast.Attribute) and node.value in read]
+        names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        is_only_read = all(isinstance(node.ctx, ast.Load) for node in (*read, *settings)) and len(settings) == len(read)
+        if settings and is_only_read and not names & FILL_SETTINGS and cls.origin is not None:
+            source = pipeline.source_of(cls.origin)
+            own = [node for node in settings if any(node is each for each in walk(cls.node))]
+            if own and not scripts_give(cls.origin.path, cls.node.name, "hparams"):
+                first = min(own, key=lambda node: node.lineno)
+                yield Unsaved(source.location(first), first.attr, cls)
+
+
+FILL_SETTINGS = frozenset({"save_hyperparameters", "_set_hparams", "update", "__dict__", "setdefault"})
+"""Attributes by which the settings of a module may be filled."""

@@ -74,7 +74,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import own_attributes
+from lintrain.analysis import lightning_steps, own_attributes
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, lazy_pattern, one_per_location
 
 OF_ONE = lazy_pattern(r"\.(?:add_column|shard|to_csv|to_json|to_list|to_pandas|train_test_split)\(")
@@ -93,6 +93,7 @@ class UnknownAttribute(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._of_splits(pipeline))
+        yield from one_per_location(map(self._report_unsaved, lightning_steps.unsaved_settings(pipeline)))
         source = pipeline.source
         for found in own_attributes.unset_attributes(source):
             if own_attributes.without_givers(source.path, found):
@@ -103,6 +104,14 @@ class UnknownAttribute(Rule):
                     help=f"did you mean `self.{found.near}`?" if found.near else "set it in `__init__`",
                     subject=found.name,
                 )
+
+    def _report_unsaved(self, found: lightning_steps.Unsaved) -> Finding:
+        return self.finding(
+            found.location,
+            f"`self.hparams` is empty, so it has no `{found.name}`",
+            help="call `self.save_hyperparameters()` in `__init__`",
+            subject="hparams",
+        )
 
     def _of_splits(self, pipeline: Pipeline) -> Iterator[Finding]:
         """Methods of one split that are called on all of them; not in code that asks what it has."""

@@ -166,6 +166,9 @@ LOADER = lazy_pattern(r"^[\w.]*(loader|_dl|_data|_set|dataset)$")
 
 HELD_OUT = lazy_pattern(r"(?i)\btrain|train\b|_train")
 
+SAME_CODE = lazy_pattern(r"[\w.]+(\[\w+\])?")
+"""A name, or an entry of one: evaluated twice, it is the same data set."""
+
 LONGEST = 40
 """Characters of code that a message shows."""
 
@@ -253,6 +256,8 @@ class TrainDataInEval(Rule):
         if _is_named_as_training(pipeline, evaluation):
             return
         shared = _certainly_shared(train.value, evaluation.value)
+        if train.text == evaluation.text and SAME_CODE.fullmatch(train.text):
+            shared = dataset_rows.Sharing("same")  # whatever it is, it is given twice
         if shared is not None:
             yield from self._report(pipeline, evaluation.location, evaluation.text, shared, train.value)
 
