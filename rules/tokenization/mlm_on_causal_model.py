@@ -60,9 +60,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import collators
+from lintrain.analysis import collators, script_text
 from lintrain.pipeline.values.model import Task
-from lintrain.pipeline.values.python import is_missing
+from lintrain.pipeline.values.python import UNKNOWN, is_missing
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 NO_MASK = "does not have a mask token"
@@ -88,7 +88,7 @@ class MlmOnCausalModel(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         reported: set[Location] = set()
-        for collation in collators.collations(pipeline):
+        for collation in (*collators.collations(pipeline), *_of_only_kind(pipeline)):
             collator, masks = collation.collator, _masks(collation)
             if collator is None or collator.origin is None or masks is None or collator.origin in reported:
                 continue
@@ -159,6 +159,20 @@ def _masks(collation: collators.Collation) -> bool | None:
     if run is not None and not is_missing(run.value("compute_loss_func")):
         return None
     return collators.masks_words(collation.collator)
+
+
+def _of_only_kind(pipeline: Pipeline) -> Iterator[collators.Collation]:
+    """The collators that mask words although every model of the script is causal, whatever they are given to."""
+    models = pipeline.models
+    is_one_kind = bool(models) and all(each.task is Task.CAUSAL_LM and _is_of_kind(each.name) for each in models)
+    if not is_one_kind or script_text.mentions(pipeline, r"MaskedLM|mask_token|\[MASK\]|<mask>"):
+        return
+    judged = {
+        id(each.collator) for each in collators.collations(pipeline) if each.run is None or each.model is not None
+    }
+    for collator in pipeline.collators:
+        if collator.origin is not None and id(collator) not in judged and collators.masks_words(collator):
+            yield collators.Collation(collator.origin, collator, None, UNKNOWN, models[-1])
 
 
 def _task(collation: collators.Collation) -> str:
