@@ -167,9 +167,8 @@ def _of_only_kind(pipeline: Pipeline) -> Iterator[collators.Collation]:
     is_one_kind = bool(models) and all(each.task is Task.CAUSAL_LM and _is_of_kind(each.name) for each in models)
     if not is_one_kind or script_text.mentions(pipeline, r"MaskedLM|mask_token|\[MASK\]|<mask>"):
         return
-    judged = {
-        id(each.collator) for each in collators.collations(pipeline) if each.run is None or each.model is not None
-    }
+    known = (each for each in collators.collations(pipeline) if each.model is not None or _masks(each) is None)
+    judged = {id(each.collator) for each in known}
     for collator in pipeline.collators:
         if collator.origin is not None and id(collator) not in judged and collators.masks_words(collator):
             yield collators.Collation(collator.origin, collator, None, UNKNOWN, models[-1])
