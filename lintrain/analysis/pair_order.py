@@ -157,7 +157,7 @@ def mixed_splits(source: Source) -> Iterator[Mixed]:
         for inputs, labels in _pairs_of(call):
             one, other = unparse(inputs), unparse(labels)
             right = _labels_of(one, other) if one != other else ""
-            if right and re.search(rf"\b{re.escape(right)}\b", source.text):
+            if right and source.contains(rf"\b{re.escape(right)}\b"):
                 yield Mixed(source.location(labels), one, other, right)
 
 

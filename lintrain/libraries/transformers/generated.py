@@ -75,6 +75,7 @@ def note_right_padding(call: Call) -> None:
 def _is_padded_batch(encoded: Encoding) -> bool:
     """Whether an encoding holds several texts that are certainly padded."""
     inputs = encoded.inputs
+    # A single prompt is the longest of its batch, so `padding=True` adds nothing to it.
     has_several = encoded.has_several or isinstance(inputs, ColumnValues)
     if isinstance(inputs, Sequence):
         has_several = not inputs.is_complete or len(inputs.items) > 1
@@ -84,6 +85,7 @@ def _is_padded_batch(encoded: Encoding) -> bool:
 def _side_of(encoded: Encoding) -> Value:
     """The side on which an encoding is padded, if the script sets it."""
     tokenizer = encoded.tokenizer
+    # Without a setting, the files of the checkpoint decide: many tokenizers of chat models pad on the left.
     given = encoded.arguments.get("padding_side", ABSENT)
     if not is_missing(given) or not isinstance(tokenizer, Tokenizer):
         return given
