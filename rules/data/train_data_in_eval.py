@@ -135,7 +135,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader, TorchDataset
-from lintrain.pipeline.values.python import LibraryObject, Sequence, Value, options_of
+from lintrain.pipeline.values.python import LibraryObject, Sequence, Value, is_missing, options_of
 from lintrain.pipeline.values.training import KerasRun, TrainerRun
 from lintrain.rule import (
     Evidence,
@@ -256,7 +256,8 @@ class TrainDataInEval(Rule):
         if _is_named_as_training(pipeline, evaluation):
             return
         shared = _certainly_shared(train.value, evaluation.value)
-        if train.text == evaluation.text and SAME_CODE.fullmatch(train.text):
+        is_given = not any(is_missing(option) for option in options_of(train.value))
+        if is_given and train.text == evaluation.text and SAME_CODE.fullmatch(train.text):
             shared = dataset_rows.Sharing("same")  # whatever it is, it is given twice
         if shared is not None:
             yield from self._report(pipeline, evaluation.location, evaluation.text, shared, train.value)
