@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 from lintrain.analysis.expressions import assignment_at, escapes_of, touched_by
-from lintrain.analysis.hits import loops_over_loaders
 from lintrain.analysis.script_text import mentions
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
@@ -29,10 +27,13 @@ MOVES = frozenset({"to", "cuda"})
 MOVED = lazy_pattern(r"\.(to|cuda)\(")
 DEVICE = lazy_pattern(r"device|cuda", re.IGNORECASE)
 ON_GPU = lazy_pattern(r"cuda|gpu|torch\.accelerator", re.IGNORECASE)
+IS_DEVICE = lazy_pattern(r"(?:^|[._])(?:dev|device|(?:local_)?rank|gpu|gpu_id)(?:_id)?$", re.IGNORECASE)
+ON_CPU = lazy_pattern(r"""["']cpu""")
 CHOOSES_DEVICE = lazy_pattern(r"(?<![\w.])device\s*(?::[^=,()\n]+)?=(?!=)|import [^\n]*\bdevice\b")
 MOVES_BATCHES = (
-    r"set_default_(tensor_type|device)|with torch\.device|(?<!torch\.)(?<!current_)accelerat|deepspeed|"
-    r"[Ff]abric|lightning|\bxla|hpu"
+    r"set_default_(tensor_type|device)|with torch\.device|\bAccelerator\(|(?:import|from) accelerate|deepspeed|"
+    r"(?<!torch\.)\baccelerator\.|\b[Ff]abric[.(]|(?:import|from) (?:pytorch_)?lightning|\bLightning|"
+    r"\bxla|torch_xla|hpu"
 )
 """Code after which the parts of a batch may be anywhere."""
 
@@ -153,6 +154,18 @@ def _goes_to_gpu(source: Source, call: ast.Call) -> bool:
     return is_parameter or ON_GPU.search(_devices_in(source, code)) is not None
 
 
+def goes_to_device(source: Source, call: ast.Call) -> bool:
+    """Whether a move goes to a device that is not certainly the CPU: its name, an option or attribute, or `rank`."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+        return True
+    given = [*call.args, *(each.value for each in call.keywords if each.arg == "device")]
+    code = unparse(given[0]) if given else ""
+    if not IS_DEVICE.search(code):
+        return _goes_to_gpu(source, call)
+    known = _devices_in(source, code)
+    return ON_GPU.search(known) is not None or not ON_CPU.search(known)
+
+
 def _devices_in(source: Source, code: str) -> str:
     """Some code, with that of the values of its names that are about devices, and of theirs: `self.device = device`."""
     values, found = source.cached(_device_values), [code]
@@ -162,14 +175,25 @@ def _devices_in(source: Source, code: str) -> str:
 
 
 def _device_values(source: Source) -> dict[str, str]:
+    """The code of all that names about devices are given by assignments, else the defaults of parameters."""
     found: dict[str, str] = {}
+    given: dict[str, str] = {}
+    for function in source.nodes_of(ast.FunctionDef):
+        arguments = [*function.args.args[len(function.args.args) - len(function.args.defaults) :]]
+        found |= {
+            each.arg: unparse(default)
+            for each, default in zip(arguments, function.args.defaults, strict=True)
+            if "device" in each.arg and isinstance(default, ast.Constant) and default.value is not None
+        }
     for node in source.nodes_of(ast.Assign):
         for target in node.targets:
             pairs = [(target, node.value)]
             if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
                 pairs = list(zip(target.elts, node.value.elts, strict=False))
-            found |= {unparse(name): unparse(value) for name, value in pairs if "device" in unparse(name)}
-    return found
+            for name, value in pairs:
+                if "device" in (code := unparse(name)):
+                    given[code] = f"{given.get(code, '')} {unparse(value)}"
+    return found | given
 
 
 def _batch_moved(pipeline: Pipeline, event: Event) -> bool | None:
@@ -234,154 +258,6 @@ def _gives_cpu_rows(pipeline: Pipeline, over: Value) -> bool:
     names = [name for name in re.findall(r"\b[A-Za-z_]\w*", code) if not name.startswith(("Tensor", "torch"))]
     is_moved = any(mentions(pipeline, rf"\b{name}\b[^\n]*(device|cuda)") for name in names)
     return isinstance(rows, TorchDataset) and not re.search(r"device|cuda", code) and not is_moved
-
-
-@dataclass(frozen=True, slots=True)
-class LeftBehind:
-    """A part of a batch that stays on the CPU and meets outputs on the GPU: where, and where the others move."""
-
-    location: Location
-    name: str
-    moved: Location
-
-
-BRINGS_BACK = frozenset({"cpu", "numpy", "item", "tolist"})
-LOSS = lazy_pattern(r"(?:^|[._])(?:loss\w*|crit\w*|cross_entropy|nll|bce|mse)$|Loss\(.*\)$", re.IGNORECASE)
-MOVED_AT_ONCE = r"DeviceDataLoader|to_device|prefetch|TensorDataset\([^\n]*\.(?:to|cuda)\("
-"""Code after which the batches of a loader are on the GPU already."""
-
-
-def left_behind(source: Source) -> Iterator[LeftBehind]:
-    """Targets of a batch whose inputs are moved to the GPU, where they meet what the network gives for them."""
-    loops = source.cached(loops_over_loaders) if source.contains(MOVED) else []
-    if not loops or source.contains(MOVES_BATCHES) or source.contains(MOVED_AT_ONCE):
-        return
-    for loop, _ in loops:
-        names = source.once(_parts_of_batch, loop)
-        if not names:
-            continue
-        nodes = [node for statement in loop.body for node in walk(statement)]
-        lost = {node.value for node in nodes if isinstance(node, ast.Expr)}  # a move that nothing takes moves nothing
-        calls = [node for node in nodes if isinstance(node, ast.Call) and node not in lost]
-        moves: dict[str, ast.AST] = {name: call for call in calls if (name := _moved_part(source, call)) in names}
-        moves |= {name: node for name, node in _moved_items(source, nodes) if name in names}
-        if not moves:
-            continue
-        stored = Counter(map(_name_bound, (*walk(loop.target), *nodes)))
-        left = {name for name in names - moves.keys() if stored[name] == 1}
-        if not left:
-            continue
-        first = min((node for node in moves.values() if isinstance(node, ast.Call)), key=lambda call: call.lineno)
-        for node, name in _meetings(nodes, _on_gpu(nodes, {*moves}), left):
-            if node.lineno >= first.lineno:
-                yield LeftBehind(source.location(node), name, source.location(first))
-                break
-
-
-def _parts_of_batch(loop: ast.For) -> set[str]:
-    """The names of the parts of a batch: `x` and `y` of `for i, (x, y) in …`, or of `x, y = batch`."""
-    target = loop.target
-    while isinstance(target, ast.Tuple) and any(isinstance(each, ast.Tuple) for each in target.elts):
-        target = next(each for each in target.elts if isinstance(each, ast.Tuple))
-    if isinstance(target, ast.Tuple) and not _is_counted(loop):
-        return {each.id for each in target.elts if isinstance(each, ast.Name)}
-    whole = {each.id for each in walk(target) if isinstance(each, ast.Name)}
-    parts = set[str]()
-    for node in (node for statement in loop.body for node in walk(statement)):
-        match node:
-            case ast.Assign(targets=[ast.Tuple(elts=elts)], value=ast.Name(id=name)) if name in whole:
-                parts |= {each.id for each in elts if isinstance(each, ast.Name)}
-            case ast.Assign(targets=[ast.Name(id=part)], value=value) if _item_of(value) in whole:
-                parts.add(part)
-            case _:
-                pass
-    return parts
-
-
-def _item_of(value: ast.expr) -> str:
-    """The name that an item is read of, moved or not: `batch` of `batch[0].to(device)`; empty for other code."""
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVES | SHAPES:
-        value = value.func.value
-    is_item = isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant)
-    return value.value.id if is_item and isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) else ""
-
-
-def _is_counted(loop: ast.For) -> bool:
-    """Whether the second name of `for i, batch in enumerate(loader)` is the whole batch."""
-    is_flat = isinstance(loop.target, ast.Tuple) and all(isinstance(each, ast.Name) for each in loop.target.elts)
-    return is_flat and "enumerate(" in unparse(loop.iter)
-
-
-def _moved_part(source: Source, node: ast.Call) -> str:
-    """The name that a move to a GPU is called on; empty for other calls."""
-    if not isinstance(node.func, ast.Attribute) or node.func.attr not in MOVES:
-        return ""
-    owner = node.func.value
-    while isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute) and owner.func.attr in SHAPES:
-        owner = owner.func.value
-    return owner.id if isinstance(owner, ast.Name) and _goes_to_gpu(source, node) else ""
-
-
-def _moved_items(source: Source, nodes: list[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
-    """The names that get an item of a batch on its way to a GPU: `inputs = batch[0].to(device)`."""
-    for node in nodes:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value) if _item_of(value):
-                calls = [each for each in walk(value) if isinstance(each, ast.Call)]
-                if any(unparse(call.func).endswith((".to", ".cuda")) and _goes_to_gpu(source, call) for call in calls):
-                    yield name, value
-            case _:
-                pass
-
-
-def _name_bound(node: ast.AST) -> str:
-    """The name that a node is, if it binds one; empty for others."""
-    return node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ""
-
-
-def _on_gpu(nodes: list[ast.AST], moved: set[str]) -> set[str]:
-    """The names that the loop gives moved inputs, or what a call makes of them and nothing brings back."""
-    found = set(moved)
-    for node in nodes:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_on_gpu(value, found):
-                found.add(name)
-            case ast.Assign(targets=[ast.Tuple(elts=[_, ast.Name(id=name)])], value=ast.Call() as value):
-                found |= {name} if _is_on_gpu(value, found) and "max(" in unparse(value.func) + "(" else set()
-            case _:
-                pass
-    return found
-
-
-def _is_on_gpu(node: ast.expr, known: set[str]) -> bool:
-    """Whether an expression is a known name, or is computed from one by calls that leave it where it is."""
-    match node:
-        case ast.Name(id=name):
-            return name in known
-        case ast.Attribute(value=owner, attr="data" | "logits"):
-            return _is_on_gpu(owner, known)
-        case ast.Call(func=ast.Attribute(attr=name)) if name in BRINGS_BACK:
-            return False
-        case ast.Call(func=called, args=args):
-            given = [*([called.value] if isinstance(called, ast.Attribute) else []), *args[:1]]
-            return any(_is_on_gpu(each, known) for each in given)
-        case _:
-            return False
-
-
-def _meetings(nodes: list[ast.AST], on_gpu: set[str], left: set[str]) -> Iterator[tuple[ast.expr, str]]:
-    """The losses and comparisons that get both an output on the GPU and a part that stays on the CPU."""
-    for node in nodes:
-        match node:
-            case ast.Call(func=called, args=[one, other, *_]) if LOSS.search(unparse(called)):
-                sides = one, other
-            case ast.Compare(left=one, ops=[ast.Eq()], comparators=[other]):
-                sides = one, other
-            case _:
-                continue
-        for output, target in (sides, sides[::-1]):
-            if isinstance(target, ast.Name) and target.id in left and _is_on_gpu(output, on_gpu):
-                yield node, target.id
 
 
 MOVED_TO = lazy_pattern(r"\.to\((?:device\s*=\s*)?(\w+)\)\s*$")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis.averages import additions_in, counts_rows, has_single_rows
-from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.loader_loops import loops_over_loaders
 from lintrain.analysis.script_text import mentions
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
@@ -19,13 +19,6 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 SAME_NUMBER = frozenset({"item", "cpu", "detach", "numpy", "tolist", "data", "float", "int", "long", "double"})
 """Methods and attributes that leave a count what it is."""
-
-WRAPS = frozenset({"enumerate", "tqdm", "track", "iter"})
-"""Functions that give the batches of a loader."""
-
-LOADER = lazy_pattern(r"loader|_dl$|^dl$|(^|\.)[tv]l$|batches$", re.IGNORECASE)
-"""Names of what gives batches."""
-
 
 WHOLE = r"batch_size\s*=\s*(?:len\(|\w+\.shape\[0\])"
 """Loaders whose only batch is the whole data set."""
@@ -255,34 +248,6 @@ def names_in(expression: ast.expr) -> set[str]:
 def leaves(loop: ast.For) -> bool:
     """Whether a loop may end after a batch, on purpose."""
     return any(isinstance(node, ast.Break | ast.Return | ast.Yield) for node in walk(loop))
-
-
-def loops_over_loaders(source: Source) -> list[tuple[ast.For, str]]:
-    """The loops over the batches of a loader, with the code of the loader."""
-    made = _loaders_made(source)
-    found = [(loop, _loader_in(loop.iter, made)) for loop in source.nodes_of(ast.For)]
-    return [(loop, loader) for loop, loader in found if loader]
-
-
-def _loaders_made(source: Source) -> set[str]:
-    """What a file gives nothing but a `DataLoader(…)`, whatever its name says."""
-    assigned = source.nodes_of(ast.Assign)
-    calls = [(node, node.value.func) for node in assigned if isinstance(node.value, ast.Call)]
-    loaders = [node for node, called in calls if last_name(called) == "DataLoader"]
-    made = {unparse(target) for node in loaders for target in node.targets}
-    others = [node for node in assigned if node not in loaders] if made else []
-    return made - {unparse(target) for node in others for target in node.targets}
-
-
-def _loader_in(over: ast.expr, made: set[str]) -> str:
-    match over:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[inner, *_]) if name in WRAPS:
-            return _loader_in(inner, made)
-        case ast.Name() | ast.Attribute() | ast.Subscript():
-            code = unparse(over)
-            return code if code in made or LOADER.search(code) else ""
-        case _:
-            return ""
 
 
 def _added(addition: ast.AugAssign | ast.Assign) -> ast.expr:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import hits
+from lintrain.analysis.loader_loops import loops_over_loaders
 from lintrain.analysis.script_text import mentions
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
@@ -42,12 +43,12 @@ METRICS = frozenset(
 def metrics_of_last_batch(pipeline: Pipeline) -> Iterator[LastBatch]:
     """The metrics after a loop over batches whose targets and predictions are those of its last iteration."""
     source = pipeline.source
-    if not source.cached(hits.loops_over_loaders) or mentions(pipeline, hits.WHOLE):
+    if not source.cached(loops_over_loaders) or mentions(pipeline, hits.WHOLE):
         return
     for call, (name, names, is_comparison) in source.gathered(_metrics_in):
         here = source.location(call)
         scope = blocks.scope_of(pipeline, here)
-        for loop, _ in source.cached(hits.loops_over_loaders):
+        for loop, _ in source.cached(loops_over_loaders):
             at = source.location(loop)
             is_before = blocks.scope_of(pipeline, at) is scope and (loop.end_lineno or 0) < here.line
             if is_comparison and any(map(hits.trains, walk(loop))):

@@ -146,7 +146,8 @@ class ArgmaxWithoutAxis(Rule[Claim]):
                 claim=Claim("dim" if owner == "torch" else "axis"),
             )
 
-        yield from one_per_location(map(self._over_rows, chosen_rows.chosen_rows(pipeline.source)))
+        rows = (found for found in chosen_rows.chosen_rows(pipeline.source) if found.location not in seen)
+        yield from one_per_location(map(self._over_rows, rows))
         over_tokens = (misuse for misuse in pipeline.misuses if misuse.use == "argmax over tokens")
         yield from one_per_location(map(self._over_tokens, over_tokens))
 

@@ -89,7 +89,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from lintrain.analysis import cpu_tensors, device_moves
+from lintrain.analysis import cpu_tensors, device_moves, left_on_cpu
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -120,10 +120,10 @@ class MixedDevices(Rule):
         is_elsewhere = bool(found) and (scripts_make_on_device(path) or not uses_devices(pipeline.source))
         tensors = map(self._report, () if is_elsewhere else found)
         apart = map(self._report_apart, device_moves.apart(pipeline))
-        left = map(self._report_left, device_moves.left_behind(pipeline.source))
+        left = map(self._report_left, left_on_cpu.left_behind(pipeline.source))
         yield from one_per_location(chain(tensors, apart, left))
 
-    def _report_left(self, found: device_moves.LeftBehind) -> Finding:
+    def _report_left(self, found: left_on_cpu.LeftBehind) -> Finding:
         return self.finding(
             found.location,
             f"`{found.name}` stays on the CPU, and is used with outputs on the GPU",

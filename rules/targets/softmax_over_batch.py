@@ -93,7 +93,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lintrain.analysis import built_layers, chosen_rows, loop_verdicts, tensor_forms
+from lintrain.analysis import built_layers, loop_verdicts, mixed_rows, tensor_forms
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import Unknown, text_of
 from lintrain.pipeline.values.tensors import Derived, Operation
@@ -135,7 +135,7 @@ class SoftmaxOverBatch(Rule[Claim]):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(LOSSES) or any(tensor_forms.softmaxes_over_rows(source))
+        return source.contains(LOSSES) or any(mixed_rows.mixed_rows(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
@@ -152,9 +152,9 @@ class SoftmaxOverBatch(Rule[Claim]):
         for call in tensor_forms.softmaxes_over_rows(pipeline.source):
             location = pipeline.source.location(call)
             found.setdefault(location, self._report_end(pipeline, location, built_layers.last_name(call.func)))
-        for mixed in chosen_rows.softmaxes_before_choices(pipeline.source):
-            location, chosen = pipeline.source.location(mixed.softmax), pipeline.source.location(mixed.choice)
-            related = [Related(chosen, "a class is chosen for each row", "chosen")]
+        for mixed in mixed_rows.mixed_rows(pipeline.source):
+            location, needs = pipeline.source.location(mixed.softmax), pipeline.source.location(mixed.needs)
+            related = [Related(needs, mixed.meaning, "chosen")]
             name = built_layers.last_name(mixed.softmax.func)
             found.setdefault(location, self._report_end(pipeline, location, name, related))
         yield from found.values()
