@@ -41,6 +41,7 @@ MOVES_OTHERWISE = rf"{MOVES_BATCHES}|DataParallel|DistributedDataParallel|map_lo
 """Code after which a network or its inputs may be anywhere."""
 
 LOADER = lazy_pattern(r"load|batch|_dl\b|^dl$|enumerate|tqdm|data", re.IGNORECASE)
+ONLY_READS = lazy_pattern(r"(?:^|\.)(?:watch|print|info|add_graph|\w*summary|(?:count|get|num|print)_\w*param\w*)$")
 MADE_BY_TORCH = lazy_pattern(r"^torch\.|^F\.|^np\.")
 APART = ("to be on the same device", "are not at the same device", "is not on the expected device")
 """The errors of torch about tensors on two devices that are used together."""
@@ -89,7 +90,7 @@ def _names_of(pipeline: Pipeline, module: Value, called: Location) -> list[str]:
 
 def _network_moved(pipeline: Pipeline, event: Event, module: Value, names: list[str]) -> bool | None:
     """Whether a network is on a GPU at a forward pass, as its last move says; None if that is not known."""
-    if module.origin is None or escapes_of(pipeline, module):
+    if module.origin is None or any(not _only_reads(pipeline, each) for each in escapes_of(pipeline, module)):
         return None
     moves = pipeline.acts(Act.TO_DEVICE)
     own = [each for each in moves if id(module) in touched_by(pipeline, each.subject)]
@@ -108,6 +109,12 @@ def _network_moved(pipeline: Pipeline, event: Event, module: Value, names: list[
             if each.location(call) not in followed and (unparse(owner) in names or not _is_tensor(each, owner)):
                 return None
     return False
+
+
+def _only_reads(pipeline: Pipeline, escape: Event) -> bool:
+    """Whether unknown code that gets a network only shows, counts or writes it."""
+    call = places.call_at(pipeline.source_of(escape.location), escape.location)
+    return call is not None and ONLY_READS.search(unparse(call.func)) is not None
 
 
 def _is_move_to_gpu(pipeline: Pipeline, location: Location) -> bool:
@@ -137,6 +144,8 @@ def _batch_names(source: Source) -> frozenset[str]:
                 found |= {name} if MADE_BY_TORCH.search(unparse(callee)) else set()
             case _:
                 pass
+    for function in source.nodes_of(ast.FunctionDef):
+        found |= {each.arg for each in function.args.args[1:]} if function.name == "forward" else set()
     for node in source.nodes_of(ast.Assign):  # `x, y = batch`, and items of it
         if isinstance(node.value, ast.Name | ast.Subscript) and unparse(node.value).partition("[")[0] in found:
             found |= {each.id for target in node.targets for each in walk(target) if isinstance(each, ast.Name)}
@@ -200,12 +209,22 @@ def _batch_moved(pipeline: Pipeline, event: Event) -> bool | None:
     """Whether the batch of a forward pass was moved to a GPU; None if that is not known."""
     source = pipeline.source_of(event.location)
     call = places.call_at(source, event.location)
-    if call is None or len(call.args) != 1 or call.keywords:
+    if call is None:
         return None
-    given = call.args[0]
+    given = [*call.args, *(each.value for each in call.keywords)]
+    moved = [_part_moved(pipeline, source, event, each) for each in given]
+    if any(moved):
+        return True
+    return False if moved == [False] and not call.keywords else None
+
+
+def _part_moved(pipeline: Pipeline, source: Source, event: Event, given: ast.expr) -> bool | None:
+    """The same for one of the values that a forward pass gets."""
+    if isinstance(given, ast.Starred | ast.Subscript):
+        given = given.value  # all parts of a batch, or one of them
     while isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute):
         if given.func.attr in MOVES:
-            return True if _goes_to_gpu(source, given) else None
+            return True if goes_to_device(source, given) else None
         if given.func.attr not in SHAPES:
             return None
         given = given.func.value
@@ -221,7 +240,7 @@ def _name_moved(pipeline: Pipeline, source: Source, event: Event, name: str) -> 
         if isinstance(node, ast.Assign) and node.lineno <= event.location.line:
             moved = _assigned_move(node, name)
             if moved is not None:
-                return True if _goes_to_gpu(source, moved) else None
+                return True if goes_to_device(source, moved) else None
     stored = [node for node in inside if isinstance(node, ast.Name) and node.id == name]
     is_plain = sum(isinstance(node.ctx, ast.Store) for node in stored) == 1
     is_given = any(
@@ -239,12 +258,31 @@ def _assigned_move(node: ast.Assign, name: str) -> ast.Call | None:
         pairs = [(target, node.value)]
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
             pairs = list(zip(target.elts, node.value.elts, strict=False))
+        elif isinstance(target, ast.Tuple):
+            pairs = [(each, node.value) for each in target.elts]
         for left, right in pairs:
+            right = _each_item(right)
             while isinstance(right, ast.Call) and isinstance(right.func, ast.Attribute):
                 if right.func.attr in MOVES and isinstance(left, ast.Name) and left.id == name:
                     return right
                 right = right.func.value
     return None
+
+
+def _each_item(node: ast.expr) -> ast.expr:
+    """What a comprehension over the parts of a batch makes of each: `[part.to(device) for part in batch]`."""
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"tuple", "list"}
+        and node.args
+    ):
+        node = node.args[0]
+    match node:
+        case ast.ListComp(elt=item) | ast.GeneratorExp(elt=item) | ast.DictComp(value=item):
+            return item
+        case _:
+            return node
 
 
 def _gives_cpu_rows(pipeline: Pipeline, over: Value) -> bool:
