@@ -322,6 +322,8 @@ def drops_calls(source: Source) -> bool:
 
 def _is_bare_call(node: ast.AST) -> bool:
     match node:
+        case ast.Expr(value=ast.Call(func=ast.Subscript(value=ast.Attribute(value=owner)), args=[ast.Name()])):
+            return unparse(owner) == "self"
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner), args=[ast.Name(), *_])):
             return unparse(owner) in {"self", "F", "torch", "nn.functional", "torch.nn.functional"}
         case _:

@@ -77,13 +77,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import loop_names, script_text, statements
+from lintrain.analysis import dropped_layers, loop_names, script_text, statements
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.model import Module, Tensor
 from lintrain.pipeline.values.python import Instance, options_of
 from lintrain.pipeline.values.tensors import root_of
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, dataclass, fixes, one_per_location
+from lintrain.rule import Finding, Level, Location, Pipeline, Rule, Source, Targets, dataclass, fixes, one_per_location
 
 MOVING = {"to": "moved", "cuda": "moved"}
 CONVERTING = dict.fromkeys(("float", "double", "half", "bfloat16", "long", "int", "bool", "type"), "converted")
@@ -125,9 +125,9 @@ class DiscardedTensor(Rule[Claim]):
         lost = [each for each in pipeline.lost_tensors if not each.is_displayed and not _is_shown(pipeline, each)]
         changed = [each for each in lost if each.method in CHANGING and _is_tensor(pipeline, each)]
         yield from one_per_location(self._report(pipeline, each) for each in changed)
-        yield from one_per_location(
-            self._report_layer(each, pipeline.code(each.location)) for each in lost if _is_layer(pipeline, each)
-        )
+        layers = [each.location for each in lost if _is_layer(pipeline, each)]
+        layers += [pipeline.source.location(each.call) for each in dropped_layers.dropped_layers(pipeline.source)]
+        yield from one_per_location(self._report_layer(each, pipeline.code(each)) for each in layers)
         unread = loop_names.unread_results(pipeline.source)
         yield from one_per_location(self._report_unread(each) for each in unread if each.method in CHANGING)
         yield from one_per_location(map(self._report_activation, loop_names.unread_activations(pipeline.source)))
@@ -151,10 +151,10 @@ class DiscardedTensor(Rule[Claim]):
             help=f"use the result in place of `{lost.batch}`",
         )
 
-    def _report_layer(self, lost: Discard, code: str) -> Finding[Claim]:
+    def _report_layer(self, location: Location, code: str) -> Finding[Claim]:
         called = code.partition("(")[0]
         return self.finding(
-            lost.location,
+            location,
             f"`{called}` has no effect: its result is discarded"
             if len(called) < 40
             else "the result of this layer is discarded",

@@ -149,7 +149,14 @@ def result_dropped(form: Form) -> Iterator[list[Edit]]:
             called = ast.unparse(value.func)
             if getattr(function, "name", "") == "forward" and same and form.class_of(statement):
                 if called.startswith(("self.", "F.", "torch.")) and called.count(".") == 1:
-                    yield [form.replace(statement, HERE + form.code(value))]
+                    if not _works_in_place(form, called):
+                        yield [form.replace(statement, HERE + form.code(value))]
+
+
+def _works_in_place(form: Form, called: str) -> bool:
+    """Whether a layer may change its input itself: its result is then not needed."""
+    made = (ast.unparse(each.value) for each in form.nodes(ast.Assign) if ast.unparse(each.targets[0]) == called)
+    return any("inplace=True" in code or "ReLU(True)" in code for code in made)
 
 
 @plants("discarded-tensor")
