@@ -133,10 +133,10 @@ def trains(node: ast.AST) -> bool:
 
 def _returned_early(source: Source, loop: ast.For) -> Iterator[Overwritten]:
     """A `return` that ends the body of the loop, of what the loop adds up or collects."""
-    *_, last = _plain_statements(loop)
+    *_, last = plain_statements(loop)
     if isinstance(last, ast.Return) and last.value is not None:
         sums: dict[str, ast.stmt] = {total: each for each, total in source.once(additions_in, loop)}
-        sums |= {name: each for each in _plain_statements(loop) if (name := _collects_into(each))}
+        sums |= {name: each for each in plain_statements(loop) if (name := _collects_into(each))}
         read = [total for total in sums if total in names_in(last.value)]
         if read:
             yield Overwritten(source.location(last), read[0], source.location(sums[read[0]]), is_left=True)
@@ -163,7 +163,7 @@ def _read_in_place_of_sum(source: Source, scope: ast.AST, loop: ast.For) -> Iter
         uses = [each for each in source.named_in(scope, added.id) if isinstance(each, ast.Name)]
         stores = [each for each in uses if isinstance(each.ctx, ast.Store)]
         after = [each for each in uses if each.lineno > (loop.end_lineno or 0) and isinstance(each.ctx, ast.Load)]
-        set_by = [each for each in _plain_statements(loop) if isinstance(each, ast.Assign) and binds(each, added.id)]
+        set_by = [each for each in plain_statements(loop) if isinstance(each, ast.Assign) and binds(each, added.id)]
         if after and len(set_by) == 1 == len(stores):
             yield Overwritten(source.location(after[0]), added.id, source.location(set_by[0]))
 
@@ -171,7 +171,7 @@ def _read_in_place_of_sum(source: Source, scope: ast.AST, loop: ast.For) -> Iter
 def _scores_set(loop: ast.For) -> list[tuple[ast.Assign, str, bool]]:
     """The statements that give a name a score of one batch, or a number; the last value says which."""
     found: list[tuple[ast.Assign, str, bool]] = []
-    for statement in _plain_statements(loop):
+    for statement in plain_statements(loop):
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float())):
                 found.append((statement, name, True))
@@ -204,7 +204,7 @@ def _nested(loop: ast.For) -> bool:
     return any(isinstance(node, ast.For | ast.While) for node in walk(loop) if node is not loop)
 
 
-def _plain_statements(loop: ast.For) -> list[ast.stmt]:
+def plain_statements(loop: ast.For) -> list[ast.stmt]:
     """The statements that every iteration of a loop runs, also those in its `with` blocks."""
     found: list[ast.stmt] = []
     pending = list(reversed(loop.body))
