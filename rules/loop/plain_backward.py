@@ -2,7 +2,8 @@
 
 `accelerator.backward` divides the loss by the accumulation steps and scales it for mixed precision. `loss.backward()`
 does neither: gradients are too large by the number of accumulated batches, or underflow in float16. Lightning calls
-`backward` itself on the loss that `training_step` returns, which fails if the step has called it before.
+`backward` itself on the loss that `training_step` returns, which fails if the step has called it before. In
+`training_step` of a Trainer, it is `self.accelerator` that scales the loss.
 
 ## Bad
 
@@ -73,11 +74,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, lightning_updates, training_loops
+from lintrain.analysis import iterations, lightning_updates, trainer_backwards, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Launcher
-from lintrain.pipeline.values.python import number_of, text_of
+from lintrain.pipeline.values.python import Constant, is_missing, number_of, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -90,7 +91,7 @@ class Claim:
 
 class PlainBackward(Rule[Claim]):
     level = Level.ERROR
-    keywords = "Accelerator|Fabric|Lightning & backward"
+    keywords = "Accelerator|Fabric|Lightning|Trainer & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for location, message in lightning_updates.backwards_by_hand(pipeline):
@@ -100,7 +101,18 @@ class PlainBackward(Rule[Claim]):
                 help="return the loss alone, or set `self.automatic_optimization = False` and step by hand",
                 claim=Claim(None),
             )
+        yield from self._in_trainers(pipeline)
         yield from self._past_launchers(pipeline)
+
+    def _in_trainers(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for call in trainer_backwards.plain_backwards(pipeline.source):
+            yield self.finding(
+                pipeline.source.location(call),
+                "`backward` bypasses the Trainer's accelerator, which scales the loss",
+                help="call `self.accelerator.backward(loss)`",
+                claim=Claim(None),
+                level=Level.WARNING,
+            )
 
     def _past_launchers(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if not training_loops.trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
@@ -109,12 +121,17 @@ class PlainBackward(Rule[Claim]):
         for training in training_loops.training_loops(pipeline):
             launcher = _bypassed(pipeline, training)
             effect = _effect_of(launcher) if launcher is not None else ""
+            # What an option may ask for is worth a note.
+            level = self.level if effect else Level.NOTE
+            effect = effect or (_effect_of_option(launcher) if launcher is not None else "")
             if launcher is not None and effect:
-                report = self._report(pipeline, training.backward, launcher, effect)
+                report = self._report(pipeline, training.backward, launcher, effect, level)
                 found.setdefault(training.backward.location, report)
         yield from found.values()
 
-    def _report(self, pipeline: Pipeline, backward: Event, launcher: Launcher, effect: str) -> Finding[Claim]:
+    def _report(
+        self, pipeline: Pipeline, backward: Event, launcher: Launcher, effect: str, level: Level
+    ) -> Finding[Claim]:
         name = next((binding.name for binding in pipeline.names_of(launcher)), "")
         loss = training_loops.text_of_event(backward)
         is_simple = bool(name) and pipeline.code(backward.location) == f"{loss}.backward()"
@@ -125,6 +142,7 @@ class PlainBackward(Rule[Claim]):
             related=reasons,
             help=f"call `{name or 'accelerator'}.backward(loss)`",
             claim=Claim(f"{name}.backward({loss})" if is_simple else None),
+            level=level,
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -185,3 +203,20 @@ def _effect_of(launcher: Launcher) -> str:
         return f"divides the loss by {batches:g}"
     mixed = text_of(launcher.arguments.get("mixed_precision", launcher))
     return "scales the loss for float16" if mixed == "fp16" else ""
+
+
+def _effect_of_option(launcher: Launcher) -> str:
+    """What the launcher's `backward` does besides if an option asks for it; empty if none can."""
+    if launcher.is_accelerator and _may_change(launcher, "gradient_accumulation_steps"):
+        return "may divide the loss"
+    if _may_change(launcher, "mixed_precision" if launcher.is_accelerator else "precision"):
+        return "may scale the loss"
+    return ""
+
+
+def _may_change(launcher: Launcher, name: str) -> bool:
+    """Whether an argument is what an option or another part of the project says."""
+    value = launcher.arguments.get(name)
+    if isinstance(value, Constant):
+        return value.default is not None and bool(value.default.option)
+    return value is not None and not is_missing(value)
