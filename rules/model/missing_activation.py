@@ -102,7 +102,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, prescreen, script_text, shared_values
+from lintrain.analysis import expressions, linear_stacks, prescreen, script_text, shared_values
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Tensor
@@ -110,6 +110,8 @@ from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Sou
 
 ON_PURPOSE = lazy_pattern(r"(?i)lora|low_?rank|factor|svd|adapter|linear_?(regress|model|net|probe)|embed")
 """Names of networks that are linear on purpose."""
+
+LINEAR_BY_NAME = lazy_pattern(r"(?i)lora|low_?rank|svd|linear_?(regress|model|net|probe)")
 
 JOINS = frozenset({"cat", "concat", "concatenate", "stack"})
 
@@ -129,14 +131,18 @@ class MissingActivation(Rule):
             if misuse.use != "linear of linear" or not _is_one_network(pipeline, misuse):
                 continue
             if not _is_on_purpose(pipeline, misuse.location):
-                found.setdefault(misuse.location, self._report(misuse))
+                made = misuse.value.made if isinstance(misuse.value, Tensor) else None
+                found.setdefault(misuse.location, self._report(misuse.location, made.location if made else None))
+        source = pipeline.source
+        for first, second in linear_stacks.stacked_linears(source):
+            location = source.location(second)
+            if not _is_linear_by_name(source, location):
+                found.setdefault(location, self._report(location, source.location(first)))
         yield from found.values()
 
-    def _report(self, misuse: Misuse) -> Finding:
-        made = misuse.value.made if isinstance(misuse.value, Tensor) else None
-        before = made.location if made else None
+    def _report(self, location: Location, before: Location | None) -> Finding:
         return self.finding(
-            misuse.location,
+            location,
             "a linear layer gets the output of another one, with no activation between them",
             related=[Related(before, "the layer before it", "layer")] if before else [],
             help="put an activation between them, such as `nn.ReLU()`",
@@ -177,6 +183,11 @@ def _is_on_purpose(pipeline: Pipeline, location: Location) -> bool:
 
 def _is_below(pipeline: Pipeline, location: Location, around: Location, function: object) -> bool:
     return location.line > around.end_line and blocks.scope_of(pipeline, location) is function
+
+
+def _is_linear_by_name(source: Source, location: Location) -> bool:
+    """Whether a class around layers that are written next to each other has the name of a linear network."""
+    return any(map(LINEAR_BY_NAME.search, blocks.classes_around(source, location)))
 
 
 def _joined_before(source: Source, name: str, around: Location) -> set[str]:
