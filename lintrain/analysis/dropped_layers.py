@@ -46,6 +46,8 @@ def _in_forward(source: Source, owner: ast.ClassDef, nodes: Sequence[ast.AST]) -
     calls = [(call, name, tensor) for call in bare for name, tensor in _layer_call(call)]
     if not calls:
         return
+    if any(isinstance(node, ast.Attribute) and "hook" in node.attr for node in nodes):
+        return  # which keep what the layers give
     chained = {tensor for node in nodes for tensor in _chained(node)}
     for call, name, tensor in calls:
         reads = (node for node in nodes if isinstance(node, ast.Name) and node.id == tensor)

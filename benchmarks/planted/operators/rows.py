@@ -191,7 +191,9 @@ def _is_state(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) == "state_dict"
 
 
-@plants("attended-padding", also="missing-attention-mask wrong-attention-mask ignored-attention-mask")
+@plants(
+    "attended-padding", also="missing-attention-mask wrong-attention-mask ignored-attention-mask unread-attention-mask"
+)
 def mask_dropped(form: Form) -> Iterator[list[Edit]]:
     """`attention_mask=` or `src_key_padding_mask=` of a call of the model is removed."""
     for name in ("attention_mask", "src_key_padding_mask", "key_padding_mask"):

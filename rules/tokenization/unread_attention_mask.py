@@ -1,0 +1,107 @@
+"""A function has the attention mask of its token ids, and does not pass it to the model.
+
+The model then reads padding as text, so its output for a row depends on the length of the other rows in the batch. No
+error is raised.
+
+## Bad
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = AutoModel.from_pretrained("distilbert-base-uncased")
+            self.head = nn.Linear(self.encoder.config.hidden_size, 3)
+
+        def forward(self, input_ids, attention_mask, labels):
+            hidden = self.encoder(input_ids).last_hidden_state[:, 0]  # <- unread-attention-mask
+            logits = self.head(hidden)
+            return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+
+    classifier = Classifier()
+    trainer = Trainer(classifier, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## Good
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = AutoModel.from_pretrained("distilbert-base-uncased")
+            self.head = nn.Linear(self.encoder.config.hidden_size, 3)
+
+        def forward(self, input_ids, attention_mask, labels):
+            hidden = self.encoder(input_ids, attention_mask=attention_mask).last_hidden_state[:, 0]
+            logits = self.head(hidden)
+            return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+
+    classifier = Classifier()
+    trainer = Trainer(classifier, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## When it is fine
+
+The mask may be used after the model, for a mean over the tokens of one length:
+
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = AutoModel.from_pretrained("distilbert-base-uncased")
+            self.head = nn.Linear(self.encoder.config.hidden_size, 3)
+
+        def forward(self, input_ids, attention_mask, labels):
+            hidden = self.encoder(input_ids).last_hidden_state
+            weights = attention_mask.unsqueeze(-1).float()
+            logits = self.head((hidden * weights).sum(1) / weights.sum(1))
+            return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+
+    classifier = Classifier()
+    trainer = Trainer(classifier, args, train_dataset=tokenized["train"], data_collator=collator)
+
+## Fix
+
+None: which argument takes the mask depends on the model.
+
+## References
+
+Hugging Face course, chapter 2, "Handling multiple sequences".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import unread_masks
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Source, Targets, Verdict, one_per_location
+
+ROUNDING = 1e-6
+"""The change of the output that rounding may cause, as a share of its maximum."""
+
+
+class UnreadAttentionMask(Rule):
+    level = Level.WARNING
+    keywords = "mask & ids"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(True for _ in unread_masks.unread_masks(source))
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(self._report(pipeline, each) for each in unread_masks.unread_masks(pipeline.source))
+
+    def _report(self, pipeline: Pipeline, found: unread_masks.UnreadMask) -> Finding:
+        called = pipeline.code(pipeline.source.location(found.call.func))
+        return self.finding(
+            pipeline.source.location(found.call),
+            f"`{called}` gets the ids, and not `{found.mask}`"
+            if len(called) + len(found.mask) < 48
+            else "the model gets the ids, and not their mask",
+            help="pass it, so that padding is not read as text: `attention_mask=…`",
+        )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        mask = evidence.responses.mask if evidence.responses else None
+        if mask is None:
+            return Verdict.inconclusive("no batch with padding was seen")
+        text = f"attending to {mask.padding} padding tokens changes the output by {mask.change:.2g} of its maximum"
+        if not mask.given:
+            return Verdict.inconclusive(f"the model gets no mask; {text}")
+        verdict = Verdict.refuted if mask.change > ROUNDING else Verdict.confirmed
+        return verdict(text, change=mask.change, padding=mask.padding)
