@@ -19,7 +19,8 @@ def divided_after_loops(source: Source) -> Iterator[Overwritten]:
         loops = [node for node in nodes if isinstance(node, ast.For)]
         for loop in loops:
             for statement, name in _set_in(loop):
-                if _starts_at_zero(nodes, loop, name) and (use := _division(nodes, loop, name)) is not None:
+                use = _division(nodes, loop, name)
+                if use is not None and _starts_at_zero(nodes, loop, name):
                     yield Overwritten(source.location(use), name, source.location(statement))
 
 
@@ -62,7 +63,7 @@ def _division(nodes: Sequence[ast.AST], loop: ast.For, name: str) -> ast.AugAssi
     sums = (each.target for each in walk(loop) if isinstance(each, ast.AugAssign))
     added = {target.id for target in sums if isinstance(target, ast.Name)}
     below = [node for node in nodes if isinstance(node, ast.Assign | ast.For) and node.lineno > last]
-    again = [node.lineno for node in below if _sets_again(node, name)]
+    replaced = [node.lineno for node in below if _replaces(node, name)]
     for node in nodes:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
             count = node.value
@@ -72,13 +73,13 @@ def _division(nodes: Sequence[ast.AST], loop: ast.For, name: str) -> ast.AugAssi
             continue
         if not isinstance(node.op, ast.Div):
             continue
-        is_next = last < node.lineno <= min(again, default=node.lineno)
+        is_next = last < node.lineno <= min(replaced, default=node.lineno)
         if is_next and _counts(count, added):
             return node
     return None
 
 
-def _sets_again(node: ast.Assign | ast.For, name: str) -> bool:
+def _replaces(node: ast.Assign | ast.For, name: str) -> bool:
     """Whether a statement gives a name another value than its own one, divided."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     is_own = isinstance(node, ast.Assign) and name in names_in(node.value)
