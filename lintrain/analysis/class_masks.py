@@ -130,10 +130,28 @@ def _resized(source: Source, call: ast.Call) -> Iterator[ChangedMask]:
     code = unparse(call.func)
     if code not in RESIZES or len(call.args) < 2:
         return
-    if not _is_nearest(call, 2) and _is_mask(source, call):
+    if not _is_nearest(call, 2) and _is_mask(source, call) and not _is_of_fractions(source, call):
         yield ChangedMask(
             source.location(call), f"`{code}` mixes the class numbers of a mask into others", RESIZES[code]
         )
+
+
+READS_FRACTIONS = frozenset({"plt.imread", "mpimg.imread", "pyplot.imread", "matplotlib.pyplot.imread"})
+"""Functions of Matplotlib that read a PNG as fractions: code has to turn them into class numbers afterwards."""
+
+
+def _is_of_fractions(source: Source, call: ast.Call) -> bool:
+    """Whether what is resized is a picture that Matplotlib reads: colors, from which class numbers are made later."""
+    given, line = call.args[0], call.lineno
+    if not isinstance(given, ast.Name):
+        return isinstance(given, ast.Call) and unparse(given.func) in READS_FRACTIONS
+    bound = [
+        node.value
+        for node in source.nodes_of(ast.Assign)
+        if node.lineno < line and any(unparse(each) == given.id for each in node.targets)
+    ]
+    last = max(bound, key=lambda each: each.lineno, default=None)
+    return isinstance(last, ast.Call) and unparse(last.func) in READS_FRACTIONS
 
 
 def _is_mask(source: Source, call: ast.Call) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from lintrain.analysis import origins
 from lintrain.analysis.script_text import networks_of
-from lintrain.analysis.whole_numbers import counted_in
+from lintrain.analysis.whole_numbers import COUNTS, counted_in
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
@@ -391,7 +391,7 @@ def tensors_in(node: ast.expr) -> set[str]:
         each = pending.pop()
         if isinstance(each, ast.Attribute) and each.attr in NO_TENSORS:
             continue
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == "len":
+        if isinstance(each, ast.Call) and unparse(each.func).rpartition(".")[2] in COUNTS:
             continue
         if isinstance(each, ast.Name):
             found.add(each.id)

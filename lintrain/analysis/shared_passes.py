@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from lintrain.analysis import gradients, origins
+from lintrain.analysis.cut_arguments import names_on_graph
 from lintrain.analysis.iterations import covers_all
 from lintrain.analysis.training_loops import TrainingLoop, is_left_after, training_loops
 from lintrain.model.location import Location
@@ -160,7 +161,7 @@ def passes_behind(pipeline: Pipeline, backward: Event, forwards: Mapping[Locatio
     """The forward passes of these that a loss is certainly computed from, latest first."""
     source, loss = pipeline.source_of(backward.location), origins.loss_of(pipeline, backward)
     found: dict[int, Event] = {}
-    uses = partial(_names_on_graph, pipeline)
+    uses = partial(names_on_graph, pipeline)
     for each in origins.origins(source, loss, stays_on_graph, uses) if loss is not None else ():
         if not each.is_certain or each.operator is not None:
             continue
@@ -177,48 +178,6 @@ def is_output(source: Source, name: ast.expr, forwards: Mapping[Location, Event]
 
     found = (each for each in origins.origins(source, name, follows) if each.is_certain and each.operator is None)
     return any(source.location(each.expression) in forwards for each in found)
-
-
-def _names_on_graph(pipeline: Pipeline, expression: ast.expr) -> set[str]:
-    """The names in an expression, without tensors that a function detaches: `penalty(critic, real, fake)`."""
-    cut = {argument for call in walk(expression) if isinstance(call, ast.Call) for argument in _cut_by(pipeline, call)}
-    return {origins.text_of(name) for name in origins.names_in([expression]) if name not in cut}
-
-
-def _cut_by(pipeline: Pipeline, call: ast.Call) -> Iterator[ast.expr]:
-    """The arguments that the functions of this name only use without their graph."""
-    match call.func:
-        case ast.Name(id=name):
-            first = 0
-        case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            first = 1
-        case _:
-            return
-    called = [each for source in pipeline.sources.values() for each in source.cached(_functions).get(name, ())]
-    for position, argument in enumerate(call.args if called else (), first):
-        if isinstance(argument, ast.Name) and all(_only_detaches(each, position) for each in called):
-            yield argument
-
-
-def _functions(source: Source) -> dict[str, list[ast.FunctionDef]]:
-    found = dict[str, list[ast.FunctionDef]]()
-    for node in source.nodes_of(ast.FunctionDef):
-        found.setdefault(node.name, []).append(node)
-    return found
-
-
-def _only_detaches(function: ast.FunctionDef, position: int) -> bool:
-    """Whether a function uses an argument for nothing that gradients flow through."""
-    if position >= len(function.args.args):
-        return False
-    name = function.args.args[position].arg
-    asked = [each.value for each in walk(function) if isinstance(each, ast.Attribute) and each.attr in WITHOUT_GRAPH]
-    used = [each for each in walk(function) if isinstance(each, ast.Name) and each.id == name]
-    return bool(used) and all(each in asked for each in used)
-
-
-WITHOUT_GRAPH = frozenset({"data", "detach", "device", "dtype", "dim", "is_cuda", "ndim", "new_zeros", "shape", "size"})
-"""Attributes of a tensor that carry no graph."""
 
 
 def stays_on_graph(expression: ast.expr) -> bool:

@@ -38,6 +38,9 @@ TAKES_SIZES = LAYERS.keys() | MAKES | SHAPES | {"DataLoader", "OneCycleLR"}
 
 OF_MATH = frozenset({"sqrt", "log2", "log", "log10", "exp"})
 
+COUNTS = frozenset({"len", "get_dimensions", "get_image_size", "get_size", "get_num_channels"})
+"""Functions of Python and torchvision that only count the rows or pixels of a tensor."""
+
 
 @dataclass(frozen=True, slots=True)
 class FloatSize:

@@ -79,8 +79,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import swapped_results
+from lintrain.analysis import expressions, swapped_results
 from lintrain.interpreter.own_arguments import OTHER_ORDER
+from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Misuse
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
@@ -90,7 +91,7 @@ class SwappedNames(Rule):
     keywords = "def|train_test_split"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        swapped = (misuse for misuse in pipeline.misuses if misuse.use == OTHER_ORDER)
+        swapped = (each for each in pipeline.misuses if each.use == OTHER_ORDER and not _is_way_back(pipeline, each))
         yield from one_per_location(self._report_call(misuse, pipeline) for misuse in swapped)
         yield from one_per_location(map(self._report_results, swapped_results.swapped_results(pipeline)))
         yield from one_per_location(map(self._report_results, swapped_results.swapped_splits(pipeline.source)))
@@ -122,3 +123,27 @@ class SwappedNames(Rule):
 
 SHOWN = 40
 """So many characters of names fit into a message."""
+
+
+def _is_way_back(pipeline: Pipeline, misuse: Misuse) -> bool:
+    """Whether the same function also makes something by the call in the order of the parameters, and keeps both.
+
+    An autoencoder makes its decoder so, and a translation of images its way back: both orders are meant.
+    """
+    call = expressions.call_at(pipeline, misuse.location)
+    if call is None or call.callee is None or expressions.assignment_at(pipeline, misuse.location) is None:
+        return False
+    given, taken = (text.split(", ") for text in misuse.text.split(" for "))
+    moved = [index for index, name in enumerate(given) if name in taken and name != taken[index]]
+    return any(
+        other.callee is not None
+        and other.callee.code == call.callee.code
+        and all(_name_at(other, index) == taken[index] for index in moved)
+        and blocks.is_one_scope(pipeline, other.location, misuse.location)
+        and expressions.assignment_at(pipeline, other.location) is not None
+        for other in expressions.calls_in_file(pipeline.source_of(misuse.location))
+    )
+
+
+def _name_at(call: expressions.Expression, index: int) -> str:
+    return call.arguments[index].name.lstrip("_") if index < len(call.arguments) else ""

@@ -101,6 +101,9 @@ PLAIN = re.compile(r"[\w.]+")
 RESHAPED = re.compile(rf"(?!(?:np|numpy|torch|F|tf)\.)([\w.]+)\.(?:{'|'.join(RESHAPING)})\((?:[^()]|\([^()]*\))*\)")
 """A tensor with a name in another shape: `images.view(-1, 784)`."""
 
+OUT = re.compile(r"\bout\s*=")
+"""The argument with the tensor that a function of torch writes its result into."""
+
 OF_OTHERS = r"\b(?:torch_geometric|dgl|torch_sparse|torchtext|detectron2|mmcv|monai)\b"
 """Libraries whose batches contain objects that move in place."""
 
@@ -209,6 +212,8 @@ def _is_layer(pipeline: Pipeline, lost: Discard) -> bool:
 def _is_tensor(pipeline: Pipeline, lost: Discard) -> bool:
     """Whether a tensor certainly has the method: one that torch made, or a part of a batch."""
     options = options_of(lost.result)
+    if OUT.search(pipeline.code(lost.location)):
+        return False  # `torch.clamp(x, 0, 1, out=x)` keeps its result there
     if RESHAPED.fullmatch(lost.receiver_text):
         return lost.method in MOVING  # which arrays do not have
     if not PLAIN.fullmatch(lost.receiver_text):

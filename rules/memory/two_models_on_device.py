@@ -261,5 +261,12 @@ def _is_last_used_before(pipeline: Pipeline, binding: Binding, other: Location) 
         return False
     uses = script_text.uses_of(source, binding.name)
     is_bound_once = len([use for use in uses if not use.is_read]) == 1
+    if any(_is_returned(pipeline, use.location) for use in uses if use.is_read):
+        return False  # the caller uses it, and what follows does not run then
     in_one_scope = all(blocks.is_one_scope(pipeline, binding.location, use.location) for use in uses)
     return is_bound_once and in_one_scope and all(use.location.line < other.line for use in uses)
+
+
+def _is_returned(pipeline: Pipeline, location: Location) -> bool:
+    statement, source = blocks.statement_at(pipeline, location), pipeline.source_of(location)
+    return statement is not None and source.code(source.location(statement)).startswith("return")
