@@ -20,7 +20,8 @@ CUTS = frozenset({"data", "detach"})
 def names_on_graph(pipeline: Pipeline, expression: ast.expr) -> set[str]:
     """The names in an expression, without indices, shapes, and what a function detaches: `penalty(critic, fake)`."""
     nodes = walk(expression)
-    cut = {argument for each in nodes if isinstance(each, ast.Call) for argument in _cut_by(pipeline, each)}
+    calls = (each for each in nodes if isinstance(each, ast.Call))
+    cut: set[ast.AST] = {argument for each in calls for argument in _cut_by(pipeline, each)}
     cut |= {part for each in nodes if isinstance(each, ast.Subscript) for part in walk(each.slice)}
     cut |= {each.value for each in nodes if isinstance(each, ast.Attribute) and each.attr in WITHOUT_GRAPH}
     return {origins.text_of(name) for name in origins.names_in([expression]) if name not in cut}
@@ -36,8 +37,8 @@ def _cut_by(pipeline: Pipeline, call: ast.Call) -> Iterator[ast.expr]:
         case _:
             return
     called = [each for source in pipeline.sources.values() for each in source.cached(_functions).get(name, ())]
-    for place, argument in _given(call, first) if called else ():
-        if isinstance(argument, ast.Name) and all(_is_cut(each, place) for each in called):
+    for position, argument in _given(call, first) if called else ():
+        if isinstance(argument, ast.Name) and all(_is_cut(each, position) for each in called):
             yield argument
 
 
@@ -54,10 +55,10 @@ def _functions(source: Source) -> dict[str, list[ast.FunctionDef]]:
     return found
 
 
-def _is_cut(function: ast.FunctionDef, place: int | str) -> bool:
+def _is_cut(function: ast.FunctionDef, position: int | str) -> bool:
     """Whether a function detaches a parameter, or what it computes of it, or needs nothing else of it."""
     names = [each.arg for each in (*function.args.args, *function.args.kwonlyargs)]
-    name = names[place] if isinstance(place, int) and place < len(names) else place
+    name = names[position] if isinstance(position, int) and position < len(names) else position
     if name not in names:
         return False
     nodes = walk(function)

@@ -11,7 +11,7 @@ from lintrain.analysis import (
     training_loops,
 )
 from lintrain.model.location import Location
-from lintrain.pipeline import blocks, events
+from lintrain.pipeline import blocks, events, modules
 from lintrain.pipeline.record import Misuse, Pipeline
 from lintrain.pipeline.values.model import Optimizer, Parameter, Role, Tensor
 from lintrain.pipeline.values.python import Unknown, options_of
@@ -55,13 +55,17 @@ def useless_pass(pipeline: Pipeline, backward: events.Event) -> events.Event | N
     if any(isinstance(each.subject, Unknown) for some in passes.values() for each in some):
         return None
     parts = {key: expressions.parts_shared(pipeline, [each.subject for each in some]) for key, some in passes.items()}
-    useless = [key for key, some in parts.items() if some.isdisjoint(trained) and _gets_known_history(passes[key][0])]
+    useless = [key for key, some in parts.items() if some.isdisjoint(trained) and _is_of_network(passes[key])]
     return passes[useless[0]][-1] if useless and len(useless) < len(parts) else None
 
 
-def _gets_known_history(forward: events.Event) -> bool:
-    """Whether the input of a pass is understood: what a function that is not known gives may have any history."""
-    return isinstance(forward.details.get("given"), Tensor)
+def _is_of_network(passes: list[events.Event]) -> bool:
+    """Whether passes go through weights, and the input of the first is understood.
+
+    What a function that is not known gives may have any history, and so has what a loss without weights gets.
+    """
+    has_weights = any(modules.has_parameters(each.subject) for each in passes)
+    return has_weights and isinstance(passes[0].details.get("given"), Tensor)
 
 
 def computed_off(pipeline: Pipeline, backward: events.Event) -> Location | None:

@@ -94,7 +94,27 @@ def _is_axis_added(call: ast.Call, axes: object) -> bool:
 
 def regained(nodes: Sequence[ast.AST]) -> set[int]:
     """The nodes of what gets its batch axis back, or has no use for one."""
-    return restored_later(nodes) | restored_around(nodes) | reduced(nodes) | given_to_processors(nodes)
+    restored = restored_later(nodes) | restored_around(nodes) | reduced(nodes) | given_to_processors(nodes)
+    return restored | asked_after(nodes) | evened(nodes)
+
+
+def asked_after(nodes: Sequence[ast.AST]) -> set[int]:
+    """The squeezes whose number of axes the next code asks for, and those whose result is discarded."""
+    tests = [node for node in nodes if isinstance(node, ast.If) and AXES.search(unparse(node.test))]
+    asked = {name: test.lineno for test in reversed(tests) for name in _names(test.test)}
+    return {
+        id(node.value)
+        for node in nodes
+        if isinstance(node, ast.Expr)
+        or (isinstance(node, ast.Assign) and node.lineno < asked.get(unparse(node.targets[0]), 0))
+    }
+
+
+def evened(nodes: Sequence[ast.AST]) -> set[int]:
+    """The squeezes of a call whose arguments lose the same axes: `loss(logits.squeeze().float(), y.squeeze())`."""
+    calls = [[_without_moves(each) for each in node.args] for node in nodes if isinstance(node, ast.Call)]
+    even = [each for each in calls if len(each) > 1 and all(squeezed_in(arg) is not None for arg in each)]
+    return {id(arg) for each in even for arg in each}
 
 
 def given_to_processors(nodes: Sequence[ast.AST]) -> set[int]:

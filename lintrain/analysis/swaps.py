@@ -323,17 +323,11 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
     unharmed |= regained(nodes)
     whole = rows - {name for each in nodes if isinstance(each, ast.Assign) for name in flat_names(each)}
     unharmed |= {id(each) for node in nodes if isinstance(node, ast.BinOp) for each in spread_over_rows(node, whole)}
-    unharmed |= {id(arg) for each in nodes if isinstance(each, ast.Call) and _is_even(each) for arg in each.args}
     for node, squeezed in squeezes:
         if id(node) in unharmed or not isinstance(node, ast.Call) or not _has_rows(squeezed, rows):
             continue
         if not _is_one_row(squeezed, _names_with_one_row(nodes, node.lineno)):
             yield source.location(node), unparse(squeezed)
-
-
-def _is_even(call: ast.Call) -> bool:
-    """Whether a call gets two tensors that lose the same axes: `loss(logits.squeeze(), labels.squeeze())`."""
-    return len(call.args) > 1 and all(squeezed_in(each) is not None for each in call.args)
 
 
 def _names_with_rows(method: ast.FunctionDef, is_part: bool) -> set[str]:

@@ -164,11 +164,14 @@ def _unsaved_keys(source: Source) -> Iterator[WrongState]:
     # A file of another origin shares no key with what is saved here; one that is tested for a key may have any.
     if not keys & entries.keys() or any(isinstance(node, ast.In | ast.NotIn) for node in source.nodes):
         return
-    # So does what another name was given, which may be read from the file of another script.
-    known = {unparse(each.value) for key, reads in entries.items() if key in keys for each in reads}
+    # So does what another name, or one in another function, was given: it may be read from the file of another script.
+    functions = {part: each for each in source.nodes_of(ast.FunctionDef) for part in walk(each)}
+    known = {
+        (functions.get(each), unparse(each.value)) for key, reads in entries.items() if key in keys for each in reads
+    }
     for key, reads in entries.items():
         for read in [each for each in reads if key not in keys and isinstance(each.value, ast.Name)]:
-            if unparse(read.value) not in known:
+            if (functions.get(read), unparse(read.value)) not in known:
                 continue
             problem = f'the checkpoint is saved without the entry "{key}"'
             names = ", ".join(f"`{each}`" for each in sorted(map(str, keys)))

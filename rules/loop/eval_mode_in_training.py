@@ -95,7 +95,7 @@ from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import evaluations, expressions, iterations, lightning_updates, script_text, training_loops
 from lintrain.evidence.training import ModelEvidence
-from lintrain.pipeline import modules
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Optimizer, Task
 from lintrain.pipeline.values.python import Unknown, Value, options_of, text_of
@@ -297,6 +297,11 @@ def _without_layers(finding: Finding[Claim], model: ModelEvidence, **measured: f
 def _is_made_in(pipeline: Pipeline, loop: Loop, forward: Event) -> bool:
     """Whether an iteration may train another model than the one before, since the loop makes it."""
     if any(each.origin is not None and loop.location.holds(each.origin) for each in options_of(forward.subject)):
+        return True
+    # A function that the loop calls, and that makes the model itself, makes another one in each call.
+    origins = [each.origin for each in options_of(forward.subject) if each.origin is not None]
+    is_called = not blocks.is_one_scope(pipeline, loop.location, forward.location)
+    if is_called and any(blocks.is_one_scope(pipeline, each, forward.location) for each in origins):
         return True
     name = re.escape(training_loops.callee_text(pipeline, forward))
     code = pipeline.code(loop.location)

@@ -130,14 +130,14 @@ class MissingActivation(Rule):
         for misuse in pipeline.misuses:
             if misuse.use != "linear of linear" or not _is_one_network(pipeline, misuse):
                 continue
-            if not _is_on_purpose(pipeline, misuse.location):
+            if not _is_on_purpose(pipeline, misuse):
                 made = misuse.value.made if isinstance(misuse.value, Tensor) else None
                 found.setdefault(misuse.location, self._report(misuse.location, made.location if made else None))
         source = pipeline.source
         for first, second in linear_stacks.stacked_linears(source):
-            location = source.location(second)
-            if not _is_linear_by_name(source, location):
-                found.setdefault(location, self._report(location, source.location(first)))
+            before, location = source.location(first), source.location(second)
+            if not _is_linear_by_name(source, location) and not _is_commented_out(source, before, location):
+                found.setdefault(location, self._report(location, before))
         yield from found.values()
 
     def _report(self, location: Location, before: Location | None) -> Finding:
@@ -161,14 +161,27 @@ def _is_one_network(pipeline: Pipeline, misuse: Misuse) -> bool:
     return first is not None and first is second
 
 
-def _is_on_purpose(pipeline: Pipeline, location: Location) -> bool:
-    """Whether names say that the network is linear, or the output of the first layer is used elsewhere too."""
+LEFT_OUT = lazy_pattern(r"(?m)^\s*#.*(?:ReLU|GELU|Tanh|Sigmoid|ELU|SiLU)\(")
+"""An activation in a comment."""
+
+
+def _is_commented_out(source: Source, first: Location | None, second: Location) -> bool:
+    """Whether an activation was taken out between two layers, as those who publish a network do."""
+    if first is None:
+        return False
+    return LEFT_OUT.search("\n".join(source.lines[first.line : second.line - 1])) is not None
+
+
+def _is_on_purpose(pipeline: Pipeline, misuse: Misuse) -> bool:
+    """Whether names say that it is linear, an activation was taken out, or the first output is used elsewhere too."""
+    location = misuse.location
     source, statement = pipeline.source_of(location), blocks.statement_at(pipeline, location)
     if statement is None:
         return True
     around, function = source.location(statement), blocks.scope_of(pipeline, location)
     names = [*blocks.classes_around(source, location), getattr(function, "name", ""), source.code(around)]
-    if any(map(ON_PURPOSE.search, names)):
+    made = misuse.value.made if isinstance(misuse.value, Tensor) else None
+    if any(map(ON_PURPOSE.search, names)) or _is_commented_out(source, made.location if made else None, location):
         return True
     call = expressions.call_at(pipeline, location)
     given = call.arguments[0] if call is not None and call.arguments else None

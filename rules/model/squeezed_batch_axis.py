@@ -140,6 +140,7 @@ class SqueezedBatchAxis(OddCallRule):
                 location,
                 f"of a batch with one row, {shown} loses the batch axis too",
                 help="name the axis of size 1, for example `squeeze(-1)`",
+                level=Level.NOTE,  # the text does not show how many rows the last batch has
             )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:

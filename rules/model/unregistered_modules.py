@@ -223,6 +223,8 @@ def _is_unregistered(pipeline: Pipeline, kept: KeptModules) -> bool:
     alternatives = options_of(held) if held is not None else ()
     if held is None or any(each is not kept.value and not is_missing(each) for each in alternatives):
         return False  # another branch, or a later statement, may register them
+    if _is_taken_from_registered(pipeline, kept):
+        return False
     source, cls = pipeline.source, kept.owner.cls
     if not script_text.is_used_after_init(cls, kept.name) and not built_layers.lacks_pass(source, cls.node):
         return False
@@ -234,6 +236,16 @@ def _is_unregistered(pipeline: Pipeline, kept: KeptModules) -> bool:
     others = [value for name, value in kept.owner.attributes.items() if name != kept.name]
     known = {id(part) for value in others if modules.is_module(value) for part in modules.modules_in(value)}
     return not any(id(layer) in known for layer in layers) and not _is_handled(pipeline, kept)
+
+
+OF_ATTRIBUTE = re.compile(r"\bfor\s+\w+\s+in\s+self\.(\w+)")
+
+
+def _is_taken_from_registered(pipeline: Pipeline, kept: KeptModules) -> bool:
+    """Whether the items are those of another attribute, which registers them: `[f(x) for x in self.features]`."""
+    found = OF_ATTRIBUTE.search(pipeline.code(kept.value.origin)) if kept.value.origin is not None else None
+    held = kept.owner.attributes.get(found[1]) if found is not None else None
+    return held is not None and not isinstance(held, Sequence | Mapping)
 
 
 def _is_missed(layer: Value) -> bool:
