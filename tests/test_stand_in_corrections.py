@@ -147,7 +147,7 @@ class Ledger:
 
 def made(ledger: Any) -> Corrections:
     corrections = Corrections(ledger)
-    corrections.remember("somebody/rows", COLUMNS, is_known=False)
+    corrections.remember("somebody/rows", COLUMNS, 300, is_known=False)
     return corrections
 
 
@@ -158,7 +158,7 @@ def test_a_correction_is_listed_with_its_error_and_made_once(tmp_path: Path) -> 
     assert corrections.correct(error)
     assert corrections.kinds("somebody/rows") == {"answer": "text"}
     assert ledger.renewed == [(StandInKind.DATA, "somebody/rows, answer", "text, after KeyError: 'answer'")]
-    corrections.remember("somebody/rows", COLUMNS, is_known=False)
+    corrections.remember("somebody/rows", COLUMNS, 300, is_known=False)
     assert not corrections.correct(error)
 
 
@@ -166,7 +166,7 @@ def test_corrections_of_one_column_add_up(tmp_path: Path) -> None:
     corrections = made(Ledger())
     for mark in ("###", "=>"):
         assert corrections.correct(error_of(f"    return row['question'].split('{mark}')[1]\n", tmp_path))
-        corrections.remember("somebody/rows", COLUMNS, is_known=False)
+        corrections.remember("somebody/rows", COLUMNS, 300, is_known=False)
     assert corrections.kinds("somebody/rows") == {"question": "parts ###\n=>"}
 
 
@@ -180,12 +180,32 @@ def test_corrections_of_one_column_add_up(tmp_path: Path) -> None:
     ],
 )
 def test_an_error_tells_how_many_rows_are_needed(message: str, rows: int | None) -> None:
-    assert asked_rows(ValueError(message)) == rows
+    assert asked_rows(ValueError(message), 300) == rows
 
 
 def test_a_part_of_the_rows_grows_with_them(tmp_path: Path) -> None:
-    assert asked_rows(error_of("    part = [row] * 30\n    return part[200]\n", tmp_path)) == 2_100
-    assert asked_rows(error_of("    return [row][1]\n", tmp_path)) is None
+    assert asked_rows(error_of("    part = [row] * 30\n    return part[200]\n", tmp_path), 300) == 2_100
+    assert asked_rows(error_of("    return [row][1]\n", tmp_path), 300) is None
+
+
+def test_a_part_that_is_still_too_short_grows_again() -> None:
+    """Row 20 is read of `split="train[:6%]"` and then of `test[:1%]`."""
+    corrections = Corrections(Ledger())
+    rows = 300
+    for percent, grown in ((6, 600), (1, 2_400)):
+        corrections.remember("somebody/rows", COLUMNS, rows, is_known=False)
+        assert corrections.correct(IndexError(f"Invalid key: 20 is out of bounds for size {rows * percent // 100}"))
+        assert corrections.rows == grown
+        rows = grown
+
+
+def test_a_part_of_a_longer_data_set_is_told_by_its_length() -> None:
+    """`split="train[:1%]"` of 4,000 rows, of which row 100 is read after one of 300."""
+    corrections = Corrections(Ledger())
+    corrections.rows = 600
+    corrections.remember("somebody/rows", COLUMNS, 4_000, is_known=False)
+    assert corrections.correct(IndexError("Invalid key: 100 is out of bounds for size 40"))
+    assert corrections.rows == 12_000
 
 
 def test_a_data_set_has_no_more_rows_than_are_published(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,10 +53,12 @@ class Corrections:
         self.families: dict[str, str] = {}
         self.width: int | None = None
         self.rows = 0
+        self._made = dict[str, int]()
         self.models = dict[str, Sizes]()
 
-    def remember(self, name: str, columns: Mapping[str, Any], *, is_known: bool) -> None:
-        """Rows were made, of one of several splits; their values tell later where a text comes from."""
+    def remember(self, name: str, columns: Mapping[str, Any], rows: int, *, is_known: bool) -> None:
+        """So many rows were made, of one of several splits; their values tell later where a text comes from."""
+        self._made[name] = min(rows, self._made.get(name, rows))
         before: Mapping[str, Sequence[Any]] = self._tables[name].columns if name in self._tables else {}
         whole = {each: [*before.get(each, ()), *values] for each, values in columns.items()}
         self._tables[name] = Table(name, whole, is_known)
@@ -72,7 +74,9 @@ class Corrections:
         while cause is not None:
             if self._correct(cause):
                 self._count += 1
-                self._tables.clear()  # the next run makes its own
+                # The next run makes its own.
+                self._tables.clear()
+                self._made.clear()
                 return True
             cause = cause.__cause__ or cause.__context__
         return False
@@ -98,8 +102,10 @@ class Corrections:
         return True
 
     def _take_rows(self, error: BaseException) -> bool:
-        rows = asked_rows(error)
-        if rows is None or rows <= self.rows or not self._tables:
+        # A part that is still too short after a correction (`[:1%]`) is a part of as many rows as there are now.
+        fewest = min(self._made.values(), default=0)
+        rows = asked_rows(error, max(fewest, self.rows)) if fewest else None
+        if rows is None or rows <= self.rows:
             return False
         self.rows = rows
         self._note(StandInKind.DATA, "rows", f"at least {rows} in each data set, where so many are published", error)

@@ -328,7 +328,7 @@ class HubData:
         rows = Rows(self.kinds(), self._names(), self._temporary, zlib.crc32(f"{self._path} {name}".encode()))
         different = min(DIFFERENT, count)
         columns = rows.columns(different)
-        self._ledger.corrections.remember(self._path, columns, is_known=self._is_known)
+        self._ledger.corrections.remember(self._path, columns, count, is_known=self._is_known)
         made = datasets.Dataset.from_dict(columns, features=rows.features(), split=name)
         if count > different:
             # Few different rows, repeated by index: 20,000 rows cost no more memory than those.

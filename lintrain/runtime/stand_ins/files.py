@@ -61,9 +61,9 @@ def _columns(ledger: Ledger, name: str) -> dict[str, list[Any]]:
         zlib.crc32(name.encode()),
     )
     columns = rows.columns(FEW)
-    if (several := ledger.corrections.rows) > FEW:
+    if (several := max(FEW, ledger.corrections.rows)) > FEW:
         columns = {each: [values[at % FEW] for at in range(several)] for each, values in columns.items()}
-    ledger.corrections.remember(name, columns, is_known=False)
+    ledger.corrections.remember(name, columns, several, is_known=False)
     return columns
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.expressions import raised, value_of
-from lintrain.runtime.stand_ins.lengths import OF_MEDIA
 from lintrain.runtime.stand_ins.small_configs import WIDTH as SMALL
 
 Sizes = dict[str, Any]
@@ -57,19 +56,19 @@ def _width(made: int, asked: int) -> int | None:
     return width if SMALL < width <= WIDEST and width % 2 == 0 else None
 
 
-def asked_rows(error: BaseException) -> int | None:
-    """How many rows a part or a row number needs that is beyond the end of what was made; None for other errors."""
+def asked_rows(error: BaseException, made: int) -> int | None:
+    """How many rows a part or a row number needs that is beyond the end of `made` ones; None for other errors."""
     found = BEYOND.search(str(error)) if isinstance(error, ValueError | IndexError) else None
     if found is None:
-        return _rows_of_list(error) if isinstance(error, IndexError) else None
+        return _rows_of_list(error, made) if isinstance(error, IndexError) else None
     numbers = [int(each) for each in re.findall(r"\d+", found[0])]
     asked, size = max(numbers), max(1, numbers[-1])
     # Twice as many, since the other part of a split must not be empty; more still where a part is taken (`[:6%]`).
-    rows = max(2 * asked, OF_MEDIA * -(-(asked + 1) // size))
+    rows = max(2 * asked, made * -(-(asked + 1) // size))
     return min(rows, MOST_ROWS) if 0 < asked <= MOST_ROWS else None
 
 
-def _rows_of_list(error: IndexError) -> int | None:
+def _rows_of_list(error: IndexError, made: int) -> int | None:
     """As above, for a number beyond a list that the script made of the rows, or of a part of them."""
     where = next(raised(error), None)
     if where is None or not isinstance(where.node, ast.Subscript):
@@ -78,7 +77,7 @@ def _rows_of_list(error: IndexError) -> int | None:
     # A short list holds the parts of one row, and no number of rows makes it longer.
     if not is_row(items) or not isinstance(number, int) or len(items) < FEWEST or number < len(items):
         return None
-    rows = OF_MEDIA * -(-(number + 1) // len(items))
+    rows = made * -(-(number + 1) // len(items))
     return rows if rows <= MOST_ROWS else None
 
 
