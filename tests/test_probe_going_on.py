@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from lintrain.api.probing import probe_path
 from lintrain.evidence.run import Evidence, Failure, Repair, Stage, StageName
 from lintrain.model.location import Location
-from lintrain.runtime.child.going_on import Repaired, compiled
+from lintrain.runtime.child.going_on import Repaired, compiled, let_go
 from lintrain.runtime.measure.objects.objects import Objects
 from lintrain.runtime.parent.going_on import comes_further
 from lintrain.verdicts.repairs import original_lines
@@ -102,6 +103,18 @@ def test_a_loop_is_measured_after_a_name_that_is_missing_was_imported(folder: Pa
     confirmed = {rule: line for rule, line, outcome in probed.verdicts if outcome == "confirmed"}
     assert confirmed == {"undefined-name": 8, "missing-zero-grad": 12}
     assert probed.code == 1
+
+
+def test_an_empty_dictionary_stays_one_for_the_processes_of_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    dill = pytest.importorskip("dill")
+    main = ModuleType("__main__")
+    main.__dict__["model"] = object()
+    let_go(main)
+    assert "model" not in vars(main)
+    monkeypatch.setattr(dill._dill, "_main_module", main)  # as where it was imported in the run before
+    assert dill.loads(dill.dumps({})) == {}
+    assert dill.loads(dill.dumps({})) is not vars(main)
+    assert b"__main__" not in dill.dumps({})
 
 
 def test_a_verdict_that_rests_on_a_repaired_run_says_so_and_the_file_is_unchanged(folder: Path) -> None:

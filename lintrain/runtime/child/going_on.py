@@ -113,8 +113,7 @@ def run_from_the_top(repaired: Repaired) -> None:
     main = ModuleType("__main__")
     main.__dict__.update({name: vars(before)[name] for name in KEPT_NAMES if name in vars(before)})
     main.__dict__.update(__file__=repaired.path, __annotations__={})
-    # The models and data of the run before are let go: two of them may not fit into memory.
-    vars(before).clear()
+    let_go(before)
     sys.modules["__main__"] = main
     sys.argv[:] = repaired.argv
     # Relative paths of the second run have to start where those of the first did, wherever that one had moved to.
@@ -124,10 +123,18 @@ def run_from_the_top(repaired: Repaired) -> None:
     exec(code, main.__dict__)
 
 
+def let_go(main: ModuleType) -> None:
+    """Free the models and data of the run before: two of them may not fit into memory."""
+    vars(main).clear()
+    # `dill` holds on to the first `__main__`, and takes any dictionary that equals its names for that module's: with
+    # no name left, each empty dictionary that `datasets` sends to its processes would be one.
+    main.__dict__["__name__"] = "__main__"
+
+
 def _run_cells(repaired: Repaired) -> None:
     from lintrain.runtime.child.notebook.main import run
 
-    vars(sys.modules["__main__"]).clear()  # as below
+    let_go(sys.modules["__main__"])
     sys.argv[:] = repaired.argv
     os.chdir(repaired.folder)
     if (torch := loaded("torch")) is not None:
