@@ -79,7 +79,7 @@ def _functions(pipeline: Pipeline) -> dict[str, Returning]:
 
 
 def _returning(source: Source) -> list[tuple[str, list[ast.Tuple] | None]]:
-    return [(node.name, _tuples_of(node)) for node in source.nodes_of(ast.FunctionDef)]
+    return [(node.name, source.once(_tuples_of, node)) for node in source.nodes_of(ast.FunctionDef)]
 
 
 def _tuples_of(function: ast.FunctionDef) -> list[ast.Tuple] | None:

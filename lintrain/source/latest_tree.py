@@ -5,7 +5,8 @@
         ...                          # in this block, the tree of this file is parsed only where it was edited
 
 A statement that an edit leaves keeps its nodes, and what was asked about them. If the edit adds or removes lines, the
-nodes after it get other lines, and keep the answers that contain no location.
+nodes after it get other lines, and keep the answers that contain no location. Expressions are searched for in the
+edited lines alone (`LatestSearch`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,17 @@ import ast
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import cast
+from dataclasses import field
+from typing import TYPE_CHECKING, cast
 
+from lintrain.source.latest_search import LatestSearch, edited_lines
+from lintrain.source.literals import is_found
 from lintrain.source.nodes import ASKED, AT, walk
 from lintrain.source.parsing import parse
 from lintrain.startup.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import re
 
 
 @dataclass(eq=False, slots=True)
@@ -28,6 +35,7 @@ class LatestTree:
     path: str = ""
     text: str = ""
     tree: ast.Module | None = None
+    search: LatestSearch = field(default_factory=LatestSearch)
     is_taken: bool = False
     """Whether a tree was given out in this block: another text of the file must not move its nodes."""
 
@@ -38,7 +46,7 @@ class LatestTree:
         Trees that an earlier block gave out must not be in use any longer.
         """
         if path != self.path:
-            self.path, self.text, self.tree = path, "", None
+            self.path, self.text, self.tree, self.search = path, "", None, LatestSearch()
         self.is_taken = False
         token = _LATEST.set(self)
         try:
@@ -71,9 +79,17 @@ def tree_of(path: str, text: str) -> ast.Module:
     return parse(text) if latest is None or latest.path != path else latest.of(text)
 
 
+def is_found_in(path: str, text: str, pattern: str | re.Pattern[str]) -> bool:
+    """Whether a regular expression finds something in a file's text: asked of its edited lines, as far as possible."""
+    latest = _LATEST.get()
+    if latest is None or latest.path != path:
+        return is_found(pattern, text)
+    return latest.search.contains(pattern, text)
+
+
 def _edited(body: list[ast.stmt], old: Sequence[str], new: Sequence[str]) -> list[ast.stmt] | None:
     """The statements after an edit; None where more than the lines of some of them has to be parsed to know."""
-    begin, end = _edit(old, new)
+    begin, end = edited_lines(old, new)
     added = len(new) - len(old)
     if begin == end and not added:
         return body
@@ -93,14 +109,6 @@ def _edited(body: list[ast.stmt], old: Sequence[str], new: Sequence[str]) -> lis
     if added:
         _move(body[below:], added)
     return [*body[:above], *typed, *body[below:]]
-
-
-def _edit(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """How many lines are the same before an edit, and which of the old lines is the last one that it changes."""
-    most = min(len(old), len(new))
-    begin = next((count for count in range(most) if old[count] != new[count]), most)
-    same = next((count for count in range(most - begin) if old[-1 - count] != new[-1 - count]), most - begin)
-    return begin, len(old) - same
 
 
 def _shares_lines(touched: Sequence[ast.stmt], first: int, last: int) -> bool:

@@ -45,22 +45,49 @@ def is_found(pattern: str | re.Pattern[str], text: str) -> bool:
 
     Each of its alternatives is searched for where one of its words is: in the lines that have it, if it stays in one.
     """
-    parts = _parts(pattern, 0) if isinstance(pattern, str) else _parts(pattern.pattern, pattern.flags)
-    return any(_finds(part, text) for part in parts)
+    return any(finds(part, text) for part in parts_of(pattern))
 
 
-def _finds(part: _Part, text: str) -> bool:
+def parts_of(pattern: str | re.Pattern[str]) -> tuple[Part, ...]:
+    """The alternatives of an expression; raises the error of one that is none."""
+    return _parts(pattern, 0) if isinstance(pattern, str) else _parts(pattern.pattern, pattern.flags)
+
+
+def finds(part: Part, text: str) -> bool:
+    """Whether an alternative finds something in a text."""
     needed = part.needed
-    if needed is None or (needed.ignores_case and not text.isascii()):  # a long s is no capital, and matches `s`
+    if needed is None or not _counts_words(needed, text):
         return part.pattern.search(text) is not None
+    if needed.is_within_line:
+        return any(part.pattern.search(text, start, end) is not None for start, end in _lines_with(needed, text))
     searched = _lowered(text) if needed.ignores_case else text
-    if not needed.is_within_line:
-        return any(word in searched for word in needed.words) and part.pattern.search(text) is not None
-    lines = (line for word in needed.words for line in _lines_with(word, searched))
-    return any(part.pattern.search(text, start, end) is not None for start, end in lines)
+    return any(word in searched for word in needed.words) and part.pattern.search(text) is not None
 
 
-def _lines_with(word: str, text: str) -> Iterator[tuple[int, int]]:
+def is_found_by_line(part: Part, text: str) -> bool:
+    """Whether an alternative finds something in a text exactly if it does in one of its lines."""
+    needed = part.needed
+    return needed is not None and needed.is_within_line and _counts_words(needed, text)
+
+
+def lines_found(part: Part, text: str) -> list[int]:
+    """Where the lines start in which such an alternative finds something, in order."""
+    lines = set(_lines_with(part.needed, text)) if part.needed is not None else set[tuple[int, int]]()
+    return sorted(start for start, end in lines if part.pattern.search(text, start, end) is not None)
+
+
+def _counts_words(needed: Needed, text: str) -> bool:
+    """Whether words can be looked for in a text; a long s is no capital, and matches `s` if case is ignored."""
+    return not needed.ignores_case or text.isascii()
+
+
+def _lines_with(needed: Needed, text: str) -> Iterator[tuple[int, int]]:
+    """Where the lines of a text begin and end that have one of the words, word by word."""
+    searched = _lowered(text) if needed.ignores_case else text
+    return (line for word in needed.words for line in _lines_with_word(word, searched))
+
+
+def _lines_with_word(word: str, text: str) -> Iterator[tuple[int, int]]:
     """Where the lines of a text begin and end that have a word."""
     at = text.find(word)
     while at >= 0:
@@ -76,7 +103,7 @@ def _lowered(text: str) -> str:
     return text.lower()
 
 
-class _Needed(NamedTuple):
+class Needed(NamedTuple):
     """The words of which a match contains one, whether their case counts for nothing, and whether it is in one line."""
 
     words: tuple[str, ...]
@@ -84,22 +111,22 @@ class _Needed(NamedTuple):
     is_within_line: bool
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """An alternative of an expression; without words that it needs it is searched for in the whole text."""
 
     pattern: re.Pattern[str]
-    needed: _Needed | None
+    needed: Needed | None
 
 
 @lru_cache(maxsize=4096)
-def _parts(pattern: str, flags: int) -> tuple[_Part, ...]:
+def _parts(pattern: str, flags: int) -> tuple[Part, ...]:
     """The alternatives of an expression; raises the error of one that is none."""
     settings = SETTINGS.match(pattern)
     begin = settings.end() if settings else 0
     if flags & re.VERBOSE or "x" in pattern[:begin] or REFERENCE.search(pattern):
-        return (_Part(lazy_pattern(pattern, flags), _needed_by(pattern, flags)),)
+        return (Part(lazy_pattern(pattern, flags), _needed_by(pattern, flags)),)
     found = [pattern[:begin] + each for each in _split(pattern[begin:])]
-    return tuple(_Part(lazy_pattern(each, flags), _needed_by(each, flags)) for each in found)
+    return tuple(Part(lazy_pattern(each, flags), _needed_by(each, flags)) for each in found)
 
 
 def _split(pattern: str) -> list[str]:
@@ -114,7 +141,7 @@ def _split(pattern: str) -> list[str]:
     return parts
 
 
-def _needed_by(pattern: str, flags: int) -> _Needed | None:
+def _needed_by(pattern: str, flags: int) -> Needed | None:
     """What a match needs; None if it needs no certain words."""
     tree = parser.parse(pattern, flags)
     ignores_case = bool(tree.state.flags & re.IGNORECASE)
@@ -124,7 +151,7 @@ def _needed_by(pattern: str, flags: int) -> _Needed | None:
     has_lines = bool(tree.state.flags & re.MULTILINE)
     is_within_line = not tree.state.flags & re.DOTALL and _stays_in_line(tree, has_lines)
     lower = tuple(dict.fromkeys(map(str.lower, words))) if ignores_case else words
-    return _Needed(lower, ignores_case, is_within_line)
+    return Needed(lower, ignores_case, is_within_line)
 
 
 def _stays_in_line(parts: Iterable[Any], has_lines: bool) -> bool:

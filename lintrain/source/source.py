@@ -15,8 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from lintrain.model.location import Location
-from lintrain.source.latest_tree import tree_of
-from lintrain.source.literals import is_found
+from lintrain.source.latest_tree import is_found_in, tree_of
 from lintrain.source.newer_grammar import NewerGrammarError
 from lintrain.source.nodes import ASKED, AT, named, walk
 from lintrain.source.pasted import is_pasted
@@ -171,7 +170,7 @@ class Source:
     def contains(self, pattern: str | re.Pattern[str]) -> bool:
         """Whether a regular expression finds something in the text."""
         if pattern not in self.answers:
-            self.answers[pattern] = is_found(pattern, self.text)
+            self.answers[pattern] = is_found_in(self.path, self.text, pattern)
         return self.answers[pattern] is True
 
     def cached(self, question: Callable[[Source], Answer]) -> Answer:
