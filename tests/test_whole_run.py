@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: N812 - as everybody names it
 from transformers import TrainerCallback
 
 import lintrain
-from lintrain.callbacks import LightningWatch, TrainerWatch
+from lintrain.callbacks import LightningWatch, TrainerWatch, whole_run
 from lintrain.callbacks.history import History
 from lintrain.callbacks.own_loop import LOOPS
 from lintrain.callbacks.reporting import MistakeWarning, Reporting
@@ -342,6 +342,80 @@ def test_the_course_of_a_loss(losses: list[float], expected: list[str]) -> None:
 )
 def test_the_course_of_a_rate(rates: list[float], expected: list[str]) -> None:
     assert course(FALLING[:50], rates=rates) == expected
+
+
+def signs_in_short_steps(train: Callable[[Any, Any, int], None], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kinds of signs in a run whose steps are so short that no time is left for samples."""
+    monkeypatch.setattr(whole_run, "ALLOWANCE", 0.0)
+    monkeypatch.setattr(whole_run, "SHARE", 0.0)
+    torch.manual_seed(0)
+    net = nn.Linear(6, 3)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(1_500):
+            train(net, optimizer, step)
+        LOOPS.finish()
+    return [str(each.message).split("[")[1].split("]")[0] for each in caught if each.category is MistakeWarning]
+
+
+def _stops_stepping(at: int) -> Callable[[Any, Any, int], None]:
+    def train(net: Any, optimizer: Any, step: int) -> None:
+        x = torch.randn(16, 6)
+        loss = F.cross_entropy(net(x), x[:, :3].argmax(1))
+        lintrain.watch(loss)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        if step < at:
+            optimizer.step()
+
+    return train
+
+
+@pytest.mark.parametrize(("at", "expected"), [(100, ["unchanged-weights"]), (1_500, [])])
+def test_weights_are_compared_where_steps_leave_no_time(
+    at: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert signs_in_short_steps(_stops_stepping(at), monkeypatch) == expected
+
+
+@pytest.mark.parametrize(("is_detached", "expected"), [(True, ["no-gradient"]), (False, [])])
+def test_an_optimizer_that_lost_its_gradients_is_named(
+    is_detached: bool, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = nn.Linear(3, 1)
+    other = torch.optim.SGD(judge.parameters(), lr=1e-4)
+
+    def train(maker: Any, optimizer: Any, step: int) -> None:
+        made = maker(torch.randn(16, 6))
+        loss = (judge(made.detach() if is_detached and step >= 300 else made) - 1).pow(2).mean()
+        lintrain.watch(loss)
+        optimizer.zero_grad()
+        other.zero_grad()
+        loss.backward()
+        optimizer.step()
+        other.step()
+
+    assert signs_in_short_steps(train, monkeypatch) == expected
+
+
+@pytest.mark.parametrize(("reduction", "expected"), [("sum", []), ("mean", ["diverged"])])
+def test_a_sum_over_more_targets_does_not_diverge(reduction: str, expected: list[str]) -> None:
+    """The loss of each target falls in both runs, and a mean does not grow with the number of targets."""
+    history = History()
+    values = [*([1.0] * 40), *([0.3] * 200), *([2.0] * 400)]
+    for step, value in enumerate(values, 1):
+        history.add(step, value)
+        if step % 5 == 0:
+            loss = 1.0 if step < 60 else 0.3
+            history.add_samples(step, 0, 3, [0.0, 1.0, 0.0, 1.0, loss, loss], is_mean=reduction == "mean")
+    assert [each.name for each in signs(history, is_alone=True, is_thorough=False)] == expected
+
+
+def test_the_graph_shows_whether_a_loss_is_a_sum() -> None:
+    scores, targets = torch.randn(4, 3, requires_grad=True), torch.tensor([0, 1, 2, 0])
+    heads = [heads_of(F.cross_entropy(scores, targets, reduction=each))[0] for each in ("sum", "mean")]
+    assert [head.is_mean for head in heads] == [False, True]
 
 
 def test_a_trainer_is_watched_beyond_its_first_steps(tmp_path: Path) -> None:

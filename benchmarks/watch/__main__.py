@@ -7,16 +7,23 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import lintrain
-from benchmarks.watch import failing, sound
+from benchmarks.watch import failing, failing_later, sound, sound_later
 from benchmarks.watch.cost import show_cost
 from benchmarks.watch.parts import Watch, torch
 from lintrain.callbacks.own_loop import LOOPS
 from lintrain.callbacks.reporting import MistakeWarning
 
-HALVES = {"design": (0,), "measure": (1,), "all": (0, 1)}
+HALVES = {"design": (0,), "measure": (1,), "later": (), "all": (0, 1)}
+"""Which of two runs in a row belong to a half; the runs that were written later are a part of their own."""
+
+
+def _of(half: str, runs: Sequence[Any], later: Sequence[Any]) -> list[Any]:
+    chosen = [each for number, each in enumerate(runs) if number % 2 in HALVES[half]]
+    return [*chosen, *(later if half in ("later", "all") else ())]
 
 
 def signs_of(run: Callable[[Watch], None], seed: int) -> list[str]:
@@ -30,12 +37,13 @@ def signs_of(run: Callable[[Watch], None], seed: int) -> list[str]:
 
 
 def _kind(sign: str) -> str:
-    return sign.split("[", 1)[1].split("]", 1)[0]
+    """The kind of a sign; none for what a callback judges of the first steps."""
+    return sign.partition("[")[2].partition("]")[0]
 
 
 def judge_failing(half: str, *, details: bool) -> tuple[int, int]:
     """How many of the failing runs are found, and how many there are."""
-    runs = [each for number, each in enumerate(failing.RUNS) if number % 2 in HALVES[half]]
+    runs = _of(half, failing.RUNS, failing_later.RUNS)
     found = 0
     for run, kinds in runs:
         signs = signs_of(run, 0)
@@ -48,7 +56,7 @@ def judge_failing(half: str, *, details: bool) -> tuple[int, int]:
 
 def judge_sound(half: str, *, seeds: int, details: bool) -> tuple[int, int]:
     """How many of the sound runs stay silent, and how many there are."""
-    runs = [each for number, each in enumerate(sound.RUNS) if number % 2 in HALVES[half]]
+    runs = _of(half, sound.RUNS, sound_later.RUNS)
     silent = 0
     for run in runs:
         signs = [sign for seed in range(seeds) for sign in signs_of(run, seed)]

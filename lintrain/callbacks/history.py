@@ -7,13 +7,16 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from statistics import median
+from statistics import mean, median
 
 from lintrain.doctor.record import Point
 from lintrain.startup.lazy_dataclass import dataclass
 
 BLOCK = 20
 """Losses of which one median is kept for good."""
+
+FIRST, ROWS_NOW = 8, 200
+"""The samples at the beginning, and the rows at the end, whose losses are compared."""
 
 RECENT = 400
 KEPT_SAMPLES = 120
@@ -39,6 +42,8 @@ class HeadHistory:
     classes: int
     samples: deque[Sample] = field(default_factory=lambda: deque[Sample](maxlen=KEPT_SAMPLES))
     is_scored: bool = False
+    is_mean: bool = True
+    first: float = math.nan
     unscored: int = 0
     unscored_since: int = 0
     was_varied: bool = False
@@ -57,6 +62,12 @@ class HeadHistory:
         self.read += 1
         chosen = [[part[at] for at in kept] for part in (predictions, targets, losses)]
         self.samples.append(Sample(step, *chosen))
+        if self.read == FIRST:
+            self.first = median(self.rows("losses"))
+
+    def grows(self) -> bool:
+        """Whether its rows have larger losses than the first ones had, as far as that is known."""
+        return not math.isfinite(self.first) or mean(self.rows("losses")[-ROWS_NOW:]) > self.first
 
     def rows(self, part: str) -> list[float]:
         """The values of the window in one list."""
@@ -136,6 +147,7 @@ class History:
         self.norm_spike: tuple[int, float, float] | None = None
         self.evaluations: list[Point] = []
         self.unmoved = self.unmoved_since = 0
+        self.without = self.without_since = 0
 
     def add(self, step: int, loss: float) -> None:
         """A loss that was read."""
@@ -165,11 +177,19 @@ class History:
         norms.add(step, norm)
         norms.largest = max(norms.largest, norm if math.isfinite(norm) else 0.0)
 
-    def add_samples(self, step: int, number: int, classes: int, values: Sequence[float]) -> None:
+    def add_without_gradients(self, step: int, count: int) -> None:
+        """An optimizer whose weights have no gradient steps, the `count`th time in a row among the sampled steps."""
+        self.without_since = step if count == 1 else self.without_since
+        self.without = count
+
+    def add_samples(
+        self, step: int, number: int, classes: int, values: Sequence[float], *, is_mean: bool = True
+    ) -> None:
         """A sample of the loss function with this number."""
         head = self.heads.get(number)
         if head is None or head.classes != classes:
             head = self.heads[number] = HeadHistory(classes)
+        head.is_mean = is_mean
         head.add(step, values)
 
     def add_evaluation(self, step: int, losses: Iterable[float]) -> None:

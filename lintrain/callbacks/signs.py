@@ -126,6 +126,18 @@ def _no_gradient(history: History) -> Iterator[Judgement]:
         )
 
 
+def _without_gradients(history: History) -> Iterator[Judgement]:
+    if history.without >= 5:
+        yield Judgement(
+            "no-gradient",
+            Level.ERROR,
+            f"an optimizer steps, and since step {history.without_since:,} none of its weights has had a gradient",
+            "Such a step changes nothing: the loss no longer depends on these weights.",
+            "look for `detach()`, `no_grad()` or another model between these weights and the loss",
+            page="unchanged-parameters",
+        )
+
+
 def _nothing_scored(history: History) -> Iterator[Judgement]:
     for head in history.heads.values():
         if head.is_scored and head.unscored >= 5:
@@ -157,7 +169,7 @@ def _jumps(history: History) -> Iterator[Judgement]:
 
 def _runaway(history: History) -> Iterator[Judgement]:
     """A loss that grows beyond any scale of its beginning."""
-    if history.is_negative or len(history.blocks) < 6 or _targets_move(history):
+    if history.is_negative or len(history.blocks) < 6 or _targets_move(history) or _sums_more(history):
         return
     last = history.blocks[-3:]
     if min(last) > 100 * history.start > 0 and last[-1] > last[0]:
@@ -166,7 +178,7 @@ def _runaway(history: History) -> Iterator[Judgement]:
 
 def _rises(history: History) -> Iterator[Judgement]:
     """A loss that had fallen well below its start and is above it, or back there for long."""
-    if history.is_negative or len(history.blocks) < 5 or _targets_move(history):
+    if history.is_negative or len(history.blocks) < 5 or _targets_move(history) or _sums_more(history):
         return
     start, (_, best) = history.start, history.best
     if not best <= 0.5 * start or start == 0:
@@ -198,6 +210,12 @@ def _targets_move(history: History, samples: int = 10) -> bool:
     """
     heads = [head for head in history.heads.values() if head.classes == 0 and head.samples]
     return any(_error_share(head, samples) < 3 for head in heads)
+
+
+def _sums_more(history: History) -> bool:
+    """Whether a loss is a sum that grows with the number of its targets, and not with the loss of each of them."""
+    heads = history.heads.values()
+    return any(not head.is_mean for head in heads) and not any(head.grows() for head in heads)
 
 
 def _error_share(head: HeadHistory, samples: int) -> float:
@@ -290,6 +308,7 @@ ALWAYS: tuple[Callable[[History], Iterator[Judgement]], ...] = (
     _rate_gone,
     _unmoved,
     _no_gradient,
+    _without_gradients,
     _nothing_scored,
     _jumps,
     _runaway,

@@ -42,6 +42,14 @@ SHARE, ALLOWANCE = 0.004, 0.05
 What the watch itself takes is counted as time of the processor: a busy machine makes it wait, and costs no samples.
 """
 
+AT_LEAST, AT_LEAST_COMPARED = 10, 4
+"""One of so many samples, and comparisons of weights, is taken in any case: where steps are short, reading the losses
+alone takes the share, and what happens late would never be sampled.
+"""
+
+WEIGHTS = "weights"
+"""The comparisons among the kinds of samples."""
+
 HELD_BYTES = 32 * 2**20
 SAVED_BATCHES = 3
 WITH_BATCH = frozenset({"non-finite", "spike", "nothing-scored"})
@@ -62,11 +70,13 @@ class WholeRun:
 
     def _start_over(self) -> None:
         self.history = History()
-        self.calls = self.steps = self._longest_wait = self._stepped_at = 0
+        self.calls = self.steps = self._longest_wait = self._stepped_at = self._compared_at = 0
         self._leaves = dict[int, weakref.ref[Any]]()
         self._prints: Fingerprint | None = None
         self._sum: tuple[float, ...] | None = None
         self._ours: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        self._without: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._left_out = dict[str, int]()
         self._evaluated: list[float] = []
         self._judged_evaluations = 0
 
@@ -117,7 +127,7 @@ class WholeRun:
         known = [float(rate) for rate in rates if not getattr(rate, "is_cuda", False)]
         if known:
             self.history.rates.add(self.steps, max(known))
-        if self.steps % NORMED == 1 and self._may_sample():
+        if self.steps % NORMED == 1 and self._may_sample(f"norm {id(optimizer)}"):
             self._read_norm(optimizer)
         self._spent += time.thread_time() - began
 
@@ -161,13 +171,17 @@ class WholeRun:
 
     # reading
 
-    def _may_sample(self) -> bool:
-        return self._spent < ALLOWANCE + SHARE * (time.perf_counter() - self._began)
+    def _may_sample(self, kind: str) -> bool:
+        left_out = self._left_out.get(kind, 0) + 1
+        most = AT_LEAST_COMPARED if kind == WEIGHTS else AT_LEAST
+        is_due = left_out >= most or self._spent < ALLOWANCE + SHARE * (time.perf_counter() - self._began)
+        self._left_out[kind] = 0 if is_due else left_out
+        return is_due
 
     def _read_graph(self, loss: Any, call: int, step: int) -> None:
-        if call % SAMPLED == 0 and self._failures < 3 and self._may_sample():
+        if call % SAMPLED == 0 and self._failures < 3 and self._may_sample("predictions"):
             self._sample(loss, step)
-        if call % COMPARED == 0 and getattr(loss, "grad_fn", None) is not None and self._may_sample():
+        if call % COMPARED == 0 and getattr(loss, "grad_fn", None) is not None and self._may_sample(WEIGHTS):
             self._compare(leaves_of(loss), step)
 
     def _sample(self, loss: Any, step: int) -> None:
@@ -179,7 +193,9 @@ class WholeRun:
             self._reader.add(head.values, self._takes_samples(step, number, head))
 
     def _takes_samples(self, step: int, number: int, head: Head) -> Callable[[list[float]], None]:
-        return lambda values: self.history.add_samples(step, number, head.classes, head.marked(values))
+        return lambda values: self.history.add_samples(
+            step, number, head.classes, head.marked(values), is_mean=head.is_mean
+        )
 
     def _is_new_run(self, leaves: list[Any]) -> bool:
         """Whether these are other weights than before: a next fold, or another model at the same line."""
@@ -204,8 +220,10 @@ class WholeRun:
 
     def _take_change(self, has_changed: bool, step: int, leaves: list[Any]) -> None:
         """A few entries alone may stay as they are in a table of rare rows: sums over all of them decide."""
-        history = self.history
+        history, span = self.history, self.calls - self._compared_at
+        self._compared_at = self.calls
         is_due = self.calls - self._stepped_at > 4 * self._longest_wait if self.steps else self.calls > 3 * FROZEN
+        is_certain = self._sum is not None
         if not has_changed and history.unmoved >= 2:
             total = checksum(leaves)
             has_changed, self._sum = self._sum not in (None, total), total
@@ -213,7 +231,7 @@ class WholeRun:
             history.unmoved, self._sum = 0, self._sum if not has_changed else None
             return
         history.unmoved_since = history.unmoved_since if history.unmoved else step
-        history.unmoved += 1
+        history.unmoved += max(1, span // COMPARED) if is_certain else 1  # some comparisons were left out
 
     def _keeps_stepping(self) -> bool:
         return self.steps > 0 and self.calls - self._stepped_at <= 4 * self._longest_wait
@@ -225,10 +243,20 @@ class WholeRun:
             for each in group["params"]
             if each.grad is not None and not each.grad.is_sparse
         ]
+        self._count_without(optimizer, has_any=bool(gradients))
         if gradients:
             torch = library("torch")
             norm = torch.stack(torch._foreach_norm([each.detach() for each in gradients])).norm()
             self.on_norm(norm, self.steps)
+
+    def _count_without(self, optimizer: Any, *, has_any: bool) -> None:
+        """Count the sampled steps in a row of an optimizer that had gradients once and has none now."""
+        weights = (each for group in optimizer.param_groups for each in group["params"])
+        if has_any or any(each.grad is not None for each in weights):
+            self._without[optimizer] = 0
+        elif optimizer in self._without:
+            self._without[optimizer] += 1
+            self.history.add_without_gradients(self.steps, self._without[optimizer])
 
     def _is_ours(self, optimizer: Any) -> bool:
         known = self._ours.get(optimizer)

@@ -51,12 +51,13 @@ class Head:
     """A few rows of one loss function: `classes` for class numbers, 2 for yes and no, 0 for numbers.
 
     `values` is a tensor [3, rows]: predictions, targets, and the loss of each row. `ignored` is the class number that
-    counts nothing.
+    counts nothing; `is_mean` is whether the loss is the mean over rows, and no sum that grows with their number.
     """
 
     classes: int
     values: Any
     ignored: int | None = None
+    is_mean: bool = True
 
     def marked(self, values: list[float]) -> list[float]:
         """The numbers of `values` as they were read, with -1 for each target that counts nothing.
@@ -105,18 +106,27 @@ def _class_numbers(node: Any) -> Head | None:
     targets = targets.reshape(-1)
     losses = -scores.gather(1, targets.clamp(0, classes - 1)[:, None])[:, 0]
     read = library("torch").stack([scores.argmax(1).float(), targets.float(), losses.float()])
-    return Head(classes, read, node._saved_ignore_index)
+    return Head(classes, read, node._saved_ignore_index, is_mean=_is_mean(node))
 
 
 def _yes_or_no(node: Any) -> Head | None:
     scores, targets = _strided(node._saved_self, node._saved_target)
     losses = library("torch.nn.functional").softplus(scores) - scores * targets
-    return Head(2, library("torch").stack([(scores > 0).float(), targets, losses]))
+    return Head(2, library("torch").stack([(scores > 0).float(), targets, losses]), is_mean=_is_mean(node))
 
 
 def _numbers(node: Any) -> Head | None:
     outputs, targets = _strided(node._saved_self, node._saved_target)
-    return Head(0, library("torch").stack([outputs, targets, (outputs - targets) ** 2]))
+    losses = (outputs - targets) ** 2
+    return Head(0, library("torch").stack([outputs, targets, losses]), is_mean=_is_mean(node))
+
+
+MEAN = 1
+"""The number of a mean among torch's reductions."""
+
+
+def _is_mean(node: Any) -> bool:
+    return bool(attribute(node, "_saved_reduction", MEAN) == MEAN)
 
 
 READERS: dict[str, Callable[[Any], Head | None]] = {
