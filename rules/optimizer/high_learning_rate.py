@@ -258,11 +258,17 @@ def _rewritten(evidence: Evidence) -> Verdict | None:
     replaced = [ratio for ratio in ratios if ratio >= REPLACED]
     # A layer with a weight and a bias may be nothing but the machinery around others, and a first step may be a long
     # one towards what fits: of few layers, all of them have to be lost.
-    is_lost = len(ratios) > 1 and min(ratios) >= MANY_TIMES
+    is_lost = len(ratios) > 1 and min(ratios) >= (REPLACED if _steps_by_its_rate(evidence) else MANY_TIMES)
     if not is_lost and (len(replaced) < 3 or 2 * len(replaced) < len(ratios)):
         return None
     text = f"a step changed {len(replaced)} of {len(ratios)} layers by up to {max(replaced):.2g} times their weights"
     return Verdict.confirmed(text, ratio=round(max(replaced), 3))
+
+
+def _steps_by_its_rate(evidence: Evidence) -> bool:
+    """Whether each step is about as long as a rate that is huge: with Adam no step gets shorter near what fits."""
+    step = evidence.step
+    return step is not None and step.optimizer in ADAPTIVE and (evidence.peak_learning_rate or 0.0) >= HUGE
 
 
 def _diverges(evidence: Evidence) -> bool:
