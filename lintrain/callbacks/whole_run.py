@@ -224,7 +224,7 @@ class WholeRun:
         self._compared_at = self.calls
         is_due = self.calls - self._stepped_at > 4 * self._longest_wait if self.steps else self.calls > 3 * FROZEN
         is_certain = self._sum is not None
-        if not has_changed and history.unmoved >= 2:
+        if not has_changed and (history.unmoved >= 2 or span > COMPARED):
             total = checksum(leaves)
             has_changed, self._sum = self._sum not in (None, total), total
         if has_changed or not (is_due or self._keeps_stepping()):
