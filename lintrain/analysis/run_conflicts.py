@@ -11,7 +11,8 @@ from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall, Pipeline
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.python import Constant, is_missing, number_of
+from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.python import Constant, Mapping, is_missing, literal, number_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -45,6 +46,8 @@ def conflicts(pipeline: Pipeline) -> Iterator[Conflict]:
         yield from _unread_by_own_loss(run)
         yield from _unread_checkpoint(pipeline, run)
         yield from _search_of_one_model(pipeline, run)
+    for model in pipeline.models:
+        yield from _other_numbers(model)
 
 
 def _unread_by_own_loss(run: TrainerRun) -> Iterator[Conflict]:
@@ -102,3 +105,27 @@ def _search_of_one_model(pipeline: Pipeline, run: TrainerRun) -> Iterator[Confli
                 (model.keyword or model.location, "the only model of all trials"),
                 Level.ERROR,
             )
+
+
+def _other_numbers(model: Model) -> Iterator[Conflict]:
+    """A class with one number in `id2label` and another one in `label2id`, which transformers keeps as given."""
+    names_at, numbers_at = (model.argument_locations.get(name) for name in ("id2label", "label2id"))
+    names, numbers = model.arguments.get("id2label"), model.arguments.get("label2id")
+    if names_at is None or numbers_at is None or not isinstance(names, Mapping) or not isinstance(numbers, Mapping):
+        return
+    shown = [(literal(value), _as_number(key)) for key, value in names.entries.items()]
+    for label, value in numbers.entries.items():
+        number, others = literal(value), [other for name, other in shown if name == label]
+        # Names in both spellings or of merged classes may share a number, and are not compared.
+        if isinstance(label, str) and type(number) is int and len(others) == 1 and others[0] not in (None, number):
+            message = f"`{label}` is class {number} in `label2id`, and class {others[0]} in `id2label`"
+            advice = "make one of the other: `label2id={name: number for number, name in id2label.items()}`"
+            yield Conflict(numbers_at, message, advice, (names_at, "numbered here"))
+            return
+
+
+def _as_number(key: object) -> int | None:
+    """The number of a class, which transformers reads from a text, too."""
+    if isinstance(key, str):
+        return int(key) if key.isdecimal() else None
+    return key if type(key) is int else None
