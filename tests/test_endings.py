@@ -244,7 +244,7 @@ def test_text_without_an_error_is_no_traceback() -> None:
 
 
 WARNING = """epoch 1
-/home/me/train.py:12: UserWarning: Using a target size ([3]) that is different to the input size ([3, 1])
+/data/me/train.py:12: UserWarning: Using a target size ([3]) that is different to the input size ([3, 1])
   loss = F.mse_loss(output, target)
 """
 
@@ -252,7 +252,7 @@ WARNING = """epoch 1
 def test_a_warning_is_explained_at_its_line_and_ends_nothing() -> None:
     found = read_warning(WARNING)
     assert found is not None
-    assert (str(found.location), found.code) == ("/home/me/train.py:12:1", "loss = F.mse_loss(output, target)")
+    assert (str(found.location), found.code) == ("/data/me/train.py:12:1", "loss = F.mse_loss(output, target)")
     assert explain(found).kind == "broadcast-target"
     assert read_traceback(WARNING) is None
     assert read_warning("UserWarning is a class") is None
