@@ -145,8 +145,12 @@ class Ledger:
         self.renewed.append((kind, name, by))
 
 
+def empty(ledger: Any) -> Corrections:
+    return Corrections(ledger)
+
+
 def made(ledger: Any) -> Corrections:
-    corrections = Corrections(ledger)
+    corrections = empty(ledger)
     corrections.remember("somebody/rows", COLUMNS, 300, is_known=False)
     return corrections
 
@@ -190,7 +194,7 @@ def test_a_part_of_the_rows_grows_with_them(tmp_path: Path) -> None:
 
 def test_a_part_that_is_still_too_short_grows_again() -> None:
     """Row 20 is read of `split="train[:6%]"` and then of `test[:1%]`."""
-    corrections = Corrections(Ledger())
+    corrections = empty(Ledger())
     rows = 300
     for percent, grown in ((6, 600), (1, 2_400)):
         corrections.remember("somebody/rows", COLUMNS, rows, is_known=False)
@@ -201,7 +205,7 @@ def test_a_part_that_is_still_too_short_grows_again() -> None:
 
 def test_a_part_of_a_longer_data_set_is_told_by_its_length() -> None:
     """`split="train[:1%]"` of 4,000 rows, of which row 100 is read after one of 300."""
-    corrections = Corrections(Ledger())
+    corrections = empty(Ledger())
     corrections.rows = 600
     corrections.remember("somebody/rows", COLUMNS, 4_000, is_known=False)
     assert corrections.correct(IndexError("Invalid key: 100 is out of bounds for size 40"))
