@@ -73,9 +73,9 @@ def _mask_of(call: ast.Call) -> str:
 
 def _unread(source: Source, scope: ast.FunctionDef, nodes: Sequence[ast.AST], call: ast.Call) -> str:
     """The mask that a function gets, or takes out of a batch, and that nothing reads; empty if there is none."""
-    given = (
-        {each.arg for each in (*scope.args.args, *scope.args.kwonlyargs)} if _is_forward(source, scope, call) else set()
-    )
+    given: set[str] = set()
+    if _is_forward(source, scope, call):
+        given = {each.arg for each in (*scope.args.args, *scope.args.kwonlyargs)}
     taken = {
         node.targets[0].id
         for node in nodes
