@@ -289,10 +289,13 @@ def has_own_constructor(cls: Class) -> bool:
 
 def sole_base(cls: Class) -> str | None:
     """The one library class that a class of the script derives from; None if another may come before it."""
-    owners = list(cls.lineage())
-    is_plain = not any(owner.decorators or owner.node.keywords for owner in owners) and not cls.has_unknown_base
     bases = set(cls.library_bases)
-    return bases.pop() if is_plain and len(bases) == 1 else None
+    return bases.pop() if is_plain_class(cls) and len(bases) == 1 else None
+
+
+def is_plain_class(cls: Class) -> bool:
+    """Whether all that a class and its bases have is known: no decorator, metaclass or unknown base adds to it."""
+    return not any(owner.decorators or owner.node.keywords for owner in cls.lineage()) and not cls.has_unknown_base
 
 
 def is_dataclass(cls: Class) -> bool:

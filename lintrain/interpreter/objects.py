@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from lintrain.interpreter import inherited, invocation
+from lintrain.interpreter import inherited, invocation, own_arguments
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.reader import Reader
@@ -15,11 +15,12 @@ from lintrain.interpreter.functions import (
     fields_of,
     has_own_constructor,
     is_dataclass,
+    is_plain_class,
     kinds_of,
     transfer_of,
 )
 from lintrain.model.location import Location
-from lintrain.pipeline.modules import is_module, lineage_of
+from lintrain.pipeline.modules import is_module, is_module_class, lineage_of
 from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import Mode
 from lintrain.pipeline.values.python import (
@@ -51,8 +52,9 @@ def _class_attribute(reader: Reader, value: Class, name: str, location: Location
 
 
 def _library_classmethod(value: Class, name: str) -> Value | None:
-    """A method that the class has from a library class, and that is called on the class."""
-    return Bound(value, name) if class_transfer_of(value, name) else None
+    """A method that the class has from a library class, and that is called on the class, rightly or not."""
+    is_of_network = name in own_arguments.NEEDS and is_module_class(value) and is_plain_class(value)
+    return Bound(value, name) if is_of_network or class_transfer_of(value, name) else None
 
 
 def special(reader: Reader, value: Instance, name: str, given: list[Value], location: Location) -> Value | None:

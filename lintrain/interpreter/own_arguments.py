@@ -8,7 +8,7 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.certainty import is_certain
 from lintrain.interpreter.functions import is_dataclass, is_plain, kinds_of
 from lintrain.model.location import Location
-from lintrain.pipeline.modules import is_module
+from lintrain.pipeline.modules import MODULE, is_module, lineage_of
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.python import Bound, Class, Function, Instance, Library, Value
 from lintrain.source import name_orders
@@ -20,6 +20,16 @@ OF_OWN_FUNCTION = "arguments of an own function"
 OTHER_ORDER = "arguments in another order"
 """The use of a call that runs, and passes values where parameters of other names are; `text` has both, in words."""
 
+ON_CLASS = "method of an object on its class"
+"""The use of a call `Net.state_dict()`, in which no object is; `value` is the class, `text` the code of the method."""
+
+NEEDS = {
+    **dict.fromkeys(("children", "cpu", "cuda", "double", "eval", "float", "half", "modules", "named_modules"), 1),
+    **dict.fromkeys(("named_parameters", "parameters", "requires_grad_", "state_dict", "train", "zero_grad"), 1),
+    "load_state_dict": 2,
+}
+"""How many arguments methods of `torch.nn.Module` need when they are called on a class, the object among them."""
+
 OTHER_SIGNATURES = ("numba.", "torch.library.", "torch.amp.", "torch.cuda.amp.")
 """Packages whose decorators leave the value of a function as it is, and not always its parameters."""
 
@@ -29,6 +39,10 @@ def note_misfit(call: Call, called: Value) -> None:
     reader, node = call.reader, call.node
     # One of several callees may be the one that fits, and what is in a `try` may be there to fail.
     if node is None or call.is_open or reader.alternatives or reader.guards:
+        return
+    if (cls := _class_without_object(call, called)) is not None:
+        written = reader.code(reader.source.location(node.func))
+        reader.record.misuses.append(Misuse(call.location, cls, ON_CLASS, written))
         return
     function, passed = _signature(called)
     if function is None or not _is_as_written(function) or not _is_the_one_called(call, node, called):
@@ -43,6 +57,21 @@ def note_misfit(call: Call, called: Value) -> None:
     if name_orders.are_moved(given, parameters):
         text = f"{', '.join(filter(None, given))} for {', '.join(parameters[: len(given)])}"
         reader.record.misuses.append(Misuse(call.location, function, OTHER_ORDER, text))
+
+
+def _class_without_object(call: Call, called: Value) -> Value | None:
+    """The class of a network whose method is called on the class itself, without an object; None for other calls."""
+    cls: Value
+    match called:
+        case Bound(receiver=Class() as cls, function=None, name=name):
+            bases = cls.library_bases
+        case Library(path=path):
+            cls, (owner, _, name) = called, path.rpartition(".")
+            bases = (owner,)
+        case _:
+            return None
+    given = len(call.positional) + len(call.keywords.keys() & {"self", "state_dict"})
+    return cls if given < NEEDS.get(name, 0) and MODULE in lineage_of(bases) else None
 
 
 def _signature(called: Value) -> tuple[Function | None, int]:

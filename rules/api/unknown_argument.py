@@ -31,6 +31,24 @@ A function of the script that needs another argument:
     trainer = trainer_for(tokenized["train"])  # <- unknown-argument
     # raises TypeError: trainer_for() missing 1 required positional argument: 'collate'
 
+A method of an object that is called on the class:
+
+    class Small(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.layer(x)
+
+    small = Small()
+    optimizer = torch.optim.Adam(Small.parameters())  # <- unknown-argument
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(small(x), y).backward()
+        optimizer.step()
+    # raises TypeError: Module.parameters() missing 1 required positional argument: 'self'
+
 ## Good
 
     args = TrainingArguments("out", num_train_epochs=1)
@@ -44,6 +62,23 @@ A function of the script that needs another argument:
 The correct spelling:
 
     args = TrainingArguments("out", learning_rate=2e-5)
+
+An object of the class:
+
+    class Small(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.layer(x)
+
+    small = Small()
+    optimizer = torch.optim.Adam(small.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(small(x), y).backward()
+        optimizer.step()
 
 ## When it is fine
 
@@ -80,10 +115,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from lintrain.analysis import library_arguments, prescreen
-from lintrain.interpreter.own_arguments import OF_OWN_FUNCTION
+from lintrain.interpreter.own_arguments import OF_OWN_FUNCTION, ON_CLASS
 from lintrain.knowledge import api, tables
 from lintrain.knowledge.target import Target
 from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.values.python import Class
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -142,6 +178,7 @@ class UnknownArgument(Rule[Claim]):
             yield self._report_surplus(pipeline, surplus)
         yield from map(partial(self._report_left_out, pipeline), library_arguments.left_out_arguments(pipeline))
         yield from self._report_own(pipeline)
+        yield from self._report_on_classes(pipeline)
         yield from one_per_location(
             self.finding(
                 misuse.location,
@@ -171,6 +208,19 @@ class UnknownArgument(Rule[Claim]):
                     *(Related(location, "also called like this here") for location in [*repeated][:MOST_SHOWN]),
                 ],
                 help="pass the arguments that its definition takes",
+            )
+
+    def _report_on_classes(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """One finding for each method of a class: `model = Net` is often followed by several calls."""
+        on_classes = (misuse for misuse in pipeline.misuses if misuse.use == ON_CLASS)
+        first = {(each.location.path, each.text): each for each in reversed([*on_classes])}
+        for misuse in reversed(first.values()):
+            defined = misuse.value.origin if isinstance(misuse.value, Class) else None
+            yield self.finding(
+                misuse.location,
+                f"`{misuse.text}` is called on the class, without an object",
+                related=[Related(defined, "the class", "definition")] if defined is not None else [],
+                help=f"make an object of the class first, and call its `{misuse.text.rpartition('.')[2]}`",
             )
 
     def _report_surplus(self, pipeline: Pipeline, surplus: library_arguments.Surplus) -> Finding[Claim]:
