@@ -11,10 +11,12 @@ from lintrain.model.verdict import Verdict
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import FACTORS_AT, Scheduler
-from lintrain.pipeline.values.python import UNKNOWN, Sequence, literal
+from lintrain.pipeline.values.python import UNKNOWN, Range, Sequence, Value, is_missing, literal, options_of
+from lintrain.pipeline.values.tensors import Count
 from lintrain.pipeline.values.training import LightningTrainer
 
 if TYPE_CHECKING:
+    from lintrain.evidence.loop import LoopEvidence
     from lintrain.evidence.run import Evidence, ScheduleUse
 
 USUAL_FACTOR, HALF, FASTEST = 0.1, 0.5, 0.95
@@ -32,6 +34,9 @@ FALL_AT_THE_END = frozenset({"OneCycleLR", "PolynomialLR"})
 WARM_UPS = frozenset({"LinearLR", "ConstantLR"})
 """Schedules that end early in a run, and others follow."""
 
+LONGER = 1.5
+"""A schedule that is longer than the run by this factor does not come to its end."""
+
 FAR = 2
 """A schedule that is longer or shorter than the run by this factor is counted in another unit."""
 
@@ -47,6 +52,26 @@ def is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argume
     number = literal(length.value)
     has_length = "num_training_steps" in scheduler.given
     return has_length and isinstance(number, int) and pace.epoch_count == number
+
+
+def counts_all_batches(scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace) -> bool:
+    """Whether a length is the number of batches of all epochs: `len(loader) * epochs`."""
+    if not any(name in scheduler.given for name in WHOLE_RUN) or pace.epochs is None:
+        return False
+    return all(_is_of_all(option, pace) for option in options_of(length.value))
+
+
+WHOLE_RUN = ("num_training_steps", "total_steps", "T_max")
+"""Parameters that are as long as the run: a `step_size` may be any part of it."""
+
+
+def _is_of_all(count: Value, pace: lr_schedules.Pace) -> bool:
+    """Whether a count is that of the batches times the epochs; one that is divided may count optimizer steps."""
+    if not isinstance(count, Count) or not count.is_exact or count.divisors or len(count.multipliers) != 1:
+        return False
+    (epochs,), over = count.multipliers, pace.epochs.over if pace.epochs else None
+    is_the_same = isinstance(over, Range) and over.stop is epochs and is_missing(over.start) and is_missing(over.step)
+    return is_the_same or (pace.epoch_count is not None and literal(epochs) == pace.epoch_count)
 
 
 def has_steps_of_epochs(scheduler: Scheduler) -> bool:
@@ -127,6 +152,17 @@ def has_one_batch(pace: lr_schedules.Pace) -> bool:
 def measured(schedules: tuple[ScheduleUse, ...]) -> ScheduleUse | None:
     """The first schedule that was stepped and that ends with the run; a warm-up ends before."""
     return next((each for each in schedules if each.steps and each.length and each.name not in WARM_UPS), None)
+
+
+def judged_by_updates(loop: LoopEvidence, schedule: ScheduleUse, batches: int) -> Verdict:
+    """The verdict on a schedule that is as long as all batches, and may step more rarely."""
+    steps, length = schedule.steps_while_training, schedule.length or 0
+    if not loop.rounds_planned or not steps:
+        return Verdict.inconclusive(f"`{schedule.name}` was stepped {steps} times in {loop.batches} batches")
+    planned = round(steps / loop.batches * batches * loop.rounds_planned)
+    text = f"`{schedule.name}` has {length} steps, and the run takes some {planned} of them"
+    outcome = Verdict.confirmed if length >= LONGER * planned else Verdict.refuted
+    return outcome(text, length=length, planned=planned)
 
 
 def is_of_other_unit(evidence: Evidence) -> bool:

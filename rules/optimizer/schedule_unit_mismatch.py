@@ -58,6 +58,18 @@ Optimizer steps with gradient accumulation are also more frequent than epochs:
                 optimizer.zero_grad()
                 scheduler.step()
 
+A schedule that is as long as all batches then comes to a half of its way:
+
+    steps = len(train_loader) * epochs
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps)  # <- schedule-unit-mismatch
+    for epoch in range(epochs):
+        for number, (x, y) in enumerate(train_loader):
+            (criterion(net(x), y) / 2).backward()
+            if (number + 1) % 2 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+                scheduler.step()
+
 ## Good
 
     scheduler = get_linear_schedule_with_warmup(optimizer, 0, num_training_steps=len(train_loader) * epochs)
@@ -96,6 +108,18 @@ Set the interval of Lightning to a step:
             return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     L.Trainer(max_epochs=2, logger=False, enable_checkpointing=False, accelerator="cpu").fit(Classifier(), loader)
+
+A length in optimizer steps:
+
+    steps = len(train_loader) // 2 * epochs
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps)
+    for epoch in range(epochs):
+        for number, (x, y) in enumerate(train_loader):
+            (criterion(net(x), y) / 2).backward()
+            if (number + 1) % 2 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+                scheduler.step()
 
 ## When it is fine
 
@@ -170,7 +194,6 @@ Lightning#18570, Lightning#3869, Lightning#4466, Lightning#5584; ACE-Step#198; k
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from lintrain.analysis import lightning_modules, lr_schedules, schedule_units
 from lintrain.pipeline.events import Event
@@ -190,15 +213,13 @@ from lintrain.rule import (
     one_per_location,
 )
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The code that sets the right interval, None without a fix."""
+    """The code that sets the right interval, None without a fix; whether the length is that of all batches."""
 
     code: str | None
+    counts_all: bool = False
 
 
 class ScheduleUnitMismatch(Rule[Claim]):
@@ -308,6 +329,14 @@ class ScheduleUnitMismatch(Rule[Claim]):
                 related=[Related(pace.step.location, "stepped here, after every optimizer step", "step")],
                 help=f"count optimizer steps, `len(loader) // {batches} * epochs`, or step the schedule once per epoch",
             )
+        elif schedule_units.counts_all_batches(scheduler, length, pace):
+            yield self.finding(
+                length.location,
+                f"the schedule counts all batches, but `{step}` runs every {batches} batches",
+                related=[Related(pace.step.location, "stepped here, after every optimizer step", "step")],
+                help=f"count optimizer steps: divide the number of batches by {batches}",
+                claim=Claim(None, counts_all=True),
+            )
 
     def _by_metric(self, step: Event, schedule: Scheduler, metric: str) -> Finding[Claim]:
         return self.finding(
@@ -373,6 +402,8 @@ class ScheduleUnitMismatch(Rule[Claim]):
         schedule = schedule_units.measured(loop.schedules)
         if schedule is None or schedule.length is None or not batches or not loop.batches:
             return Verdict.inconclusive(f"none of {len(loop.schedules)} schedules with a known length was stepped")
+        if finding.claim is not None and finding.claim.counts_all:
+            return schedule_units.judged_by_updates(loop, schedule, batches)
         per_epoch = round(schedule.steps_while_training / loop.batches * batches)
         text = f"`{schedule.name}` ends after {schedule.length} steps, and takes {per_epoch or 1} per epoch"
         ends_within = schedule.length < per_epoch
