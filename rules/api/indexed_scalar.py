@@ -1,7 +1,8 @@
-"""A loss is indexed, but it is a single number.
+"""A loss is indexed or concatenated, but it is a single number.
 
 Before PyTorch 0.4 a loss was a tensor with one entry, and old code reads it with `loss.data[0]`. Since then it has no
-dimension, and PyTorch 0.5 and newer raise `IndexError` at the first batch.
+dimension, and PyTorch 0.5 and newer raise `IndexError` at the first batch. `torch.cat` joins tensors along an axis that
+they have, so it raises `RuntimeError` for the losses of several batches.
 
 ## Bad
 
@@ -14,6 +15,18 @@ dimension, and PyTorch 0.5 and newer raise `IndexError` at the first batch.
 
     # raises IndexError: invalid index of a 0-dim tensor
 
+The losses of an epoch are concatenated:
+
+    losses = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    print(torch.cat(losses).mean())  # <- indexed-scalar
+    # raises RuntimeError: zero-dimensional tensor (at position 0) cannot be concatenated
+
 ## Good
 
     for x, y in loader:
@@ -22,6 +35,17 @@ dimension, and PyTorch 0.5 and newer raise `IndexError` at the first batch.
         loss.backward()
         optimizer.step()
         print(loss.item())
+
+They are stacked along a new axis:
+
+    losses = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    print(torch.stack(losses).mean())
 
 ## When it is fine
 
@@ -49,7 +73,8 @@ The first value of something that is not a loss:
 
 ## Fix
 
-Safe: `.item()` returns the same number in every version since 0.4.
+Safe: `.item()` returns the same number in every version since 0.4. There is none for `torch.cat`: the losses may have
+to keep an axis instead.
 
 ## References
 
@@ -61,13 +86,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import script_text, training_loops
-from lintrain.pipeline import events
+from lintrain.pipeline import blocks, events
+from lintrain.pipeline.record import Misuse
 from lintrain.rule import (
     Evidence,
     Finding,
     Level,
     Location,
     Pipeline,
+    Related,
     Rule,
     Source,
     Targets,
@@ -83,14 +110,14 @@ GRADIENT = lazy_pattern(r"backward\(\s*(?!\)|retain_graph|create_graph|inputs)")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The code of the tensor that is indexed: `loss`."""
+    """The code of the tensor that is indexed: `loss`; empty for tensors that are concatenated."""
 
     tensor: str
 
 
 class IndexedScalar(Rule[Claim]):
     level = Level.ERROR
-    keywords = "[0]"
+    keywords = "[0]|.cat|.concat|cat("
     needs_training = False
     judges_networks = True
 
@@ -107,12 +134,25 @@ class IndexedScalar(Rule[Claim]):
         found: dict[Location, Finding[Claim]] = {}
         for misuse in pipeline.misuses:
             tensor = misuse.text.removesuffix("[0]").removesuffix(".data")
+            is_joined = misuse.use == "joined numbers"
+            if is_joined and not blocks.expects_error(pipeline.source_of(misuse.location), misuse.location):
+                found.setdefault(misuse.location, self._report_joined(pipeline, misuse))
             is_number = misuse.use == "scalar index" or (misuse.use == "data index" and tensor in losses)
             if is_number and misuse.text.endswith("[0]"):
                 found.setdefault(misuse.location, self._report(misuse.location, misuse.text, tensor))
         for read in _reads(pipeline, learned):
             found.setdefault(read.location, self._report(read.location, f"{read.tensor}.data[0]", read.tensor))
         yield from found.values()
+
+    def _report_joined(self, pipeline: Pipeline, misuse: Misuse) -> Finding[Claim]:
+        made = misuse.value.origin
+        return self.finding(
+            misuse.location,
+            f"`{misuse.text}` joins tensors along an axis, but these are single numbers",
+            related=[Related(made, "a single number", "number")] if made is not None else [],
+            help="use `torch.stack`, which makes the axis",
+            claim=Claim(""),
+        )
 
     def _report(self, location: Location, text: str, tensor: str) -> Finding[Claim]:
         return self.finding(
@@ -123,6 +163,8 @@ class IndexedScalar(Rule[Claim]):
         )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if finding.claim is not None and not finding.claim.tensor:
+            return _verdict_on_joined(finding.location, evidence)
         failed = evidence.failed_with("invalid index of a 0-dim tensor")
         if failed is not None and failed.failure is not None:
             return Verdict.confirmed(f"the {failed.name} stage failed with an IndexError for a 0-dim tensor")
@@ -133,10 +175,23 @@ class IndexedScalar(Rule[Claim]):
         return (Verdict.refuted if loop.steps else Verdict.inconclusive)(text, steps=loop.steps)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
-        if finding.claim is None:
+        if finding.claim is None or not finding.claim.tensor:
             return None
         edit = fixes.Replace(finding.location, f"{finding.claim.tensor}.item()")
         return fixes.Fix.of("use `.item()`", edit, safe=True)
+
+
+def _verdict_on_joined(location: Location, evidence: Evidence) -> Verdict:
+    failure = evidence.failure
+    is_here = failure is not None and failure.location is not None and failure.location.meets(location)
+    if failure is not None and is_here and "zero-dimensional tensor" in failure.message:
+        return Verdict.confirmed("the run ended with 1 RuntimeError about a zero-dimensional tensor")
+    loop = evidence.loop
+    # A loop that ended without a second round: the script went on behind it, to its end.
+    is_at_end = failure is None and loop is not None and loop.ended and not loop.came_round
+    if is_at_end or evidence.ran(location):
+        return Verdict.refuted("the script went past the call with 0 errors")
+    return Verdict.inconclusive("the run made 0 such calls")
 
 
 def _reads(pipeline: Pipeline, learned: list[events.Event]) -> Iterator[script_text.DataIndex]:

@@ -107,6 +107,20 @@ def note_stacked_rows(call: Call, given: Value) -> None:
             pass
 
 
+JOINED = "joined numbers"
+"""The use of tensors without an axis that `torch.cat` is given; `text` is the code of the function."""
+
+
+def note_joined_numbers(call: Call, given: list[Tensor]) -> None:
+    """Record tensors without an axis that are concatenated: a list that gets the loss of each batch."""
+    reader = call.reader
+    # What is in a `try` may be there to fail, and one of several values may be the one that fits.
+    if call.node is None or reader.guards or reader.alternatives or any(item.shape.rank != 0 for item in given):
+        return
+    code = reader.code(reader.source.location(call.node.func))
+    reader.record.misuses.append(Misuse(call.location, given[0], JOINED, code))
+
+
 TYPED = frozenset({"Tensor", "FloatTensor", "LongTensor"})
 """Constructors that take sizes or numbers."""
 

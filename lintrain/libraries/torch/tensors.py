@@ -32,7 +32,7 @@ from lintrain.interpreter.tracing import (
     rest,
     traced,
 )
-from lintrain.libraries.torch.literals import TYPED, data, note_stacked_rows, takes_sizes
+from lintrain.libraries.torch.literals import TYPED, data, note_joined_numbers, note_stacked_rows, takes_sizes
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Rows
@@ -293,6 +293,8 @@ def joined(call: Call) -> Tensor | None:
     if len(items) != len(given.items):
         return _with_unknown(call, given)
     name = call.path.rpartition(".")[2]
+    if name != "stack":
+        note_joined_numbers(call, items)
     shape = _shape(call, [item.shape for item in items], is_stack=name == "stack")
     if not given.is_complete and not shape.is_open:
         shape = Shape((None,) * len(shape.sizes), False)
