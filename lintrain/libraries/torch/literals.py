@@ -115,7 +115,10 @@ def note_joined_numbers(call: Call, given: list[Tensor]) -> None:
     """Record tensors without an axis that are concatenated: a list that gets the loss of each batch."""
     reader = call.reader
     # What is in a `try` may be there to fail, and one of several values may be the one that fits.
-    if call.node is None or reader.guards or reader.alternatives or any(item.shape.rank != 0 for item in given):
+    if call.node is None or reader.guards or reader.alternatives:
+        return
+    # Of other tensors an axis may have been lost in reading: `argmax(1)` of scores that were indexed before.
+    if any(item.role is not Role.LOSS or item.shape.rank != 0 for item in given):
         return
     code = reader.code(reader.source.location(call.node.func))
     reader.record.misuses.append(Misuse(call.location, given[0], JOINED, code))
