@@ -55,6 +55,26 @@ CLASSIFIER = """
     trainer = Trainer(model, args, train_dataset=rows, data_collator=collator)
     trainer.train()
 """
+FROZEN = """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU())
+            self.head = nn.Linear(32, 3)
+
+        def forward(self, x):
+            return self.head(self.body(x))
+
+    net = Net()
+    for layer in (net.{frozen},):
+        for parameter in layer.parameters():
+            parameter.requires_grad = False
+    optimizer = torch.optim.Adam(parameter for parameter in net.parameters() if parameter.requires_grad)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(net(x), y).backward()
+        optimizer.step()
+"""
 CASES = {
     "rows of the training in the evaluation of a loop": (
         "train-data-in-eval",
@@ -185,6 +205,11 @@ CASES = {
     trainer = Trainer(model, args, train_dataset=tokenized["train"], eval_dataset=few, processing_class=tokenizer)
     trainer.train()
     """,
+    ),
+    "a last layer of one's own that is frozen": (
+        "frozen-head",
+        FROZEN.format(frozen="head"),
+        FROZEN.format(frozen="body[0]"),
     ),
     "names of labels in another order": (
         "reordered-label-names",

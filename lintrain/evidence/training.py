@@ -155,7 +155,7 @@ class ForwardEvidence:
     override, no smoothing, no class weights.
     `first_non_finite` names the first module with a non-finite output, with the range of the finite part of its input
     and whether the rest of that was NaN or infinite already; "" for a loss computed from finite outputs, whose range
-    is given then.
+    is given then. `random_head` is the layer that gives the output and is frozen at random values.
     """
 
     losses: tuple[float, ...]
@@ -171,6 +171,7 @@ class ForwardEvidence:
     terms: tuple[LossTerm, ...] = ()
     non_finite_rows: NonFiniteRows | None = None
     calls: tuple[LossEvidence, ...] = ()
+    random_head: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""An adapter freezes the new head of a classifier.
+"""The new head of a classifier is frozen.
 
-An adapter freezes every weight that it did not add, including the newly initialized classification head, unless its
+A layer that is frozen as it was created keeps its random values, and the layers before it learn to fit them. An
+adapter freezes every weight that it did not add, including the newly initialized classification head, unless its
 configuration names the head. The head then keeps its random values: training finishes and its loss falls a little,
 because the adapters alone fit the features to a random target. The saved adapter does not contain the head either, so
 loading it creates another random one.
@@ -10,6 +11,9 @@ loading it creates another random one.
     config = LoraConfig(r=8, target_modules=["q_lin", "v_lin"])  # <- frozen-head
     model = get_peft_model(model, config)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
+A probe also finds the last layer of a network of your own, if it is frozen at the values that torch gave it and most
+others train.
 
 ## Good
 
@@ -175,11 +179,25 @@ class FrozenHead(Rule[Claim]):
                 f"the new layer of `{evidence.model.frozen_fresh[0]}` is frozen at random values",
                 help="freeze the pretrained layers only",
             )
+        elif evidence.forward is not None and evidence.forward.random_head is not None:
+            yield self.finding(
+                evidence.location,
+                f"the output layer{_named(evidence.forward.random_head)} is frozen at random values",
+                help="freeze only layers with trained weights",
+            )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         model = evidence.model
         if model is None:
             return Verdict.inconclusive(evidence.not_reached("batch"))
+        head = evidence.forward.random_head if evidence.forward is not None else None
+        if head is not None:
+            trained, tensors = model.trained_in("")
+            return Verdict.confirmed(
+                f"the layer{_named(head)} gives the output with the random weights that it was created with, and"
+                f" {trained} of {tensors} tensors train",
+                trained=trained,
+            )
         fresh, frozen = len(model.fresh), len(model.frozen_fresh)
         if not model.pretrained:
             return Verdict.inconclusive("no checkpoint was loaded, so all weights are new")
@@ -197,6 +215,11 @@ class FrozenHead(Rule[Claim]):
         return fixes.Fix.of(
             f"pass `task_type={code}`", fixes.AddArgument(finding.location, "task_type", code), safe=True
         )
+
+
+def _named(layer: str) -> str:
+    """The layer's name, as it follows a noun; a model that is one layer has none."""
+    return f" `{layer}`" if layer else ""
 
 
 def _only_adapter(pipeline: Pipeline, training: tuning.Training) -> tuple[python.LibraryObject, Location, str] | None:

@@ -92,9 +92,13 @@ def batches_asked_for() -> int:
 
 
 def forward_evidence(
-    run: MeasuredRun, non_finite: NonFiniteModule | None, loss: LossCall | None, rows: NonFiniteRows | None = None
+    run: MeasuredRun,
+    non_finite: NonFiniteModule | None,
+    loss: LossCall | None,
+    rows: NonFiniteRows | None = None,
+    head: str | None = None,
 ) -> ForwardEvidence:
-    """The losses so far; `non_finite` is where the first of them stopped being finite."""
+    """The losses so far; `non_finite` is where the first of them stopped being finite, `head` a frozen random layer."""
     finite = all(math.isfinite(each) for each in run.losses)
     return ForwardEvidence(
         losses=tuple(run.losses),
@@ -108,6 +112,7 @@ def forward_evidence(
         first_non_finite_input=non_finite.input_was if non_finite else None,
         first_non_finite_range=non_finite.range if non_finite else None,
         non_finite_rows=rows,
+        random_head=head,
     )
 
 

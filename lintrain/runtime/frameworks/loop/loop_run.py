@@ -47,6 +47,7 @@ from lintrain.runtime.measure.model import measure_model
 from lintrain.runtime.measure.non_finite import non_finite_rows
 from lintrain.runtime.measure.objects.origins import locations_of
 from lintrain.runtime.measure.predictions import IGNORED, number, shape_of
+from lintrain.runtime.measure.random_head import random_head
 from lintrain.runtime.measure.seen import Iteration, LossCall, number_of_rows
 from lintrain.runtime.measure.tables import Source, record_batches, show_predictions, show_rows
 from lintrain.runtime.measure.tokenizer import find_tokenizer, measure_tokenizer
@@ -78,6 +79,7 @@ class LoopRun(LoaderRun):
         self._frozen: Frozen | None = None
         self._non_finite: NonFiniteModule | None = None
         self._bad_rows: NonFiniteRows | None = None
+        self._head: str | None = None
         self._search = NonFiniteSearch()
         self._loss: LossCall | None = None
         self._reached: ReachedWeights | None = None
@@ -170,7 +172,9 @@ class LoopRun(LoaderRun):
         if self._first is None:
             self._first = iteration
             self._loss = standard
-            self.output_keys, self.logits_shape = shape_of(scored_output(iteration, self.model, standard))
+            output = scored_output(iteration, self.model, standard)
+            self.output_keys, self.logits_shape = shape_of(output)
+            self._head = random_head(self.model, output)
             self._reached = self._reached_weights(iteration, loss)
             self._terms = terms_of(loss, iteration.losses)
             self._state.rows_in_pairs = rows_in_pairs(loss)
@@ -195,7 +199,7 @@ class LoopRun(LoaderRun):
         return replace(found, outside_at=None) if found is not None and self._state.trains_behind else found
 
     def _measure_forward(self) -> None:
-        self.measured(forward=forward_evidence(self, self._non_finite, self._loss, self._bad_rows))
+        self.measured(forward=forward_evidence(self, self._non_finite, self._loss, self._bad_rows, self._head))
 
     def _show_predictions(self, iteration: Iteration) -> None:
         """Put the outputs of the first batch into the table of its rows, next to what the loss compares them with."""
