@@ -81,13 +81,17 @@ class SharedRows:
 
 @dataclass(frozen=True, slots=True)
 class LabelConflicts:
-    """Rows of a dataset of `rows` rows, `compared` of them, that share all texts with a row of another label."""
+    """Rows of a dataset of `rows` rows, `compared` of them, that share all texts with a row of another label.
+
+    `in_lower_case` are those that do so without their capital letters; a label may be one for each word.
+    """
 
     rows: int
     compared: int
     conflicting: int
     inputs: tuple[str, ...]
     label: str
+    in_lower_case: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ the label depends on.
 ## When it is fine
 
 Several annotators per text, whose votes the model should average, and labels that are probabilities. The rule applies
-only to classifiers of whole rows; other models have their targets in the text. Texts are compared before truncation; if
-the first batches hold equal token ids with different labels in a quarter of their rows, that is reported too: then the
-model reads less than the data set has.
+only to classifiers of rows and of words; other models have their targets in the text. Texts are compared before
+truncation, and without their capital letters if the tokenizer loses these (`Apple` and `apple`); if the first batches
+hold equal token ids with different labels in a quarter of their rows, that is reported too: then the model reads less
+than the data set has.
 
 ## Fix
 
@@ -32,13 +33,20 @@ None: only a person who reads the rows can decide which label is correct.
 Northcutt, Athalye, Mueller: Pervasive Label Errors in Test Sets Destabilize Machine Learning Benchmarks (2021).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
+
+if TYPE_CHECKING:
+    from lintrain.evidence.data import LabelConflicts
 
 LARGEST_SHARE = 0.01
 FEWEST_ROWS = 1_000
 PLAIN_SHARE, FEWEST_IN_BATCHES = 0.25, 6
 """The share and number of rows in the first batches that are alike and have different labels."""
-WHOLE_ROWS = {"SequenceClassification", "ImageClassification", "AudioClassification"}
+CLASSIFIES = {"TokenClassification", "SequenceClassification", "ImageClassification", "AudioClassification"}
 
 
 class ConflictingLabels(EvidenceRule):
@@ -49,7 +57,7 @@ class ConflictingLabels(EvidenceRule):
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if not _classifies(evidence):
-            return Verdict.inconclusive("the model does not classify whole rows")
+            return Verdict.inconclusive("the model does not classify rows or words")
         split = evidence.split("train_dataset")
         repeats = split.sweep.repeats if split and split.sweep and split.sweep.numbered else None
         if repeats is not None and repeats.conflicting > LARGEST_SHARE * repeats.compared:
@@ -62,6 +70,12 @@ class ConflictingLabels(EvidenceRule):
         if rows is not None and rows.conflicting >= max(FEWEST_IN_BATCHES, PLAIN_SHARE * rows.rows):
             alike = f"{rows.conflicting} of {rows.rows} rows in the first batches read as a row with another label"
             return Verdict.confirmed(alike, share=rows.conflicting / rows.rows)
+        if conflicts is not None and (lost := _lost_case(evidence, conflicts)) > LARGEST_SHARE * conflicts.compared:
+            return Verdict.confirmed(
+                f"{lost} of {conflicts.compared} rows differ in capital letters only from a row of another label, and"
+                " the tokenizer loses these",
+                share=lost / conflicts.compared,
+            )
         if conflicts is None:
             return Verdict.inconclusive(
                 "no rows were compared: no dataset with texts and a single label column was mapped"
@@ -77,13 +91,20 @@ class ConflictingLabels(EvidenceRule):
 
 
 def _classifies(evidence: Evidence) -> bool:
-    """Whether a class is predicted for each row."""
-    if evidence.model is not None and evidence.model.task in WHOLE_ROWS:
+    """Whether a class is predicted for each row, or for each of its words."""
+    if evidence.model is not None and evidence.model.task in CLASSIFIES:
         return True
     if _predicts_tokens(evidence):
         return False
     losses = evidence.loop.losses_of("cross_entropy") if evidence.loop is not None else ()
     return any(len(loss.input_shape) == 2 and loss.target_dtype == "int64" for loss in losses)
+
+
+def _lost_case(evidence: Evidence, conflicts: LabelConflicts) -> int:
+    """The rows that only capital letters set apart from one of another label, if every encoding loses these."""
+    with_capitals = [each for each in evidence.encodings if each.with_capitals]
+    loses = bool(with_capitals) and all(each.lost_capitals == each.with_capitals for each in with_capitals)
+    return conflicts.in_lower_case - conflicts.conflicting if loses else 0
 
 
 def _predicts_tokens(evidence: Evidence) -> bool:

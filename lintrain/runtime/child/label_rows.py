@@ -19,6 +19,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 LABEL_NAMES = frozenset(
     {"label", "labels", "label_ids", "target", "targets", "class", "y", "gold", "gold_label", "answer"}
 )
+TAG_NAMES = LABEL_NAMES | {"tags", "ner_tags", "pos_tags"}
 MOST_LABELS = 512
 
 
@@ -107,6 +108,8 @@ def _column_codes(dataset: Any, name: str) -> Any:
 
 MOST_ROWS = 200_000
 """Of longer datasets so many rows are compared, the first ones."""
+BETWEEN = "\x1f"
+"""Separates the entries of a list, which hold no such letter."""
 COMPARED_FIRST = 64
 """Letters of a text."""
 
@@ -131,29 +134,60 @@ def _watch(session: ProbeSession, dataset_class: Any) -> None:
 
 
 def conflicts_in(dataset: Any) -> LabelConflicts | None:
-    """The conflicts of a table with texts and one column of classes; None for others."""
-    texts = [name for name, feature in dataset.features.items() if attribute(feature, "dtype", "") == "string"]
-    labels = [name for name in dataset.column_names if is_label(dataset, name)]
+    """The conflicts of a table with texts and one column of classes, or with words and a class for each of them."""
+    texts = [name for name, feature in dataset.features.items() if _holds_texts(feature)]
+    labels = [name for name in dataset.column_names if is_label(dataset, name) or _has_classes(dataset, name)]
     inputs = [name for name in texts if name not in labels]
     if len(labels) != 1 or not inputs or not len(dataset):
         return None
     rows = min(len(dataset), MOST_ROWS)
     table = library("pyarrow").table({name: _column(dataset, name, rows) for name in (*inputs, labels[0])})
-    conflicting = _conflicting(_suspects(table, inputs, labels[0]), inputs, labels[0])
-    return LabelConflicts(len(dataset), rows, conflicting, tuple(inputs), labels[0])
+    alike = _suspects(table.drop_null(), inputs, labels[0])
+    return LabelConflicts(
+        rows=len(dataset),
+        compared=rows,
+        conflicting=_conflicting(alike, inputs, labels[0]),
+        inputs=tuple(inputs),
+        label=labels[0],
+        in_lower_case=_conflicting(_lowered(alike, inputs), inputs, labels[0]),
+    )
+
+
+def _entries(feature: Any) -> Any:
+    """The feature of the entries of a list, of any length for each row; None for other columns."""
+    return attribute(feature, "feature", None) if attribute(feature, "length", -1) in (-1, None) else None
+
+
+def _holds_texts(feature: Any) -> bool:
+    """Whether a column holds a text for each row, or a list of words."""
+    return "string" in (attribute(feature, "dtype", ""), attribute(_entries(feature), "dtype", ""))
+
+
+def _has_classes(dataset: Any, name: str) -> bool:
+    """Whether a column holds a list of classes for each row: the tags of its words."""
+    inner = _entries(dataset.features.get(name))
+    is_whole = str(attribute(inner, "dtype", "")).startswith(("int", "uint")) and name.lower() in TAG_NAMES
+    return type(inner).__name__ == "ClassLabel" or is_whole
+
+
+def _lowered(table: Any, inputs: list[str]) -> Any:
+    compute = library("pyarrow.compute")
+    for name in inputs:
+        table = table.set_column(table.column_names.index(name), name, compute.utf8_lower(table[name]))
+    return table
 
 
 def _suspects(table: Any, inputs: list[str], label: str) -> Any:
-    """The rows that share length and beginning of their texts with one of another label: whole texts are slow."""
+    """The rows that share length and beginning of their texts with one of another label, whatever their case."""
     pyarrow, compute = library("pyarrow"), library("pyarrow.compute")
     keys: dict[str, Any] = {}
     for number, name in enumerate(inputs):
-        keys[f"length {number}"] = compute.binary_length(table[name])
-        keys[f"start {number}"] = compute.utf8_slice_codeunits(table[name], 0, COMPARED_FIRST)
+        keys[f"length {number}"] = compute.utf8_length(table[name])
+        keys[f"start {number}"] = compute.utf8_lower(compute.utf8_slice_codeunits(table[name], 0, COMPARED_FIRST))
     names = list(keys)
     alike = pyarrow.table({**keys, "label": table[label], "row": pyarrow.array(range(len(table)))})
     # Length and 64 letters are a necessary condition: equal texts have both. Only rows that pass
-    # it are compared in full.
+    # it are compared in full, for whole texts are slow.
     counted = alike.group_by(names).aggregate([("label", "count_distinct"), ("row", "list")])
     several = counted.filter(compute.greater(counted["label_count_distinct"], 1))
     return table.take(compute.list_flatten(several["row_list"]))
@@ -171,7 +205,12 @@ def _column(dataset: Any, name: str, rows: int) -> Any:
     column = dataset.data.column(name)
     if dataset._indices is not None:
         column = column.take(dataset._indices.column(0).slice(0, rows))
-    return column.slice(0, rows)
+    column = column.slice(0, rows)
+    pyarrow, compute, types = library("pyarrow"), library("pyarrow.compute"), library("pyarrow.types")
+    if not (types.is_list(column.type) or types.is_large_list(column.type)):
+        return column
+    texts = compute.cast(column, pyarrow.list_(pyarrow.string()))  # tables group by no lists
+    return compute.binary_join(texts, BETWEEN)
 
 
 def of_training(session: ProbeSession, rows: int | None) -> LabelConflicts | None:
