@@ -26,6 +26,7 @@ from lintrain.evidence.run import (
 from lintrain.report.text.stage_numbers import extra_lines, numbers
 from lintrain.report.text.stages import failure_lines, run_lines
 from lintrain.report.text.style import Style, columns
+from lintrain.source.source import Source
 from lintrain.text import for_terminal
 
 LONG = "The size of tensor a (1202) must match the size of tensor b (512) at non-singleton dimension 1 of the input"
@@ -49,6 +50,21 @@ def test_no_line_of_a_probe_is_wider_than_the_terminal(width: int) -> None:
     assert max(columns(line) for line in lines) <= width
     words = " ".join(lines[lines.index("the forward stage failed") + 1 :]).split()[1:]
     assert LONG.split() == words[: len(LONG.split())]
+
+
+@pytest.mark.parametrize(
+    ("framework", "text", "named"),
+    [
+        ("transformers", "", "(transformers 5.23.0.dev0, torch 2.13.0+cpu)"),
+        ("torch", "from transformers import AutoModel\n", "(transformers 5.23.0.dev0, torch 2.13.0+cpu)"),
+        ("torch", "import torch\n", "(torch 2.13.0+cpu)"),
+        ("lightning", "import lightning\n", "(lightning 2.6.1, torch 2.13.0+cpu)"),
+    ],
+)
+def test_a_heading_names_the_libraries_of_the_script(framework: str, text: str, named: str) -> None:
+    measured = replace(MEASURED, framework=framework, versions={**VERSIONS, "lightning": "2.6.1"})
+    heading = next(run_lines(measured, Style(width=200), lambda path: Source(path, text)))
+    assert heading.endswith(named)
 
 
 def test_one_batch_is_one_batch() -> None:

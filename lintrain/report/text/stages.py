@@ -34,7 +34,7 @@ def run_lines(
     evidence: Evidence, style: Style, find_source: FindSource = no_source, known: Collection[str] = ()
 ) -> Iterator[str]:
     """A heading, rows of the batches, the stages, and the notes that are not known from other runs."""
-    yield from _wrapped("", _heading(evidence), 2, style)
+    yield from _wrapped("", _heading(evidence, find_source), 2, style)
     yield from _body(evidence, style, find_source, known)
 
 
@@ -59,7 +59,7 @@ def attempt_lines(
     A stage that fails in two runs in a row with the same error is shown once.
     """
     last = attempts[-1]
-    yield from _wrapped("", _heading(last), 2, style)
+    yield from _wrapped("", _heading(last, find_source), 2, style)
     for run, following in pairwise(attempts):
         for stage in run.stages:
             if stage.status == "failed" and not _fails_again(stage, following):
@@ -82,13 +82,26 @@ def note_lines(notes: Iterable[str], style: Style) -> Iterator[str]:
         yield from _wrapped(f"    {style.paint('note', dim=True)}    ", note, 12, style)
 
 
-def _heading(evidence: Evidence) -> str:
-    named = ("keras", "tf_keras", "tensorflow") if evidence.framework == "keras" else ()
-    shown = [name for name in (*named, "transformers", "torch") if name in evidence.versions]
+OF_FRAMEWORK = {"keras": ("keras", "tf_keras", "tensorflow"), "lightning": ("lightning",)}
+"""The packages whose versions are named first."""
+
+
+def _heading(evidence: Evidence, find_source: FindSource) -> str:
+    named = OF_FRAMEWORK.get(evidence.framework, ())
+    named = (*named, "transformers") if _uses_transformers(evidence, find_source) else named
+    shown = [name for name in (*named, "torch") if name in evidence.versions]
     versions = ", ".join(f"{name} {evidence.versions[name]}" for name in shown)
     what = f"{evidence.model.name} under {evidence.trainer}, " if evidence.model else ""
     call = f"training call {evidence.call_number}: " if evidence.call_number > 1 else ""
     return f"{evidence.script}: {call}{what}on {evidence.device}{f' ({versions})' if versions else ''}"
+
+
+def _uses_transformers(evidence: Evidence, find_source: FindSource) -> bool:
+    """Whether the script does: other libraries import it as well, to find out whether it is there."""
+    if evidence.framework == "transformers" or evidence.tokenizer is not None:
+        return True
+    source = find_source(evidence.script)
+    return source is None or "transformers" in source.text
 
 
 def sign(status: str, style: Style) -> str:
