@@ -346,6 +346,11 @@ def test_the_course_of_a_rate(rates: list[float], expected: list[str]) -> None:
 
 def signs_in_short_steps(train: Callable[[Any, Any, int], None], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kinds of signs in a run whose steps are so short that no time is left for samples."""
+    return [each.split("[")[1].split("]")[0] for each in messages_in_short_steps(train, monkeypatch)]
+
+
+def messages_in_short_steps(train: Callable[[Any, Any, int], None], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a watch warns of in such a run."""
     monkeypatch.setattr(whole_run, "ALLOWANCE", 0.0)
     monkeypatch.setattr(whole_run, "SHARE", 0.0)
     torch.manual_seed(0)
@@ -356,20 +361,29 @@ def signs_in_short_steps(train: Callable[[Any, Any, int], None], monkeypatch: py
         for step in range(1_500):
             train(net, optimizer, step)
         LOOPS.finish()
-    return [str(each.message).split("[")[1].split("]")[0] for each in caught if each.category is MistakeWarning]
+    return [str(each.message) for each in caught if each.category is MistakeWarning]
 
 
-def _stops_stepping(at: int) -> Callable[[Any, Any, int], None]:
+def _stops_stepping(at: int, every: int = 1) -> Callable[[Any, Any, int], None]:
     def train(net: Any, optimizer: Any, step: int) -> None:
         x = torch.randn(16, 6)
         loss = F.cross_entropy(net(x), x[:, :3].argmax(1))
         lintrain.watch(loss)
-        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        if step < at:
+        if step < at and step % every == every - 1:
             optimizer.step()
+            optimizer.zero_grad()
 
     return train
+
+
+@pytest.mark.parametrize(("every", "named"), [(1, " since step 401,"), (4, " since optimizer step 101,")])
+def test_a_loop_that_accumulates_is_told_which_steps_are_counted(
+    every: int, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [message] = messages_in_short_steps(_stops_stepping(400, every), monkeypatch)
+    assert "no weight has changed" in message
+    assert named in message
 
 
 @pytest.mark.parametrize(("at", "expected"), [(100, ["unchanged-weights"]), (1_500, [])])

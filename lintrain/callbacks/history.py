@@ -129,7 +129,8 @@ VANISHED = 1e-8
 class History:
     """The losses of one place of a loop; `step` counts from 1.
 
-    `blocks` are medians of 20 losses each, `recent` the last losses with their steps.
+    `blocks` are medians of 20 losses each, `recent` the last losses with their steps. `accumulates`: an optimizer steps
+    once for several losses, and it is its steps that are counted.
     """
 
     def __init__(self) -> None:
@@ -148,6 +149,11 @@ class History:
         self.evaluations: list[Point] = []
         self.unmoved = self.unmoved_since = 0
         self.without = self.without_since = 0
+        self.accumulates = False
+
+    def named(self, step: int) -> str:
+        """A step as a message names it: a loop that accumulates gradients calls its batches steps, too."""
+        return f"optimizer step {step:,}" if self.accumulates else f"step {step:,}"
 
     def add(self, step: int, loss: float) -> None:
         """A loss that was read."""

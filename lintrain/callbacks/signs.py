@@ -53,7 +53,7 @@ def _non_finite(history: History) -> Iterator[Judgement]:
     yield Judgement(
         "non-finite",
         Level.ERROR,
-        f"the loss is not finite at step {history.bad_since:,}"
+        f"the loss is not finite at {history.named(history.bad_since)}"
         + (f"; it was {short(before)} before" if history.recent else "")
         + ("" if math.isnan(norm) else f", the gradient norm last read {short(norm)}"),
         "No step after it trains anything: once weights are NaN, every later loss is NaN too.",
@@ -68,7 +68,7 @@ def _bad_norms(history: History) -> Iterator[Judgement]:
         yield Judgement(
             "non-finite",
             Level.ERROR,
-            f"the gradient norm has not been finite since step {norms.bad_since:,}",
+            f"the gradient norm has not been finite since {history.named(norms.bad_since)}",
             "Steps with such gradients make every weight NaN, or are skipped by a gradient scaler.",
             "look at the batch; lower the learning rate, or use bf16",
             page="nan-loss",
@@ -82,8 +82,8 @@ def _rate_gone(history: History) -> Iterator[Judgement]:
         yield Judgement(
             "rate-zero",
             Level.ERROR,
-            f"the learning rate has been {short(rates.last)} since step {rates.vanished_since:,}, and training goes on"
-            + ("" if whole else f"; its peak was {short(rates.peak)}"),
+            f"the learning rate has been {short(rates.last)} since {history.named(rates.vanished_since)}, and training"
+            " goes on" + ("" if whole else f"; its peak was {short(rates.peak)}"),
             "No step since then moves a weight.",
             "compare the steps of the schedule with those of the run"
             + (" (`scheduler.step()` once per optimizer step or per epoch)" if not whole else ""),
@@ -97,7 +97,7 @@ def _unmoved(history: History) -> Iterator[Judgement]:
     yield Judgement(
         "unchanged-weights",
         Level.ERROR,
-        f"no weight has changed since step {history.unmoved_since:,}, and losses are still computed",
+        f"no weight has changed since {history.named(history.unmoved_since)}, and losses are still computed",
         "The optimizer does not step, its gradients are 0, or it holds other weights than the loss comes from.",
         "see that `optimizer.step()` runs, that a gradient scaler does not skip each step, and that the optimizer was"
         " made from these weights",
@@ -118,7 +118,7 @@ def _no_gradient(history: History) -> Iterator[Judgement]:
         yield Judgement(
             "no-gradient",
             Level.ERROR,
-            f"all gradients have been 0 since step {norms.zero_since:,}",
+            f"all gradients have been 0 since {history.named(norms.zero_since)}",
             "Nothing is trained: weight decay alone moves the weights.",
             "look for dead activations, `detach()`, gradients that are cleared before the step, or labels that are all"
             " ignored",
@@ -131,7 +131,8 @@ def _without_gradients(history: History) -> Iterator[Judgement]:
         yield Judgement(
             "no-gradient",
             Level.ERROR,
-            f"an optimizer steps, and since step {history.without_since:,} none of its weights has had a gradient",
+            f"an optimizer steps, and since {history.named(history.without_since)} none of its weights has had a"
+            " gradient",
             "Such a step changes nothing: the loss no longer depends on these weights.",
             "look for `detach()`, `no_grad()` or another model between these weights and the loss",
             page="unchanged-parameters",
@@ -144,7 +145,7 @@ def _nothing_scored(history: History) -> Iterator[Judgement]:
             yield Judgement(
                 "nothing-scored",
                 Level.WARNING,
-                f"no target has counted in the loss since step {head.unscored_since:,}: all are ignored",
+                f"no target has counted in the loss since {history.named(head.unscored_since)}: all are ignored",
                 "Batches without a target train nothing.",
                 "look at the labels of these batches, and at where the data ends",
                 page="fully-masked-labels",
@@ -158,7 +159,7 @@ def _jumps(history: History) -> Iterator[Judgement]:
             yield Judgement(
                 "spike",
                 Level.WARNING,
-                f"the {what} jumps to {short(value)} at step {step:,}; the largest before was {short(largest)}",
+                f"the {what} jumps to {short(value)} at {history.named(step)}; the largest before was {short(largest)}",
                 "A jump comes from a few rows that are unlike the others (broken texts, wrong labels, a scale), or from"
                 " a rate that is near its limit.",
                 "look at the rows of the batch; clip gradients",
@@ -197,7 +198,7 @@ def _diverged(history: History, now: float, what: str) -> Judgement:
         "diverged",
         Level.WARNING,
         f"the loss has risen to {short(now)}, {what} ({short(history.start)}); the lowest was {short(best)} around"
-        f" step {step:,}",
+        f" {history.named(step)}",
         "Steps that are too large, or rows and labels that are not those of before, undo what was learned.",
         "compare the batches before and after; lower the learning rate, warm it up, or clip gradients",
         page="high-learning-rate",

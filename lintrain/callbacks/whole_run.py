@@ -122,6 +122,7 @@ class WholeRun:
         if next(iter(self._ours), None) is optimizer or not self.steps:
             self.steps += 1
             self._longest_wait = max(self._longest_wait, self.calls - self._stepped_at)
+            self.history.accumulates = self._longest_wait > 1
             self._stepped_at = self.calls
         rates = [group["lr"] for group in optimizer.param_groups]
         known = [float(rate) for rate in rates if not getattr(rate, "is_cuda", False)]
