@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from lintrain.analysis import expressions, training_loops
 from lintrain.analysis.training_loops import words_of
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.modules import is_module, modules_in
+from lintrain.pipeline.modules import differs_by_mode, ignores_mode, is_module, modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import UNKNOWN, Instance, Unknown, Value, literal
 from lintrain.source.nodes import unparse, walk
+from lintrain.source.project_search import scripts_have_modes
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -345,6 +346,16 @@ def is_undone(switch: Event, inside: Sequence[Event]) -> bool:
         and training_loops.always_with(event, switch)
         for event in inside
     )
+
+
+def may_differ_by_mode(pipeline: Pipeline, model: Value) -> bool:
+    """Whether a model may do something else in eval mode: its class says so, or it is of a project that has modes.
+
+    A class that is read, and names neither dropout nor batch normalization, has none: its layers may be of any library.
+    """
+    if isinstance(model, Instance) or differs_by_mode(model):
+        return differs_by_mode(model)
+    return not ignores_mode(model) and scripts_have_modes(pipeline.source)
 
 
 def may_change_mode(pipeline: Pipeline, event: Event, model: Value) -> bool:

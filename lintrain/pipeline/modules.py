@@ -22,7 +22,7 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
 )
-from lintrain.source.nodes import walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 MODULE = "torch.nn.Module"
@@ -268,8 +268,11 @@ def _has_calm_features(part: Value) -> bool:
 def _part_differs(part: Value) -> bool:
     match part:
         case Instance():
-            owners = [owner.node for owner in part.cls.lineage() if any(map(_differs, _names_in(owner.node)))]
-            return any(_differs(name) for owner in owners for name in _own_names(owner, part))
+            nodes = [owner.node for owner in part.cls.lineage()]
+            owners = [node for node in nodes if any(map(_differs, _names_in(node)))]
+            return any(_differs(name) for owner in owners for name in _own_names(owner, part)) or any(
+                map(_asks_for_dropout, nodes)
+            )
         case Module():
             if part.path.startswith("torch.nn."):
                 return not _module_ignores_mode(part)
@@ -278,6 +281,17 @@ def _part_differs(part: Value) -> bool:
             return True
         case _:
             return False
+
+
+def _asks_for_dropout(node: ast.ClassDef) -> bool:
+    """Whether a class gives a rate to a layer of a library: `GATConv(8, 8, dropout=0.6)`; layers of torch are parts."""
+    calls = (each for each in walk(node) if isinstance(each, ast.Call) and each.keywords)
+    given = (each for call in calls if not unparse(call.func).startswith(("nn.", "torch.")) for each in call.keywords)
+    return any(each.arg == "dropout" and not _is_nothing(each.value) for each in given)
+
+
+def _is_nothing(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def only_computes(layer: Module) -> bool:

@@ -361,21 +361,17 @@ def _steps(pipeline: Pipeline, backward: Event) -> bool:
 
 
 def _passes_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
-    """The forward passes with gradients of models that differ between train and eval mode."""
+    """The forward passes with gradients of models that may differ between train and eval mode."""
     passes = [
         each for each in training_loops.events_in(pipeline, loop) if each.act is Act.FORWARD and not each.without_grad
     ]
-    return [each for each in passes if not pipeline.cached(_ignores_mode, each.subject)]
+    return [each for each in passes if pipeline.cached(evaluations.may_differ_by_mode, each.subject)]
 
 
 def _switches_in(pipeline: Pipeline, loop: Loop) -> list[Event]:
     """The calls in a loop that put something into eval mode, and not only for a while."""
     inside = training_loops.events_in(pipeline, loop)
     return [each for each in inside if each.act is Act.EVAL_MODE and not evaluations.is_undone(each, inside)]
-
-
-def _ignores_mode(_: Pipeline, value: Value) -> bool:
-    return modules.ignores_mode(value)
 
 
 def _may_switch_back(pipeline: Pipeline, inside: Sequence[Event], model: Value) -> bool:

@@ -61,7 +61,7 @@ from lintrain.analysis import adversaries, evaluations, expressions, training_lo
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
-from lintrain.pipeline.values.python import UNKNOWN, Instance, Unknown, Value
+from lintrain.pipeline.values.python import UNKNOWN, Instance, Unknown
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -75,7 +75,6 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
-from lintrain.source.project_search import scripts_have_modes
 
 LOADS = lazy_pattern(r"\.load_state_dict\(")
 SETS_EVAL_MODE = lazy_pattern(r"\.eval\(|\.train\((?:mode=)?(?!True|\))|set_mode")
@@ -115,7 +114,8 @@ class TrainModeInEval(Rule[Claim]):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             is_switched = reason is not None and reason.role == SWITCHED
-            if reason is not None and (is_switched or is_teacher or _may_differ(pipeline, forward.subject)):
+            is_certain = is_switched or is_teacher
+            if reason is not None and (is_certain or evaluations.may_differ_by_mode(pipeline, forward.subject)):
                 report = self._report_switch if is_switched else self._report
                 finding = (self._report_teacher if is_teacher else report)(pipeline, forward, reason)
                 found.setdefault(finding.location, finding)
@@ -196,13 +196,6 @@ def _gives_losses(pipeline: Pipeline, forward: Event) -> bool:
 
 def _certainly_differs(forward: Event) -> bool:
     return forward.without_grad and modules.differs_by_mode(forward.subject)
-
-
-def _may_differ(pipeline: Pipeline, model: Value) -> bool:
-    """Whether the modes differ, as far as the model is known: an unknown attribute of its class is no dropout."""
-    if isinstance(model, Instance) or modules.differs_by_mode(model):
-        return modules.differs_by_mode(model)
-    return not modules.ignores_mode(model) and scripts_have_modes(pipeline.source)
 
 
 def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
