@@ -4,48 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import replace
 
 from lintrain.analysis import rows_in_code
 from lintrain.analysis.evaluations import EVALUATION_WORDS
+from lintrain.analysis.fitted_names import LEARNERS, Known, Learned, Names
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.pipeline.blocks import PlainFunction, given_back, given_names, plain_functions
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
-LEARNERS = frozenset(
-    {
-        "StandardScaler",
-        "MinMaxScaler",
-        "MaxAbsScaler",
-        "RobustScaler",
-        "PowerTransformer",
-        "QuantileTransformer",
-        "KBinsDiscretizer",
-        "TargetEncoder",
-        "SimpleImputer",
-        "KNNImputer",
-        "IterativeImputer",
-        "PCA",
-        "TruncatedSVD",
-        "NMF",
-        "SelectKBest",
-        "SelectPercentile",
-        "SelectFromModel",
-        "TfidfVectorizer",
-        "RandomOverSampler",
-        "SMOTE",
-        "ADASYN",
-        "BorderlineSMOTE",
-        "SVMSMOTE",
-    }
-)
-"""Classes of scikit-learn and imbalanced-learn whose `fit` learns statistics of the rows, or that copy rows."""
-
 SPLITS = frozenset({"sklearn.model_selection.train_test_split", "torch.utils.data.random_split"})
-DIVIDES = r"/ *\(?(?:\w+\.)*(?:\w*(?:std|sd|dev|sigma|range|max|high|scale)|s)\b|/ *\("
+DIVIDES = r"/ *\(?(?:\w+(?:\[\w+\])?\.)*(?:\w*(?:std|sd|dev|sigma|range|max|high|scale)|s)\b|/ *\("
 """A division by what may be a statistic: `/ x.std()`, `/ (high - low)`."""
 
 STATISTICS = frozenset({"mean", "std", "min", "max", "median", "nanmean", "nanstd", "amin", "amax"})
@@ -66,40 +39,6 @@ class Leak:
     """The column whose means a feature is made of, if the leak is that of targets."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Learned:
-    """The class that was fitted, the call or the arithmetic, and the name of the rows."""
-
-    learner: str
-    call: ast.expr
-    rows: str
-    target: str = ""
-
-
-@dataclass(slots=True)
-class _Names:
-    """What the names of one block refer to: preprocessors, rows that one was fitted on, parts of a split.
-
-    `fitted` are preprocessors that `fit` was called on, and statistics of rows; `heads` the first parts of rows that
-    are cut with slices, by the name of the rows and the code of the bound.
-    """
-
-    learners: dict[str, str]
-    learned: dict[str, _Learned]
-    parts: set[str]
-    fitted: dict[str, _Learned] = field(default_factory=dict[str, _Learned])
-    heads: dict[tuple[str, str], ast.expr] = field(default_factory=dict[tuple[str, str], ast.expr])
-
-
-@dataclass(slots=True)
-class _Known:
-    """What calls in all blocks do: the classes that they create, the splits, and the fitted rows that they return."""
-
-    classes: dict[Location, str]
-    splits: set[Location]
-    given_back: dict[ast.Call, dict[str, _Learned]]
-
-
 def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     """Each such fit whose names are bound and used in one block, in order, or returned to it by a function."""
     splits = {call.location for call in pipeline.calls if call.path in SPLITS}
@@ -110,17 +49,19 @@ def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
         return
     if not splits and not any(map(rows_in_code.begins, pipeline.source.nodes_of(ast.Slice))):
         return  # nothing is held out
-    known = _Known(classes, splits, {})
+    known = Known(classes, splits, {})
     for function in pipeline.source.cached(plain_functions).values():
         _note_given_back(pipeline, function, known)
+    for node in pipeline.source.cached(_data_classes).values():
+        _note_fitting_class(pipeline, node, known)
     functions = pipeline.source.nodes_of(ast.FunctionDef)
     for body in [pipeline.source.tree.body, *(function.body for function in functions)]:
-        yield from _in_block(pipeline, body, known, _Names({}, {}, set()))
+        yield from _in_block(pipeline, body, known, Names({}, {}, set()))
 
 
-def _note_given_back(pipeline: Pipeline, function: PlainFunction, known: _Known) -> None:
+def _note_given_back(pipeline: Pipeline, function: PlainFunction, known: Known) -> None:
     """Record which names the calls of a function bind to rows on which it fitted a preprocessor."""
-    source, names = pipeline.source, _Names({}, {}, set())
+    source, names = pipeline.source, Names({}, {}, set())
     list(_in_block(pipeline, function.node.body, known, names))
     end = source.location(function.node.body[-1])
     parameters = {each.arg for each in walk(function.node.args) if isinstance(each, ast.arg)}
@@ -135,6 +76,16 @@ def _note_given_back(pipeline: Pipeline, function: PlainFunction, known: _Known)
                 known.given_back.setdefault(call, {})[name] = replace(learned, rows=rows)
 
 
+def _note_fitting_class(pipeline: Pipeline, node: ast.ClassDef, known: Known) -> None:
+    """Record a data set that keeps rows on which its constructor fitted a preprocessor: whoever splits it, too late."""
+    made = next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+    names = Names({}, {}, set())
+    list(_in_block(pipeline, made.body if made else [], known, names))
+    kept = [learned for name, learned in names.learned.items() if name.startswith("self.")]
+    if kept and not names.parts and made is not None:
+        known.fitting[node.name] = kept[0], made.args
+
+
 def _copiers(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
     """The calls of classes of imbalanced-learn, which the interpreter does not model."""
     imports = pipeline.source.nodes_of(ast.ImportFrom)
@@ -144,7 +95,7 @@ def _copiers(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
             yield pipeline.source.location(node), node.func.id
 
 
-def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _Names) -> Iterator[Leak]:
+def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: Known, names: Names) -> Iterator[Leak]:
     for statement in body:
         if rows_in_code.runs_in_order(statement):
             yield from _in_block(pipeline, statement.body, known, names)
@@ -154,7 +105,7 @@ def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _N
         if value is None:
             continue
         targets = rows_in_code.bound_by(statement.targets) if isinstance(statement, ast.Assign) else []
-        for target, cut in _cuts(statement):
+        for target, cut in rows_in_code.cuts(statement):
             yield from _leaks_by_slices(pipeline, target, cut, names)
         if isinstance(value, ast.Call) and pipeline.source.location(value) in known.splits:
             yield from _leaks(pipeline, value, names)
@@ -162,11 +113,39 @@ def _in_block(pipeline: Pipeline, body: list[ast.stmt], known: _Known, names: _N
         passed = dict(_passed_on(pipeline, statement, names))
         _forget(names, targets)
         names.learned |= passed
+        if (
+            isinstance(statement, ast.Assign)
+            and len(targets) == 1
+            and (numbered := rows_in_code.rows_numbered(value, names.counts))
+        ):
+            names.counts[targets[0]] = numbered
         _learn(pipeline, value, targets, known, names)
+        _note_columns(pipeline, statement, known, names)
         _note_means(pipeline, statement, names)
 
 
-def _note_means(pipeline: Pipeline, statement: ast.stmt, names: _Names) -> None:
+def _note_columns(pipeline: Pipeline, statement: ast.stmt, known: Known, names: Names) -> None:
+    """Record a frame some columns of which are replaced by scaled ones: `df[few] = scaler.fit_transform(df[few])`."""
+    columns = pipeline.source.cached(rows_in_code.column_lists)
+    match statement:
+        case ast.Assign(targets=[ast.Subscript() as target], value=value):
+            frame = rows_in_code.frame_written(target, columns)
+        case _:
+            return
+    scaled, fit = _scaled(value, names, columns), None
+    if isinstance(value, ast.Call):
+        fit = _fitted_by(pipeline, value, known, names)
+    if fit is not None and fit[1] in FITTING:
+        learned = fit[2]
+    elif fit is not None and fit[1] == "transform" and fit[0] in names.fitted:
+        learned = names.fitted[fit[0]]
+    else:
+        learned = Learned("", value, scaled)
+    if frame and frame not in names.parts and learned.rows.partition("[")[0] == frame:
+        names.learned[frame] = replace(learned, rows=frame)
+
+
+def _note_means(pipeline: Pipeline, statement: ast.stmt, names: Names) -> None:
     """Record a frame that gets a column of the means of its targets; they may have a name and be looked up by `map`."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if found := _means_of(pipeline, value):
@@ -186,9 +165,9 @@ def _note_means(pipeline: Pipeline, statement: ast.stmt, names: _Names) -> None:
             pass
 
 
-def _means_of(pipeline: Pipeline, value: ast.expr) -> _Learned | None:
+def _means_of(pipeline: Pipeline, value: ast.expr) -> Learned | None:
     found = rows_in_code.means_of(pipeline.source, value)
-    return _Learned("", value, *found) if found is not None else None
+    return Learned("", value, *found) if found is not None else None
 
 
 WRAPS = frozenset(
@@ -199,7 +178,7 @@ WRAPS = frozenset(
 """What makes other arrays of the same rows."""
 
 
-def _note_windows(loop: ast.For, names: _Names) -> None:
+def _note_windows(loop: ast.For, names: Names) -> None:
     """Record the lists that a loop fills with pieces of fitted rows: `x.append(rows[i - 30 : i])`."""
     for node in walk(loop) if names.learned else ():
         match node:
@@ -214,7 +193,7 @@ def _note_windows(loop: ast.For, names: _Names) -> None:
                 pass
 
 
-def _passed_on(pipeline: Pipeline, statement: ast.stmt, names: _Names) -> Iterator[tuple[str, _Learned]]:
+def _passed_on(pipeline: Pipeline, statement: ast.stmt, names: Names) -> Iterator[tuple[str, Learned]]:
     """The names that a statement gives the same fitted rows in another form, or windows of them."""
     match statement:
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
@@ -231,7 +210,7 @@ def _passed_on(pipeline: Pipeline, statement: ast.stmt, names: _Names) -> Iterat
             yield rows_in_code.code_of(target), found
 
 
-def _rows_behind(pipeline: Pipeline, value: ast.expr, names: _Names) -> _Learned | None:
+def _rows_behind(pipeline: Pipeline, value: ast.expr, names: Names) -> Learned | None:
     """The fitted rows that an expression has in another form: an array of them, one more axis, windows of them."""
     match value:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in _own_data(pipeline):
@@ -254,11 +233,13 @@ def _rows_behind(pipeline: Pipeline, value: ast.expr, names: _Names) -> _Learned
 
 
 def _own_data(pipeline: Pipeline) -> frozenset[str]:
-    """The classes of data sets that a file defines: one holds the rows that it is given."""
-    classes = pipeline.source.nodes_of(ast.ClassDef)
-    return frozenset(
-        node.name for node in classes if any(unparse(base).rpartition(".")[2] == "Dataset" for base in node.bases)
-    )
+    """The classes of data sets that the project defines: one holds the rows that it is given."""
+    return frozenset(name for source in pipeline.sources.values() for name in source.cached(_data_classes))
+
+
+def _data_classes(source: Source) -> dict[str, ast.ClassDef]:
+    classes = source.nodes_of(ast.ClassDef)
+    return {node.name: node for node in classes if any(unparse(base).endswith("Dataset") for base in node.bases)}
 
 
 def _windowing(pipeline: Pipeline) -> frozenset[str]:
@@ -266,34 +247,24 @@ def _windowing(pipeline: Pipeline) -> frozenset[str]:
     return pipeline.source.cached(rows_in_code.windowing_functions)
 
 
-def _leaks(pipeline: Pipeline, split: ast.Call, names: _Names) -> Iterator[Leak]:
+def _leaks(pipeline: Pipeline, split: ast.Call, names: Names) -> Iterator[Leak]:
     for argument in split.args:
-        found = names.learned.get(rows_in_code.code_of(argument))
+        found = names.learned.get(rows_in_code.code_of(argument)) or _of_numbers(argument, names)
         if found is not None:
             at = pipeline.source.location
             yield Leak(found.learner, at(found.call), at(split), found.target)
             return
 
 
-def _cuts(statement: ast.stmt) -> Iterator[tuple[str, ast.Subscript]]:
-    """The slices that a statement gives to names: `train, test = rows[:n], rows[n:]`."""
-    match statement:
-        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
-            pairs = list(zip(names, values, strict=False))
-        case ast.Assign(targets=[name], value=value):
-            pairs = [(name, value)]
-        case _:
-            pairs = []
-    for name, value in pairs:
-        for node in walk(value):
-            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and node.slice.step is None:
-                yield rows_in_code.code_of(name), node
+def _of_numbers(node: ast.expr, names: Names) -> Learned | None:
+    """The fitted rows that a list of their numbers divides: `order[:n]` of `order = torch.randperm(len(rows))`."""
+    return names.learned.get(rows_in_code.rows_numbered(node, names.counts))
 
 
-def _leaks_by_slices(pipeline: Pipeline, target: str, cut: ast.Subscript, names: _Names) -> Iterator[Leak]:
+def _leaks_by_slices(pipeline: Pipeline, target: str, cut: ast.Subscript, names: Names) -> Iterator[Leak]:
     """The leak where a slice takes the test rows behind those of training: `rows[:n]` came before `rows[n:]`."""
     rows, bounds = rows_in_code.code_of(cut.value), cut.slice
-    learned = names.learned.get(rows)
+    learned = names.learned.get(rows) or _of_numbers(cut.value, names)
     match cut.value:
         case ast.Attribute(value=ast.Call() as frame, attr="iloc"):  # `pd.DataFrame(scaled).iloc[:n]`
             rows, learned = unparse(frame), _rows_behind(pipeline, frame, names)
@@ -311,21 +282,22 @@ def _leaks_by_slices(pipeline: Pipeline, target: str, cut: ast.Subscript, names:
         yield Leak(learned.learner, at(learned.call), at(head), learned.target)
 
 
-def _forget(names: _Names, targets: list[str]) -> None:
+def _forget(names: Names, targets: list[str]) -> None:
     for name in targets:
         names.learners.pop(name, None)
         names.learned.pop(name, None)
         names.fitted.pop(name, None)
+        names.counts.pop(name, None)
 
 
-def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: _Known, names: _Names) -> None:
+def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: Known, names: Names) -> None:
     """Record a preprocessor that a statement creates, or rows that it fits one on or scales by themselves."""
     scaled = _scaled(value, names)
     if scaled and targets and scaled not in names.parts:
-        names.learned[targets[0]] = _Learned("", value, scaled)
+        names.learned[targets[0]] = Learned("", value, scaled)
     for target, part in zip(targets, value.elts if isinstance(value, ast.Tuple) else [value], strict=False):
         if rows := _measured(part, names):
-            names.fitted[target] = _Learned("", part, rows)
+            names.fitted[target] = Learned("", part, rows)
     if not isinstance(value, ast.Call):
         return
     made = known.classes.get(pipeline.source.location(value))
@@ -341,50 +313,61 @@ def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: _Know
             names.learned[targets[0]] = learned
         elif method == "transform" and targets and owner in names.fitted and names.fitted[owner].rows == learned.rows:
             names.learned[targets[0]] = names.fitted[owner]
+    own = known.fitting.get(value.func.id) if isinstance(value.func, ast.Name) else None
+    if own is not None and targets:
+        kept, parameters = own
+        given = given_names(parameters, value, first=1).get(kept.rows)
+        if given is None or given.id not in names.parts:
+            names.learned[targets[0]] = replace(kept, rows=given.id if given else "")
     for name, each in known.given_back.get(value, {}).items():
         if each.rows not in names.parts:
             names.learned[name] = each
 
 
-def _scaled(value: ast.expr, names: _Names) -> str:
+def _scaled(value: ast.expr, names: Names, columns: frozenset[str] = frozenset()) -> str:
     """The rows that arithmetic scales by numbers of all of them: `(rows - rows.mean(0)) / rows.std(0)`; else empty."""
     match value:
         case ast.BinOp(left=ast.BinOp(left=rows, op=ast.Sub(), right=centre), op=ast.Div(), right=spread):
-            code = rows_in_code.code_of(rows)
-            return code if code and _measured(centre, names) == _measured(spread, names) == code else ""
+            code = rows_in_code.code_of(rows) or rows_in_code.rows_behind(rows, columns)
+            measured = {_measured(centre, names, columns), _measured(spread, names, columns)}
+            return code if code and measured == {code} else ""
         case _:
             return ""
 
 
-def _measured(value: ast.expr, names: _Names) -> str:
+def _measured(value: ast.expr, names: Names, columns: frozenset[str] = frozenset()) -> str:
     """The rows that an expression has a statistic of, over all of them; empty for others."""
     match value:
         case ast.BinOp(left=left, op=ast.Sub() | ast.Add(), right=right):
-            found = _measured(left, names)
-            return found if isinstance(right, ast.Constant) or _measured(right, names) == found else ""
+            found = _measured(left, names, columns)
+            is_shifted = isinstance(right, ast.Constant) or _measured(right, names, columns) == found
+            return found if is_shifted else ""
         case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=keywords) if name in STATISTICS:
             is_function = isinstance(owner, ast.Name) and owner.id in {"np", "numpy", "torch"}
             rows, axes = (args[0], args[1:]) if is_function and args else (owner, args)
             axes = [*axes, *(each.value for each in keywords if each.arg in {"axis", "dim"})]
-            return rows_in_code.code_of(rows) if all(rows_in_code.is_of_rows(axis) for axis in axes) else ""
+            code = rows_in_code.code_of(rows) or rows_in_code.rows_behind(rows, columns)
+            return code if all(rows_in_code.is_of_rows(axis) for axis in axes) else ""
         case ast.Name(id=name) if name in names.fitted and not names.fitted[name].learner:
             return names.fitted[name].rows
         case _:
             return ""
 
 
-def _fitted_by(pipeline: Pipeline, call: ast.Call, known: _Known, names: _Names) -> tuple[str, str, _Learned] | None:
+def _fitted_by(pipeline: Pipeline, call: ast.Call, known: Known, names: Names) -> tuple[str, str, Learned] | None:
     """The preprocessor that a method is called on, by its code, with the method and what it gets."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in {*FITTING, "fit", "transform"}:
         return None
-    owner, given = call.func.value, [code for each in call.args[:1] if (code := rows_in_code.rows_behind(each))]
+    columns = pipeline.source.cached(rows_in_code.column_lists)
+    owner = call.func.value
+    given = [code for each in call.args[:1] if (code := rows_in_code.rows_behind(each, columns))]
     fitted = names.fitted.get(rows_in_code.code_of(owner))
     learner = names.learners.get(rows_in_code.code_of(owner)) or _made_in_place(pipeline, owner, known)
     learner = learner or (fitted.learner if fitted else None)
     if learner is None or learner not in LEARNERS or not given:
         return None
-    return rows_in_code.code_of(owner), call.func.attr, _Learned(learner, call, given[0])
+    return rows_in_code.code_of(owner), call.func.attr, Learned(learner, call, given[0])
 
 
-def _made_in_place(pipeline: Pipeline, owner: ast.expr, known: _Known) -> str | None:
+def _made_in_place(pipeline: Pipeline, owner: ast.expr, known: Known) -> str | None:
     return known.classes.get(pipeline.source.location(owner)) if isinstance(owner, ast.Call) else None

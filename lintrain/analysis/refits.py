@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
-from lintrain.analysis.leaks import LEARNERS, SPLITS
+from lintrain.analysis.fitted_names import LEARNERS
+from lintrain.analysis.leaks import SPLITS
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks

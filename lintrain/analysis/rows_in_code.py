@@ -104,6 +104,21 @@ def begins(bounds: ast.Slice) -> bool:
     return is_first and bounds.upper is not None
 
 
+def cuts(statement: ast.stmt) -> Iterator[tuple[str, ast.Subscript]]:
+    """The slices that a statement gives to names: `train, test = rows[:n], rows[n:]`."""
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+            pairs = list(zip(names, values, strict=False))
+        case ast.Assign(targets=[name], value=value):
+            pairs = [(name, value)]
+        case _:
+            pairs = []
+    for name, value in pairs:
+        for node in walk(value):
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and node.slice.step is None:
+                yield code_of(name), node
+
+
 def code_of(node: ast.expr) -> str:
     """The code of a name, an attribute or an entry, by which one thing is known; empty for other code."""
     match node:
@@ -115,17 +130,87 @@ def code_of(node: ast.expr) -> str:
             return ""
 
 
-def rows_behind(node: ast.expr) -> str:
-    """The code of the rows of which an expression has some columns, or another form; empty for other code."""
+def rows_behind(node: ast.expr, columns: frozenset[str] = frozenset()) -> str:
+    """The code of the rows of which an expression has some columns, or another form; empty for other code.
+
+    `columns` are the names that the script gives lists of columns: with them `df[scaled]` has all rows of `df`.
+    """
     match node:
-        case ast.Subscript(value=rows, slice=ast.List(elts=columns)) if all(map(is_text, columns)):
-            return rows_behind(rows)
+        case ast.Subscript(value=ast.Attribute(value=rows, attr="iloc" | "loc"), slice=ast.Tuple(elts=axes)):
+            return rows_behind(rows, columns) if keeps_rows(axes) else ""
+        case ast.Subscript(value=rows, slice=ast.Tuple(elts=axes)):
+            return rows_behind(rows, columns) if keeps_rows(axes) else ""
+        case ast.Subscript(value=rows, slice=ast.List(elts=names)) if all(map(is_text, names)):
+            return rows_behind(rows, columns)
+        case ast.Subscript(value=rows, slice=ast.Name(id=name)) if name in columns:
+            return rows_behind(rows, columns)
         case ast.Attribute(value=rows, attr="values"):
-            return rows_behind(rows)
+            return rows_behind(rows, columns)
         case ast.Call(func=ast.Attribute(value=rows, attr="to_numpy" | "astype" | "copy" | "reshape")):
-            return rows_behind(rows)
+            return rows_behind(rows, columns)
+        case ast.Call(func=ast.Attribute(value=rows, attr="drop"), keywords=given) if _drops_columns(given):
+            return rows_behind(rows, columns)
         case _:
             return code_of(node)
+
+
+def _drops_columns(given: list[ast.keyword]) -> bool:
+    """Whether `drop` takes columns away, and no rows: `columns=["y"]`, `axis=1`."""
+    return any(
+        each.arg == "columns" or (each.arg == "axis" and unparse(each.value) in {"1", "'columns'"}) for each in given
+    )
+
+
+def column_lists(source: Source) -> frozenset[str]:
+    """The names of lists of columns: `scaled = ["age", "fare"]`, `numeric = df.select_dtypes("number").columns`."""
+    found = set[str]()
+    for node in source.nodes_of(ast.Assign):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.List(elts=[_, *_] as items)) if all(
+                map(is_text, items)
+            ):
+                found.add(name)
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if ".columns" in unparse(value):
+                found.add(name)
+            case _:
+                pass
+    return frozenset(found)
+
+
+def frame_written(target: ast.expr, columns: frozenset[str]) -> str:
+    """The frame or array of which a statement replaces columns, `df[scaled] = …` or `x[:, 1:] = …`; else empty."""
+    match target:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str())):
+            return name
+        case ast.Subscript():
+            found = rows_behind(target, columns)
+            return found if found != code_of(target) else ""
+        case _:
+            return ""
+
+
+NUMBERING = frozenset({"list", "range", "arange", "randperm", "permutation", "sample", "tolist", "array", "linspace"})
+"""What makes a list of the numbers of rows from how many there are."""
+
+
+def rows_numbered(node: ast.expr, counts: dict[str, str]) -> str:
+    """The rows whose numbers an expression lists: `list(range(len(rows)))`, `torch.randperm(n)`; empty for other code.
+
+    `counts` are the names of numbers of rows, with the code of the rows.
+    """
+    match node:
+        case ast.Name(id=name):
+            return counts.get(name, "")
+        case ast.Call(func=ast.Name(id="len"), args=[rows]):
+            return code_of(rows)
+        case ast.Subscript(value=ast.Attribute(value=rows, attr="shape"), slice=ast.Constant(value=0)):
+            return code_of(rows)
+        case ast.Call(func=ast.Attribute(value=inner, attr="tolist"), args=[]):
+            return rows_numbered(inner, counts)
+        case ast.Call(func=called, args=[first, *_]) if unparse(called).rpartition(".")[2] in NUMBERING:
+            return rows_numbered(first, counts)
+        case _:
+            return ""
 
 
 def is_text(node: ast.expr) -> bool:

@@ -70,7 +70,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import leaks, refits
+from lintrain.analysis import fitted_names, leaks, refits
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -133,7 +133,7 @@ class FitBeforeSplit(Rule[Claim]):
         splits = evidence.objects.splits
         for fit in evidence.objects.learned:
             is_of_part = any(split.moment < fit.moment and split.kept == fit.rows for split in splits)
-            for split in () if is_of_part or fit.learner not in leaks.LEARNERS else splits:
+            for split in () if is_of_part or fit.learner not in fitted_names.LEARNERS else splits:
                 if fit.moment < split.moment and fit.rows == split.rows:
                     yield self.finding(
                         fit.location,
