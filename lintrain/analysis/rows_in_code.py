@@ -193,6 +193,10 @@ NUMBERING = frozenset({"list", "range", "arange", "randperm", "permutation", "sa
 """What makes a list of the numbers of rows from how many there are."""
 
 
+COUNTS = frozenset({"n", "nb", "num", "number", "len", "length", "size", "count"})
+"""Words of attributes that hold how many rows an object has: `rows.nb_rows`."""
+
+
 def rows_numbered(node: ast.expr, counts: dict[str, str]) -> str:
     """The rows whose numbers an expression lists: `list(range(len(rows)))`, `torch.randperm(n)`; empty for other code.
 
@@ -204,6 +208,8 @@ def rows_numbered(node: ast.expr, counts: dict[str, str]) -> str:
         case ast.Call(func=ast.Name(id="len"), args=[rows]):
             return code_of(rows)
         case ast.Subscript(value=ast.Attribute(value=rows, attr="shape"), slice=ast.Constant(value=0)):
+            return code_of(rows)
+        case ast.Attribute(value=rows, attr=name) if words_of(name) & COUNTS:
             return code_of(rows)
         case ast.Call(func=ast.Attribute(value=inner, attr="tolist"), args=[]):
             return rows_numbered(inner, counts)

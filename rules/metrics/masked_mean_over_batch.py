@@ -48,7 +48,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import averages
+from lintrain.analysis import masked_means
 from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets
 
 
@@ -58,10 +58,10 @@ class MaskedMeanOverBatch(Rule):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return bool(averages.masked_means(source))
+        return bool(masked_means.masked_means(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for found in averages.masked_means(pipeline.source):
+        for found in masked_means.masked_means(pipeline.source):
             shown = f"`{found.mask}`" if len(found.mask) <= 20 else "the mask"
             yield self.finding(
                 found.location,
