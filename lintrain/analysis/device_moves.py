@@ -159,8 +159,9 @@ def _goes_to_gpu(source: Source, call: ast.Call) -> bool:
     given = [*call.args, *(each.value for each in call.keywords if each.arg == "device")]
     code = unparse(given[0]) if given else ""
     # A device that a function gets is what its callers choose: on a machine with a GPU that one.
-    is_parameter = code == "device" and not source.contains(CHOOSES_DEVICE)
-    return is_parameter or ON_GPU.search(_devices_in(source, code)) is not None
+    known = _devices_in(source, code)
+    is_parameter = code == "device" and not source.contains(CHOOSES_DEVICE) and not ON_CPU.search(known)
+    return is_parameter or ON_GPU.search(known) is not None
 
 
 def goes_to_device(source: Source, call: ast.Call) -> bool:
@@ -184,7 +185,7 @@ def _devices_in(source: Source, code: str) -> str:
 
 
 def _device_values(source: Source) -> dict[str, str]:
-    """The code of all that names about devices are given by assignments, else the defaults of parameters."""
+    """The code of all that names about devices are given by assignments and calls, else the defaults of parameters."""
     found: dict[str, str] = {}
     given: dict[str, str] = {}
     for function in source.nodes_of(ast.FunctionDef):
@@ -194,6 +195,8 @@ def _device_values(source: Source) -> dict[str, str]:
             for each, default in zip(arguments, function.args.defaults, strict=True)
             if "device" in each.arg and isinstance(default, ast.Constant) and default.value is not None
         }
+    for parameter, argument in _device_arguments(source):
+        given[parameter] = f"{given.get(parameter, '')} {unparse(argument)}"
     for node in source.nodes_of(ast.Assign):
         for target in node.targets:
             pairs = [(target, node.value)]
@@ -203,6 +206,18 @@ def _device_values(source: Source) -> dict[str, str]:
                 if "device" in (code := unparse(name)):
                     given[code] = f"{given.get(code, '')} {unparse(value)}"
     return found | given
+
+
+def _device_arguments(source: Source) -> Iterator[tuple[str, ast.expr]]:
+    """What the calls of a file give to parameters about devices: `train(net, "cpu")` of `def train(net, device)`."""
+    functions = {each.name: each for each in source.nodes_of(ast.FunctionDef) if "device" in unparse(each.args)}
+    for call in source.nodes_of(ast.Call) if functions else ():
+        called = functions.get(call.func.attr if isinstance(call.func, ast.Attribute) else unparse(call.func))
+        if called is None:
+            continue
+        names = [each.arg for each in called.args.args if each.arg != "self"]
+        given = [*zip(names, call.args, strict=False), *((each.arg, each.value) for each in call.keywords)]
+        yield from ((name, value) for name, value in given if name and "device" in name and unparse(value) != name)
 
 
 def _batch_moved(pipeline: Pipeline, event: Event) -> bool | None:
