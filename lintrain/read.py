@@ -7,11 +7,14 @@ import os.path
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lintrain.interpreter import expressions, functions, load_language, objects
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
+from lintrain.interpreter.core.keeper import Keeper, kept_from_edit_to_edit
+from lintrain.interpreter.core.latest_readings import LatestReadings
 from lintrain.interpreter.core.project_state import DEFINING_BUDGET, UNCALLED_BUDGET, Modules
 from lintrain.interpreter.core.reader import BudgetSpentError, Frame, Reader
 from lintrain.interpreter.core.scope import Scope
@@ -57,15 +60,22 @@ def read_pipeline(
     targets: TargetVersions,
     project: Project | None = None,
     check_cancelled: Callable[[], None] = lambda: None,
+    *,
+    keeps: bool = True,
 ) -> Pipeline:
     """Read what a script builds and does, its project's modules too; raises SyntaxError if it does not parse.
 
-    `check_cancelled` is called every some hundred steps, and may raise to end the reading.
+    `check_cancelled` is called every some hundred steps, and may raise to end the reading. `keeps` if the readings of
+    functions of a file that is being edited are taken over from edit to edit.
     """
     load()
     record = Pipeline(source, targets)
     reader = Reader(record, check_cancelled=check_cancelled, modules=Modules(project))
-    module = Scope(names={"__name__": Constant("__main__"), "__file__": _file_name(source)})
+    reader.latest = LatestReadings.of(source, targets) if keeps else None
+    names = {"__name__": Constant("__main__"), "__file__": _file_name(source)}
+    module = Scope(
+        names={name: reader.latest.shared(name, value) if reader.latest else value for name, value in names.items()}
+    )
     record.circles.add(module)
     reader.modules.add_script(source.path, module)
     if not runs_itself(source):
@@ -73,7 +83,8 @@ def read_pipeline(
     reader.enter(Frame(None, module))
     try:
         dispatch.execute_block(reader, source.tree.body, module)
-        _read_uncalled(reader)
+        with kept_from_edit_to_edit(reader) as keeper:
+            _read_uncalled(reader, keeper)
     except (BudgetSpentError, RecursionError):
         record.is_exhausted = True
     except BaseException:
@@ -93,7 +104,7 @@ def _again(
     def read_without(option: Default) -> Pipeline | None:
         if option not in known and len(known) < MOST_READINGS:
             with recorded_defaults(option):
-                read = read_pipeline(source, targets, project, check_cancelled)
+                read = read_pipeline(source, targets, project, check_cancelled, keeps=False)
             known[option] = None if read.is_exhausted else read
         return known.get(option)
 
@@ -105,7 +116,7 @@ def _file_name(source: Source) -> Value:
     return UNKNOWN if source.notebook or not source.path.endswith(".py") else Constant(os.path.abspath(source.path))  # noqa: PTH100
 
 
-def _read_uncalled(reader: Reader) -> None:
+def _read_uncalled(reader: Reader, keeper: Keeper | None) -> None:
     """Read the functions that the file defines and does not call, with parameters that are not known.
 
     Those that nothing in the file mentions come first, and among them those that create what the others use: what they
@@ -123,11 +134,11 @@ def _read_uncalled(reader: Reader) -> None:
     ]
     # Order matters: `build_model` sets attributes that `train` reads, and what was read as a call from
     # there is not read again alone, with parameters that are not known.
-    _read_all(reader, sorted(first, key=lambda each: BUILDS.match(each[0].name) is None))
+    _read_all(reader, keeper, sorted(first, key=lambda each: BUILDS.match(each[0].name) is None))
     # Reading a function may define others.
     while reader.defined:
         waiting, reader.defined = reader.defined, []
-        _read_all(reader, waiting)
+        _read_all(reader, keeper, waiting)
 
 
 def _adopt_methods(reader: Reader) -> None:
@@ -174,11 +185,14 @@ def _is_named_once(text: str, name: str) -> bool:
     return found == 1
 
 
-def _read_all(reader: Reader, functions: Iterable[tuple[Function, Class | None]]) -> None:
+def _read_all(reader: Reader, keeper: Keeper | None, functions: Iterable[tuple[Function, Class | None]]) -> None:
     for function, owner in functions:
         if function.node not in reader.visited:
             reader.readings += 1
             reader.reading = reader.readings
+            if owner is None and keeper is not None:
+                keeper.read(function, partial(_read_alone, reader, function, None))
+                continue
             value = _read_alone(reader, function, owner)
             if owner is not None:
                 reader.record.returned.append(Returned(owner, function, value))
@@ -223,10 +237,10 @@ def _as_at_any_time(reader: Reader, function: Function) -> Generator[None]:
     names, kept = reader.frames[0].scope.names, dict[str, Value]()
     rebound = reader.source.cached(_rebound_settings) if function.source is None else {}
     read = {each.id for each in walk(function.node) if isinstance(each, ast.Name)} if rebound else set[str]()
-    for name in rebound.keys() & names.keys() & read:
+    for name in rebound.keys() & read:
         before = [each for each in rebound[name] if each.lineno < function.node.lineno]
         later = rebound[name][len(before) :]
-        if later:
+        if later and name in names:
             kept[name] = names[name]
             names[name] = join(
                 dispatch.evaluate(reader, each, reader.frames[0].scope) for each in (*before[-1:], *later)
@@ -234,7 +248,8 @@ def _as_at_any_time(reader: Reader, function: Function) -> Generator[None]:
     try:
         yield
     finally:
-        names.update(kept)
+        if kept:
+            names.update(kept)
 
 
 def _rebound_settings(source: Source) -> dict[str, list[ast.Constant]]:

@@ -255,7 +255,8 @@ def execute_import(reader: Reader, node: ast.Import, scope: Scope) -> Flow:
         if own is not None and not alias.asname:
             # `import a.b` binds `a`, of which only the folder may exist.
             own = own_module(reader, path) or ModuleFile(path, None, _folder_of(own, alias.name))
-        scope.bind(alias.asname or path, project_modules.made_module(reader, own) if own else _imported(reader, path))
+        found = project_modules.made_module(reader, own) if own else _imported(reader, path)
+        scope.bind(alias.asname or path, reader.shared(alias, found))
     return Flow.ON
 
 
@@ -282,7 +283,7 @@ def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> F
         if submodule is not None:
             scope.bind(bound, project_modules.made_module(reader, submodule))
             continue
-        scope.bind(bound, Unknown(name=path) if node.level else _imported(reader, path))
+        scope.bind(bound, Unknown(name=path) if node.level else reader.shared(alias, _imported(reader, path)))
         if not node.level:
             location = reader.source.location(alias)
             used = LibraryName(module, alias.name, location, reader.guards > 0, True, bound)

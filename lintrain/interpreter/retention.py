@@ -16,6 +16,7 @@ from lintrain.pipeline.events import Act, Loop
 from lintrain.pipeline.values.python import Constant, Instance, Mapping, Value
 from lintrain.pipeline.values.python import Sequence as Items
 from lintrain.source.nodes import children, unparse, walk
+from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 TAKES_OFF = frozenset(
@@ -253,11 +254,20 @@ def _is_callers_sum(reader: Reader, target: ast.expr) -> bool:
         return False
     back = [node for node, names in source.cached(given_back).items() if given.id in names]
     own = _own_location(reader)
-    bound = [node for node in source.nodes_of(ast.Name) if node.id == given.id and not isinstance(node.ctx, ast.Load)]
+    bound = source.cached(_bound_names).get(given.id, [])
     return (
         any(own.holds(source.location(node)) and node.id == unparse(target) for node in back)
         and sum(loop.location.holds(source.location(node)) for node in bound) == 1
     )
+
+
+def _bound_names(source: Source) -> dict[str, list[ast.Name]]:
+    """The names that a file binds or deletes, by what they are called."""
+    found = dict[str, list[ast.Name]]()
+    for node in source.nodes_of(ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            found.setdefault(node.id, []).append(node)
+    return found
 
 
 def _given_in_loop(reader: Reader, target: ast.expr) -> ast.Name | None:

@@ -53,9 +53,17 @@ def _expression(reader: Reader, node: ast.Expr, scope: Scope) -> Flow:
 def _assign(reader: Reader, node: ast.Assign, scope: Scope) -> Flow:
     retention.note_own_sum(reader, node, scope)
     value = dispatch.evaluate(reader, node.value, scope)
+    if reader.latest is not None and (isinstance(node.value, ast.Constant) or _is_made_by(reader, node.value, value)):
+        value = reader.shared(node, value)
     for target in node.targets:
         assign(reader, target, value, scope)
     return Flow.ON
+
+
+def _is_made_by(reader: Reader, node: ast.expr, value: Value) -> bool:
+    """Whether a call of a library made a value, so that nothing else has it yet."""
+    is_call = isinstance(node, ast.Call) and isinstance(value, LibraryObject)
+    return is_call and value.origin == reader.source.location(node)
 
 
 @statement(ast.AnnAssign)
@@ -134,6 +142,8 @@ def _raise(reader: Reader, node: ast.Raise, scope: Scope) -> Flow:
 @statement(ast.FunctionDef, ast.AsyncFunctionDef)
 def _define_function(reader: Reader, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Flow:
     function = functions.make_function(reader, node, scope)
+    if reader.latest is not None and not scope.is_class:
+        function = reader.shared(node, function)
     scope.bind(node.name, functions.decorated(reader, function) if function.decorators else function)
     if not scope.is_class and function.source is None:
         reader.defined.append((function, None))

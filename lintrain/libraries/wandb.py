@@ -10,6 +10,7 @@ from lintrain.libraries.omegaconf import merge_into, settings_of
 from lintrain.model.location import Location
 from lintrain.pipeline.values.loading import Settings
 from lintrain.pipeline.values.python import Constant, Mapping, Value
+from lintrain.source.source import whole_text
 from lintrain.startup.lazy_dataclass import dataclass
 
 CONFIG = "wandb.config"
@@ -48,7 +49,7 @@ def _add(call: Call, config: Value, given: Value) -> None:
     held, _ = held_by(given)
     part = settings_of(call.reader, Mapping(held, False))
     # An agent starts the function once for each set of values, which replace those of `init`.
-    if any(map(call.reader.source.text.__contains__, SEARCHES)):
+    if any(map(call.reader.source.cached(whole_text).__contains__, SEARCHES)):
         part = settings_of(call.reader, part, attribute_default)
     if isinstance(config, Settings) and isinstance(part, Settings):
         merge_into(config, part)

@@ -12,11 +12,11 @@ edited lines alone (`LatestSearch`).
 from __future__ import annotations
 
 import ast
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from lintrain.source.latest_search import LatestSearch, edited_lines
 from lintrain.source.literals import is_found
@@ -26,6 +26,8 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import re
+
+Kept = TypeVar("Kept")
 
 
 @dataclass(eq=False, slots=True)
@@ -38,6 +40,8 @@ class LatestTree:
     search: LatestSearch = field(default_factory=LatestSearch)
     is_taken: bool = False
     """Whether a tree was given out in this block: another text of the file must not move its nodes."""
+    kept: object = None
+    """What the reader keeps of the file, by the nodes of its tree."""
 
     @contextmanager
     def serving(self, path: str) -> Generator[None]:
@@ -46,7 +50,7 @@ class LatestTree:
         Trees that an earlier block gave out must not be in use any longer.
         """
         if path != self.path:
-            self.path, self.text, self.tree, self.search = path, "", None, LatestSearch()
+            self.path, self.text, self.tree, self.search, self.kept = path, "", None, LatestSearch(), None
         self.is_taken = False
         token = _LATEST.set(self)
         try:
@@ -77,6 +81,16 @@ def tree_of(path: str, text: str) -> ast.Module:
     """The tree of a file's text: derived from the previous one if that is kept."""
     latest = _LATEST.get()
     return parse(text) if latest is None or latest.path != path else latest.of(text)
+
+
+def kept_with(path: str, tree: ast.Module, make: Callable[[], Kept]) -> Kept | None:
+    """What is kept with the nodes of this tree from edit to edit; None if it is not the one being edited."""
+    latest = _LATEST.get()
+    if latest is None or latest.path != path or latest.tree is not tree:
+        return None
+    if latest.kept is None:
+        latest.kept = make()
+    return cast("Kept", latest.kept)
 
 
 def is_found_in(path: str, text: str, pattern: str | re.Pattern[str]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from lintrain.model.location import Location
 from lintrain.source.latest_tree import is_found_in, tree_of
@@ -83,6 +83,8 @@ class Source:
     writing: Writing = Writing()
     answers: dict[object, object] = field(init=False, default_factory=dict[object, object])
     """Answers about the whole file, by question."""
+    asked: dict[object, object] | None = field(init=False, default=None)
+    """Where the questions about the whole file are noted with their answers, while code is read that may be kept."""
 
     def __reduce__(self) -> tuple[type[Source], tuple[object, ...]]:
         """What is sent to another process: the text, and nothing that can be derived from it."""
@@ -171,13 +173,21 @@ class Source:
         """Whether a regular expression finds something in the text."""
         if pattern not in self.answers:
             self.answers[pattern] = is_found_in(self.path, self.text, pattern)
+        if self.asked is not None:
+            self.asked[pattern] = self.answers[pattern]
         return self.answers[pattern] is True
 
     def cached(self, question: Callable[[Source], Answer]) -> Answer:
         """The answer to a question about the whole file, computed once while its tree is kept."""
         if question not in self.answers:
             self.answers[question] = question(self)
+        if self.asked is not None:
+            self.asked[question] = self.answers[question]
         return self.answers[question]  # type: ignore[return-value] # the answer that was stored for this question
+
+    def asked_again(self, question: object) -> object:
+        """The answer to a question about the whole file that was noted in `asked`, for another text."""
+        return self.cached(question) if callable(question) else self.contains(cast("str | re.Pattern[str]", question))
 
     def once(self, question: Callable[[Node], Answer], node: Node) -> Answer:
         """The answer to a question about the syntax of a node and what is below it, computed once while it is kept."""
@@ -352,6 +362,11 @@ class Source:
     def _character(self, line: int, byte: int) -> int:
         text = self.lines[line - 1]
         return byte if text.isascii() else len(text.encode()[:byte].decode(errors="replace"))
+
+
+def whole_text(source: Source) -> str:
+    """The text of a file, for code that reads a script: asked for by way of `cached`, which notes it."""
+    return source.text
 
 
 WORD = lazy_pattern(r"\w+", re.ASCII)

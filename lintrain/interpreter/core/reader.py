@@ -9,6 +9,7 @@ from dataclasses import field
 from enum import Enum
 from typing import NoReturn, TypeVar
 
+from lintrain.interpreter.core.latest_readings import LatestReadings
 from lintrain.interpreter.core.project_state import ModuleBudgetSpentError, Modules
 from lintrain.interpreter.core.scope import Changes, Scope
 from lintrain.model.location import Location
@@ -20,6 +21,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 Node = TypeVar("Node", bound=ast.AST)
 Answer = TypeVar("Answer")
+Shared = TypeVar("Shared", bound=Value)
 Held = TypeVar("Held", bound=Sized)
 
 STEP_BUDGET = 250_000
@@ -146,6 +148,8 @@ class Reader:
     """What is not understood, but was asked for its parameters: a model, by its identity."""
     kept: list[Value] = field(default_factory=lambda: [])
     """Values whose identity is a key of `children`, `splits`, `saved` or `with_parameters`: they must outlive it."""
+    latest: LatestReadings | None = None
+    """What is kept of the file from edit to edit; None for a file that is not being edited."""
 
     def __post_init__(self) -> None:
         self.source = self.record.source
@@ -159,6 +163,11 @@ class Reader:
         """End what was entered last, or all beyond a depth."""
         del self.frames[depth:]
         self.source = (self.frames[-1].source if self.frames else None) or self.record.source
+
+    def shared(self, key: object, value: Shared) -> Shared:
+        """A value of the file itself, the same object as before the last edit if it cannot change and did not."""
+        is_of_file = self.latest is not None and len(self.frames) == 1 and not self.loops and not self.unrolled
+        return self.latest.shared(key, value) if is_of_file and self.latest is not None else value
 
     def as_tested(self, value: Value) -> Value:
         """A value that code reads, as far as the tests around the code leave it."""

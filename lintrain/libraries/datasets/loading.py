@@ -34,6 +34,7 @@ from lintrain.pipeline.values.python import (
     literal,
     text_of,
 )
+from lintrain.source.source import whole_text
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
@@ -312,7 +313,7 @@ def _paths(files: Value) -> Named[str, str]:
 
 def _facts(call: Call, text: str, form: str, separator: str | None) -> DatasetFacts | None:
     name = os.path.basename(text)  # noqa: PTH119
-    if call.reader.source.text.count(name) != 1:
+    if call.reader.source.cached(whole_text).count(name) != 1:
         return None  # the script may write the file before it reads it
     # The script's folder before the current one: people start scripts from either, and lintrain from the
     # project's root.

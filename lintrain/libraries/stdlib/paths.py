@@ -40,6 +40,7 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.source.reading import CONFIGURED, UnreadableError, read_file
+from lintrain.source.source import whole_text
 
 READING = {"r", "rt", "tr", "rb", "br"}
 
@@ -330,7 +331,7 @@ def _up_to_root(folder: Path) -> list[Path]:
 
 
 def _is_named_twice(reader: Reader, text: str) -> bool:
-    return reader.source.text.count(os.path.basename(text)) > 1  # noqa: PTH119
+    return reader.source.cached(whole_text).count(os.path.basename(text)) > 1  # noqa: PTH119
 
 
 def as_value(call: Call, content: object, *, default: Default | None) -> Value:
