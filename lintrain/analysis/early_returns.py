@@ -44,7 +44,7 @@ def _early_returns(source: Source) -> list[EarlyReturn]:
     found: list[EarlyReturn] = []
     loaders = {loop for loop, _ in source.cached(loops_over_loaders)}
     for scope in source.nodes_of(ast.FunctionDef):
-        returning = [(loop, last) for loop in _own_loops(scope) if (last := _last_of(loop)) is not None]
+        returning = [(loop, last) for loop in source.once(_own_loops, scope) if (last := _last_of(loop)) is not None]
         for loop, last in returning:
             if _goes_on(loop) or not _trains(source, loop) or _is_on_purpose(source, scope, loop, last):
                 continue

@@ -15,13 +15,19 @@ def divided_after_loops(source: Source) -> Iterator[Overwritten]:
     if not any(isinstance(node.op, ast.Div) for node in source.nodes_of(ast.BinOp, ast.AugAssign)):
         return
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
-        nodes = own_nodes(scope)
-        loops = [node for node in nodes if isinstance(node, ast.For)]
-        for loop in loops:
-            for statement, name in _set_in(loop):
-                use = _division(nodes, loop, name)
-                if use is not None and _starts_at_zero(nodes, loop, name):
-                    yield Overwritten(source.location(use), name, source.location(statement))
+        for use, name, statement in source.once(_divided_in, scope):
+            yield Overwritten(source.location(use), name, source.location(statement))
+
+
+def _divided_in(scope: ast.AST) -> list[tuple[ast.AugAssign | ast.BinOp, str, ast.Assign]]:
+    """The divisions in a function or file, each with the name that it divides and the statement in the loop."""
+    nodes, found = own_nodes(scope), list[tuple[ast.AugAssign | ast.BinOp, str, ast.Assign]]()
+    for loop in (node for node in nodes if isinstance(node, ast.For)):
+        for statement, name in _set_in(loop):
+            use = _division(nodes, loop, name)
+            if use is not None and _starts_at_zero(nodes, loop, name):
+                found.append((use, name, statement))
+    return found
 
 
 def _set_in(loop: ast.For) -> Iterator[tuple[ast.Assign, str]]:
