@@ -170,6 +170,24 @@ def test_what_a_script_asks_of_its_own_values_is_not_corrected(tmp_path: Path, m
     assert probed.run["stages"][0]["failure"]["message"] == "'fair'"
 
 
+UNTRAINED = """
+import torch
+from datasets import load_dataset
+
+for row in load_dataset("somebody/judged", split="train"):
+    length = len(row["text"].split("=>")[1])
+"""
+
+
+def test_a_corrected_run_that_trains_nothing_does_not_show_the_error_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, UNTRAINED, "--stand-ins")
+    assert probed.document["probe"]["runs"] == []
+    assert probed.document["probe"]["ending"]["kind"] == "no-training"
+
+
 @pytest.mark.usefixtures("warm")
 def test_without_the_option_nothing_is_replaced_and_it_is_offered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -495,5 +513,5 @@ for _ in range(3):
     net(torch.ones(2, 4)).sum().backward()
     optimizer.step()
 """
-    probed = probe(tmp_path, script, "--stand-ins")
+    probed = probe(tmp_path, UNTRAINED, "--stand-ins")
     assert [(each["name"], each["by"]) for each in probed.run["stand_ins"]] == [("cuda", "the CPU")]

@@ -84,6 +84,7 @@ class Answers:
 
     def _kept(self, assembly: Assembly, stopped: str) -> list[tuple[int, Evidence]]:
         kept: list[tuple[int, Evidence]] = []
+        attempt = -1
         for attempt, numbered in groupby(assembly.runs(stopped), key=itemgetter(0)):
             found = [replace(run, repairs=(*self._repairs[attempt], *run.repairs)) for _, run in numbered]
             came_further = [run for at, run in enumerate(found) if not at or _comes_with(run, found[at - 1])]
@@ -91,6 +92,10 @@ class Answers:
                 if kept and attempt in self._corrected and kept[-1][1].failed_stage is not None:
                     del kept[-1]
                 kept += ((attempt, run) for run in came_further)
+        # A corrected run without evidence came past the failure of the run before it, and trained nothing.
+        latest = len(self._repairs) - 1
+        if kept and attempt < latest and latest in self._corrected and kept[-1][1].failed_stage is not None:
+            del kept[-1]
         return kept
 
     def ending(self, assembly: Assembly, stopped: str, ending: Ending) -> Ending:
