@@ -287,6 +287,14 @@ def test_an_error_of_the_script_is_not_taken_for_one_of_the_guard(folder: Path) 
         assert "refused: None" in run(folder, mistake).stdout
 
 
+@pytest.mark.skipif(not HELD, reason="this kernel holds no process to its folders")
+def test_a_program_that_a_library_started_is_not_blamed_for_a_file_that_is_missing(folder: Path) -> None:
+    of_library = "import ctypes.util\nctypes.util.find_library('nothing-of-this-name')\nopen('missing.txt')\n"
+    assert "refused: None" in run(folder, of_library).stdout
+    of_script = "import subprocess\nsubprocess.run(['true'])\nopen('missing.txt')\n"
+    assert "refused: the script started `true`" in run(folder, of_script).stdout
+
+
 def test_a_kernel_that_cannot_hold_a_process_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert not allow_writing_only_in([])

@@ -78,9 +78,10 @@ class Keeper:
         path = refused_path(error, self._free.has)
         if path is not None:
             return f"the script wrote to {path} past the guard of its files, which is not allowed in a probe"
-        names = ("CalledProcessError", "FileNotFoundError")
-        if self._programs.others and type(error).__name__ in names:
-            program = self._programs.others[0]
+        # Only what the script's own code has started may lack a file that it expects from it: loggers ask `git` too.
+        named = {"CalledProcessError": self._programs.others, "FileNotFoundError": self._programs.own}
+        if programs := named.get(type(error).__name__):
+            program = programs[0]
             return f"the script started `{program}`, which a probe allows neither to write files nor to send anything"
         return None
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, cast
 
+from lintrain.runtime.child.frames import is_called_by_user
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.sandbox.files import real
 from lintrain.runtime.sandbox.files.calls import Calls
@@ -141,10 +142,11 @@ def _found(calls: Calls, path: Any, how: str) -> Any:
 
 
 class Programs:
-    """Sees what is started; `others` are the names of programs that no guard reaches."""
+    """Sees what is started; `others` are the names of programs that no guard reaches, `own` those of the script."""
 
     def __init__(self, calls: Calls) -> None:
         self.others: list[str] = []
+        self.own: list[str] = []
         self._calls = calls
 
     def install(self, hooks: AfterImport) -> None:
@@ -191,8 +193,12 @@ class Programs:
         name = os.path.basename(words[0]) if words else ""
         # A Python is found by its environment and installs the guard itself; the kernel's rules hold any other
         # program.
-        if not name.startswith("python") and name not in self.others:
-            self.others.append(name)
+        if name.startswith("python"):
+            return
+        known = [self.others, self.own] if is_called_by_user("subprocess") else [self.others]
+        for programs in known:
+            if name not in programs:
+                programs.append(name)
 
     def _found(self, argument: Any) -> Any:
         """An argument that names a file which the script wrote before names it where it is."""
