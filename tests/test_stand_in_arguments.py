@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import runpy
 import sys
@@ -17,10 +18,14 @@ from lintrain.runtime.stand_ins.arguments import (
     _answer_parameters,  # pyright: ignore[reportPrivateUsage]
     _answer_variables,  # pyright: ignore[reportPrivateUsage]
     _answering,  # pyright: ignore[reportPrivateUsage]
+    _choose_command,  # pyright: ignore[reportPrivateUsage]
 )
 from lintrain.runtime.stand_ins.ledger import Ledger
-from lintrain.runtime.stand_ins.older_arguments import leave_out
-from lintrain.runtime.stand_ins.settings import _adapt_own_layers  # pyright: ignore[reportPrivateUsage]
+from lintrain.runtime.stand_ins.older_arguments import fill_by_method, leave_out
+from lintrain.runtime.stand_ins.settings import (
+    _adapt_own_layers,  # pyright: ignore[reportPrivateUsage]
+    _change_arguments,  # pyright: ignore[reportPrivateUsage]
+)
 
 
 @pytest.fixture
@@ -219,3 +224,63 @@ def test_an_estimator_takes_what_earlier_versions_called_otherwise(
     made = base.clone(manifold.TSNE(2, n_iter=250, n_jobs=1, square_distances=True))
     assert (made.max_iter, made.n_jobs) == (250, 1)
     assert [*replaced(ledger)] == ["TSNE(n_iter=)", "TSNE(square_distances=)"]
+
+
+def test_a_group_of_commands_that_was_given_none_trains(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    click = pytest.importorskip("click")
+    monkeypatch.setattr(click.core.Group, "parse_args", click.core.Group.parse_args)
+    _choose_command(ledger, click.core.Group)
+    ran: list[str] = []
+    commands = {
+        name: click.Command(name, callback=functools.partial(ran.append, name))
+        for name in ("export", "train-model", "train-all")
+    }
+    group = click.Group("main", commands=commands)
+    group([], standalone_mode=False)
+    group(["export"], standalone_mode=False)
+    assert ran == ["train-model", "export"]
+    assert replaced(ledger) == {"command": "train-model"}
+
+
+def test_a_group_of_typer_that_was_given_no_command_trains(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    typer = pytest.importorskip("typer")
+    monkeypatch.setattr(typer.core.TyperGroup, "parse_args", typer.core.TyperGroup.parse_args)
+    _choose_command(ledger, typer.core.TyperGroup)
+    app, ran = typer.Typer(), list[str]()
+    app.command("export")(lambda: ran.append("export"))
+    app.command("fit")(lambda: ran.append("fit"))
+    app([], standalone_mode=False)
+    assert ran == ["fit"]
+
+
+def test_rows_are_filled_by_a_method_as_pandas_2_did(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas", minversion="3")
+    owner = pandas.core.generic.NDFrame
+    monkeypatch.setattr(owner, "fillna", owner.fillna)
+    fill_by_method(ledger, pandas.core.generic)
+    rows = pandas.DataFrame({"word": ["a", None, "b"]})
+    assert [*rows.fillna(method="ffill")["word"]] == ["a", "a", "b"]
+    assert [*rows.fillna(method="bfill")["word"]] == ["a", "b", "b"]
+    assert [*rows.fillna("c")["word"]] == ["a", "c", "b"]
+    assert {each.by.partition(":")[0] for each in ledger.session.stand_ins} == {"ffill()", "bfill()"}
+
+
+def test_settings_of_a_gpu_and_a_template_that_is_not_here_are_left_out(ledger: Ledger, tmp_path: Path) -> None:
+    class TrainingArguments:
+        optim = "adamw_torch"
+
+        def __init__(self, template: str) -> None:
+            self.activation_offloading, self.chat_template_path = True, template
+
+        def __post_init__(self) -> None:
+            pass
+
+    _change_arguments(ledger, SimpleNamespace(TrainingArguments=TrainingArguments))
+    (tmp_path / "own.jinja").write_text("{{ messages }}")
+    found: list[Any] = []
+    for template in ("chat.jinja", str(tmp_path / "own.jinja"), "somebody/model"):
+        made = TrainingArguments(template)
+        made.__post_init__()
+        found.append((made.activation_offloading, made.chat_template_path))
+    assert found == [(False, None), (False, str(tmp_path / "own.jinja")), (False, "somebody/model")]
+    assert [*replaced(ledger)] == ["activation_offloading=True", "chat.jinja"]

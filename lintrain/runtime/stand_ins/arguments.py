@@ -44,8 +44,10 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     owner: Any = argparse.ArgumentParser
     owner.parse_known_args = _parsing(ledger, owner.parse_known_args)
     hooks.add("click.core", lambda click: _answer_parameters(ledger, click.Parameter))
-    # Since 0.26, typer has parameters of its own.
+    hooks.add("click.core", lambda click: _choose_command(ledger, click.Group))
+    # Since 0.26, typer has parameters and groups of its own.
     hooks.add("typer.core", lambda typer: _answer_parameters(ledger, getattr(typer, "_TyperParameter", None)))
+    hooks.add("typer.core", lambda typer: _choose_command(ledger, typer.TyperGroup))
     hooks.add("fire.core", functools.partial(_answer_functions, ledger))
     _answer_variables(ledger)
     builtins.input = _answering(ledger, builtins.input)
@@ -101,6 +103,31 @@ def _answer_parameters(ledger: Ledger, owner: Any) -> None:
             raise
 
     owner.process_value = process_value
+
+
+TRAINS = re.compile(r"(?i)train|fit|fine.?tune|run|main")
+"""Names of commands that train, of which the first is taken."""
+
+
+def _choose_command(ledger: Ledger, owner: Any) -> None:
+    """A group of commands that was given none: the one whose name says that it trains."""
+    parse = owner.parse_args
+
+    @functools.wraps(parse)
+    def parse_args(self: Any, ctx: Any, args: list[str]) -> Any:
+        has_all = args or ctx.resilient_parsing or self.invoke_without_command
+        # In the order of the script, where `list_commands` sorts them.
+        name = None if has_all else chosen_command([*(self.commands or self.list_commands(ctx))])
+        if name is not None:
+            ledger.replace(StandInKind.ARGUMENT, "command", f"{name}, as the script requires one")
+        return parse(self, ctx, [name] if name is not None else args)
+
+    owner.parse_args = parse_args
+
+
+def chosen_command(names: Sequence[str]) -> str | None:
+    """The first command that trains, else the first one; None without any."""
+    return next(filter(TRAINS.search, names), next(iter(names), None))
 
 
 def _answer_functions(ledger: Ledger, module: Any) -> None:

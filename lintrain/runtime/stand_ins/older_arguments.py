@@ -34,6 +34,24 @@ def leave_out(ledger: Ledger, owner: Any) -> None:
     owner.__new__ = make
 
 
+def fill_by_method(ledger: Ledger, module: Any) -> None:
+    """`rows.fillna(method="ffill")`, which pandas 3 has as `rows.ffill()`."""
+    owner = module.NDFrame
+    fill = owner.fillna
+    if "method" in inspect.signature(fill).parameters:
+        return
+
+    @functools.wraps(fill)
+    def fillna(self: Any, *args: Any, method: str | None = None, **kwargs: Any) -> Any:
+        if method is None:
+            return fill(self, *args, **kwargs)
+        name = "ffill" if method in ("ffill", "pad") else "bfill"
+        ledger.replace(StandInKind.PACKAGE, "fillna(method=)", f"{name}(): the installed version has no method")
+        return getattr(self, name)(**kwargs)
+
+    owner.fillna = fillna
+
+
 def _without_older(ledger: Ledger, name: str, build: Callable[..., None]) -> Any:
     try:
         known = inspect.signature(build, eval_str=True).parameters

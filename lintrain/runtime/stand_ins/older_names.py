@@ -82,6 +82,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     builtins.__import__ = _importing(ledger, builtins.__import__)
     hooks.add("transformers.modeling_utils", functools.partial(_find_parts, ledger))
     hooks.add("transformers.tokenization_utils_base", functools.partial(_find_tokens, ledger))
+    hooks.add("transformers.processing_utils", functools.partial(_find_reader_of_images, ledger))
     hooks.add("transformers.hf_argparser", functools.partial(_share_options, ledger))
 
 
@@ -102,6 +103,22 @@ def _find_parts(ledger: Ledger, module: Any) -> None:
             prefix = f"{type(self).__name__}.{self.base_model_prefix}"
             ledger.replace(StandInKind.PACKAGE, f"{type(self).__name__}.{name}", f"{prefix}.{name}")
             return getattr(inner, name)
+
+    owner.__getattr__ = found
+
+
+def _find_reader_of_images(ledger: Ledger, module: Any) -> None:
+    """`processor.feature_extractor` of a processor that reads images, as transformers 4 called it too."""
+    owner = module.ProcessorMixin
+    find = getattr(owner, "__getattr__", object.__getattribute__)
+
+    def found(self: Any, name: str) -> Any:
+        reader = self.__dict__.get("image_processor") if name == "feature_extractor" else None
+        if reader is None or not is_called_by_user():
+            return find(self, name)
+        what = f"{type(self).__name__}.image_processor of the installed version"
+        ledger.replace(StandInKind.PACKAGE, f"{type(self).__name__}.{name}", what)
+        return reader
 
     owner.__getattr__ = found
 

@@ -12,7 +12,7 @@ from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
-from lintrain.runtime.stand_ins.older_arguments import leave_out
+from lintrain.runtime.stand_ins.older_arguments import fill_by_method, leave_out
 from lintrain.runtime.stand_ins.small_configs import small_config
 
 WITHOUT = {
@@ -26,12 +26,14 @@ WITHOUT = {
     "use_liger_kernel": False,
     "use_liger": False,
     "use_vllm": False,
+    "activation_offloading": False,
     "torch_compile": False,
     "torch_compile_backend": None,
     "torch_compile_mode": None,
     "fp16_opt_level": "O1",
 }
 """Training arguments, and what they are without a GPU."""
+TEMPLATES = (".jinja", ".jinja2", ".j2")
 OF_MEDIA = re.compile(r"(image|video|audio|vision|boi|eoi)\w*_token_(id|index)")
 PLAIN_OPTIMIZER = "adamw_torch"
 OF_GPUS = ("adamw_hf", "paged", "8bit", "4bit", "bnb", "apex", "galore", "torchao", "schedule_free", "npu")
@@ -60,6 +62,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("pytorch_lightning.trainer.trainer", lambda module: leave_out(ledger, module.Trainer))
     hooks.add("lightning.pytorch.trainer.trainer", lambda module: leave_out(ledger, module.Trainer))
     hooks.add("sklearn.base", lambda module: leave_out(ledger, module.BaseEstimator))
+    hooks.add("pandas.core.generic", functools.partial(fill_by_method, ledger))
     hooks.add("tqdm.notebook", _show_plainly)
     hooks.add("transformers.training_args", functools.partial(_change_arguments, ledger))
     hooks.add("transformers.modeling_utils", functools.partial(_load_plainly, ledger))
@@ -89,6 +92,10 @@ def _change_arguments(ledger: Ledger, module: Any) -> None:
             if given and given != value:
                 _note(ledger, name, given, "left out: it needs a GPU or a package for one")
                 setattr(self, name, value)
+        template = str(getattr(self, "chat_template_path", None) or "")
+        if template.endswith(TEMPLATES) and not is_there(template):
+            ledger.replace(StandInKind.DATA, template, "the template of chats that the stand-in's tokenizer has")
+            self.chat_template_path = None
         optimizer = str(getattr(self.optim, "value", self.optim))
         if any(each in optimizer for each in OF_GPUS):
             _note(ledger, "optim", optimizer, PLAIN_OPTIMIZER)
