@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -217,3 +218,49 @@ def test_options_name_columns_by_default(monkeypatch: pytest.MonkeyPatch) -> Non
         "    remove_unused_columns: str = field(default='no')\n"
     )
     assert read(text, monkeypatch)[0] == ["picture", "body"]
+
+
+def test_the_chats_of_a_row_answer_the_same_question() -> None:
+    kinds = {"prompt": "question", "chosen": "chat", "rejected": "chat", "seen": "image-chat"}
+    columns = Rows(kinds, {}, "", 0).columns(8)
+    for prompt, chosen, rejected, seen in zip(*columns.values(), strict=True):
+        assert prompt == chosen[:1] == rejected[:1]
+        assert seen[0]["content"][1]["text"] == prompt[0]["content"]
+        assert chosen[1] != rejected[1]
+    assert len({prompt[0]["content"] for prompt in columns["prompt"]}) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("rows = load_from_disk(path)\nTrainer(model, train_dataset=rows)", ["input_ids", "attention_mask", "labels"]),
+        ("rows = load_from_disk(path).map(encode)\nTrainer(model, train_dataset=rows)", ["text", "label"]),
+        ("rows = load_from_disk(path)\nSFTTrainer(model, train_dataset=rows)", ["messages"]),
+    ],
+)
+def test_saved_rows_that_are_not_tokenized_any_more_hold_tokens(
+    text: str, columns: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Ledger, "script", text)
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, stand_in_data=None, folder=lambda _: str(tmp_path))
+    data = datasets.HubData(Ledger(session), "processed", None, {"split": "train"}, is_saved=True)
+    assert [*data.kinds()] == columns
+
+
+def test_rows_that_are_tokenized_have_numbers_of_a_small_vocabulary() -> None:
+    columns = Rows({"input_ids": "token-ids", "attention_mask": "ones"}, {}, "", 0).columns(3)
+    assert [len(each) for each in columns["input_ids"]] == [64, 64, 64]
+    assert all(0 < number <= 200 for row in columns["input_ids"] for number in row)
+    assert columns["attention_mask"][0] == [1] * 64
+
+
+def test_a_column_whose_values_are_listed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read("names = rows.unique('genre')", monkeypatch)[0] == ["genre"]
+    assert read("for _, each in df.groupby('Sentence #'): pass", monkeypatch)[0] == ["Sentence #"]
+
+
+def test_several_columns_of_a_table_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read("part = df[['Sentence #', 'Word']]\nother = names[['a', 'b']]", monkeypatch)[0] == [
+        "Sentence #",
+        "Word",
+    ]

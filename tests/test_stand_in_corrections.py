@@ -24,6 +24,12 @@ COLUMNS: dict[str, list[Any]] = {"question": ["a text (1)"], "tags": [["x (1)"]]
 TABLE = Table("somebody/rows", COLUMNS, is_known=False)
 
 
+UNIQUE = """
+    rows = __import__("datasets").Dataset.from_dict({"question": [row["question"]]})
+    return rows.unique("label")
+"""
+
+
 def error_of(body: str, tmp_path: Path) -> BaseException:
     """What a function of a file raises for the first row of the table."""
     file = tmp_path / f"script{len([*tmp_path.iterdir()])}.py"  # Python keeps the lines of a file by its name
@@ -57,6 +63,7 @@ def error_of(body: str, tmp_path: Path) -> BaseException:
         ("    return row['question']['de']\n", "question", "struct de"),
         ("    return row['question'].convert('RGB')\n", "question", "image"),
         ("    return row['tags'].strip()\n", "tags", "text"),
+        (UNIQUE, "label", "label"),
     ],
 )
 def test_an_error_tells_what_a_column_has_to_hold(body: str, column: str, kind: str, tmp_path: Path) -> None:

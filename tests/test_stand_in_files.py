@@ -18,6 +18,7 @@ from lintrain.runtime.stand_ins import downloads, word_tools
 from lintrain.runtime.stand_ins.columns import read_of
 from lintrain.runtime.stand_ins.datasets import HubData, _making_room  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.files import written
+from lintrain.runtime.stand_ins.folders import write_pictures
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.mappings import settings_of_line
 from lintrain.runtime.stand_ins.packages import Empty
@@ -285,3 +286,36 @@ def test_columns_of_a_table_are_apart_as_the_script_says(
     read_of.cache_clear()
     assert path is not None
     assert Path(path).read_text(encoding="utf-8").splitlines()[0] == f"sentence{between}sentiment"
+
+
+@pytest.mark.parametrize(
+    ("text", "folder", "files"),
+    [
+        ("Image.open(p)\nImageFolder('data/pets' + '/train')\nImageFolder(root / 'test')", "pets", "t*/*/*.jpg"),
+        ("Image.open(p)\nroot = 'data/pets/'\nlist(root.glob('*/*.png'))", "", "pets/*/*.png"),
+        ("Image.open(p)\nos.listdir('data/pets')", "pets", "*.jpg"),
+    ],
+)
+def test_an_archive_that_is_not_here_has_the_pictures_that_are_read(
+    text: str, folder: str, files: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("PIL.Image")
+    monkeypatch.setattr(downloads, "is_called_by_user", lambda *_: True)
+    monkeypatch.setattr(Ledger, "script", text)
+    monkeypatch.setattr(zipfile.ZipFile, "extractall", zipfile.ZipFile.extractall)
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: str(tmp_path / "hub"))
+    ledger = Ledger(session)
+    monkeypatch.setattr(zipfile.ZipFile, "extractall", downloads._extracting(ledger, zipfile.ZipFile.extractall))
+    (tmp_path / "pets.zip").write_bytes(downloads.Answer(ledger, "https://example.org/pets.zip").content)
+    with zipfile.ZipFile(tmp_path / "pets.zip") as opened:
+        opened.extractall(tmp_path / "data" / folder)
+    found = [*(tmp_path / "data" / folder).glob(files)]
+    assert len(found) == (128 if "t*/" in files else 64)
+    assert [each.name for each in session.stand_ins if "extracted" in each.name] == ["pets, extracted"]
+
+
+def test_an_archive_of_rows_stays_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "script", "pd.read_csv('rows.csv')")
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: str(tmp_path / "hub"))
+    write_pictures(Ledger(session), "rows", str(tmp_path / "rows"))
+    assert not (tmp_path / "rows").exists()

@@ -14,7 +14,17 @@ NAMING = re.compile(r"(?i)(.*_)?(cols?|columns?|field|key)(_names?)?")
 """Options and parameters whose values are names of columns."""
 NAMED = re.compile(r"(?i)(.*_)?(cols?|columns?|field)(_names?)?")
 """Variables and defaults of parameters whose values are names of columns; one with `key` may hold a secret."""
-KEEPING = ("remove_columns", "rename_column", "select_columns", "sort", "cast_column", "class_encode_column")
+KEEPING = (
+    "remove_columns",
+    "rename_column",
+    "select_columns",
+    "sort",
+    "cast_column",
+    "class_encode_column",
+    "unique",
+    "groupby",
+    "sort_values",
+)
 RECEIVERS = re.compile(
     r"(?i)(\w+_)?(example|row|batch|sample|item|record|element|data|entry|point|line|inst|instance|dataset|df)(s|es)?\d?"
     r"(_\w+)?|x|d|e|ex|b|ds|elem|dp|datum"
@@ -110,6 +120,9 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
             elif isinstance(context, ast.Store):
                 written[name] = min(node.lineno, written.get(name, node.lineno))
             else:
+                found.add_column(name, node.lineno, _root(value))
+        case ast.Subscript(value=value, slice=ast.List(elts=names)) if _is_row(value, found.loaded):
+            for name in (text for each in names for text in _texts(each)):
                 found.add_column(name, node.lineno, _root(value))
         case ast.Call(
             func=ast.Attribute(attr="add_argument"), args=[ast.Constant(value=str(option)), *_], keywords=given

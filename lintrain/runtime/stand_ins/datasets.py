@@ -142,8 +142,8 @@ def _answer_loads(ledger: Ledger, module: Any) -> None:
         if is_there(path):
             return from_disk(path, *args, **kwargs)
         # A script that names no split has saved a single data set.
-        given = {} if read_of(ledger.script).splits else {"split": "train"}
-        return HubData(ledger, str(path), None, given).loaded()
+        given: dict[str, Any] = {} if read_of(ledger.script).splits else {"split": "train"}
+        return HubData(ledger, str(path), None, given, is_saved=True).loaded()
 
     module.load_dataset, module.load_from_disk = load_dataset, load_from_disk
 
@@ -204,11 +204,19 @@ def _asking(ledger: Ledger, ask: Any, answer: Any) -> Any:
     return asked
 
 
+TOKENIZES = re.compile(r"tokenizer\(|\.map\(|(SFT|DPO|Reward|GRPO|KTO)Trainer\(")
+OF_TOKENS = {"input_ids": "token-ids", "attention_mask": "ones", "labels": "token-ids"}
+"""What a script has saved that loads rows from the disk and passes them to a model as they are."""
+
+
 class HubData:
     """One data set that is not here: its splits, columns and rows."""
 
-    def __init__(self, ledger: Ledger, path: str, config: Any, given: dict[str, Any]) -> None:
+    def __init__(
+        self, ledger: Ledger, path: str, config: Any, given: dict[str, Any], *, is_saved: bool = False
+    ) -> None:
         self._ledger = ledger
+        self._is_tokenized = is_saved and TOKENIZES.search(ledger.script) is None
         self._path = path
         self._config = config if isinstance(config, str) else None
         self._given = given
@@ -256,6 +264,8 @@ class HubData:
             return self._known[1]
         if self._path == "text":
             return {"text": "text"}
+        if self._is_tokenized and not self._read.columns:
+            return dict(OF_TOKENS)
         if listed := columns_of_data_set(self._ledger.script, self._path):
             return {name: kind_of_column(name) for name in listed}
         chats = self._read.chats | (PAIR if self._read.chats & PAIR else set[str]())

@@ -21,6 +21,7 @@ from lintrain.runtime.child.frames import is_called_by_user
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
 from lintrain.runtime.stand_ins.files import written
+from lintrain.runtime.stand_ins.folders import write_pictures
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.packages import file_of
 
@@ -39,6 +40,9 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     module.urlopen = _asking(ledger, module.urlopen)
     owner: Any = zipfile.ZipFile
     owner.__init__ = _opening_zip(owner.__init__)
+    owner.extractall = _extracting(ledger, owner.extractall)
+    tar: Any = tarfile.TarFile
+    tar.extractall = _extracting(ledger, tar.extractall)
     archives: Any = tarfile
     archives.open = _opening_tar(archives.open)
     for module, name in ((os, "rename"), (os, "replace"), (shutil, "move"), (shutil, "copy"), (shutil, "copyfile")):
@@ -97,6 +101,22 @@ def _opening_tar(opened: Callable[..., Any]) -> Any:
             return opened(fileobj=io.BytesIO(EMPTY_TAR))
 
     return opening
+
+
+def _extracting(ledger: Ledger, extract: Callable[..., Any]) -> Any:
+    """An archive that is not here has pictures, if the script reads some: they are written where it is extracted."""
+
+    @functools.wraps(extract)
+    def extractall(self: Any, path: Any = ".", *args: Any, **kwargs: Any) -> Any:
+        found = extract(self, path, *args, **kwargs)
+        is_made = any("an empty archive" in each.by for each in ledger.session.stand_ins)
+        names = self.namelist() if hasattr(self, "namelist") else self.getnames()
+        if is_made and not names and is_called_by_user("zipfile", "tarfile"):
+            name = getattr(self, "filename", None) or getattr(self, "name", None) or ""
+            write_pictures(ledger, os.path.basename(str(name)).partition(".")[0], str(path or "."))
+        return found
+
+    return extractall
 
 
 def _moving(ledger: Ledger, move: Callable[..., Any]) -> Any:

@@ -8,6 +8,7 @@ import io
 import os
 import pathlib
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -144,6 +145,28 @@ class Folders:
             return OTHERS.search(str(path)) is not None or self._make(path) is not None
 
         return answered
+
+
+SPLITS = re.compile(r"[\"'/](train(?:ing)?|test(?:ing)?|val(?:id(?:ation)?)?)[\"'/]")
+OF_CLASSES = re.compile(r"ImageFolder|\*/\*|image_dataset_from_directory")
+
+
+def write_pictures(ledger: Ledger, archive: str, folder: str) -> None:
+    """Write pictures to a folder that an archive was extracted to, in the splits and classes that the script reads."""
+    script = ledger.script
+    if not READS_PICTURES.search(script):
+        return
+    # Most archives hold one folder of their name, unless they are extracted to one.
+    has_own = os.path.basename(os.path.abspath(folder)) != archive and re.search(rf"\b{archive}[\"'/]", script)
+    base = os.path.join(folder, archive) if archive and has_own else folder
+    has_classes = (OF_CLASSES.search(script) or LISTS_CLASSES.search(script)) is not None
+    endings = [*dict.fromkeys(ENDINGS.findall(script))] or ["jpg"]
+    with ledger.making(base):
+        for split in dict.fromkeys(SPLITS.findall(script)) or [""]:
+            made = picture_folder(ledger, f"{base}-{split}", has_classes=has_classes, endings=endings)
+            shutil.copytree(made, os.path.join(base, split), dirs_exist_ok=True)
+    what = f"{FILES_OF_FOLDER} random images in each folder that the script reads"
+    ledger.replace(StandInKind.DATA, f"{os.path.basename(base)}, extracted", what)
 
 
 def _parts(pathname: str) -> tuple[str, str]:

@@ -21,6 +21,7 @@ ROWS = re.compile(r"Lazy(Row|Batch|Dict)|(Iterable)?Dataset|DataFrame|Series")
 """Classes of rows and tables, as libraries call them."""
 NO_COLUMN = re.compile(
     r"(?i)\b(?:columns?|key|field|feature)s?\b[^'\"\[]{0,30}\[?['\"](?P<name>\w+)['\"]"
+    r"|\b[Cc]olumn \((?P<bare>\w+)\) not in"
     r"|['\"](?P<other>\w+)['\"]\]? (?:not in|is not in|not found in)|object has no attribute '(?P<attribute>\w+)'"
 )
 """How libraries say that a column is missing; KeyError says only its name."""
@@ -265,7 +266,7 @@ def _name(error: BaseException) -> str | None:
     if isinstance(key, str) and key.isidentifier():
         return key
     found = NO_COLUMN.search(str(error)) if isinstance(error, KeyError | ValueError | AttributeError) else None
-    return found["name"] or found["other"] or found["attribute"] if found is not None else None
+    return found["name"] or found["bare"] or found["other"] or found["attribute"] if found is not None else None
 
 
 def _keys(rows: Any) -> Iterator[Any]:

@@ -28,6 +28,8 @@ ANSWERS = re.compile(r"(?i)(^|_)(response|answer|output|completion)s?$")
 """Columns of texts that a model learns to write, which are longer than a question."""
 FIRST_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 SENTENCES = ((1, 3), (5, 7))
+TOKENS, FIRST_TOKENS = 64, 200
+"""Tokens of a row that is tokenized already, and the first entries of the vocabulary that they are taken from."""
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
 
@@ -40,6 +42,7 @@ class Rows:
         self._folder = folder
         self._random = random.Random(seed)
         self._sentences: list[str] = table()["sentences"]
+        self._asked = ""
 
     def features(self) -> Any:
         """The features of the library `datasets`."""
@@ -54,6 +57,7 @@ class Rows:
 
     def _row(self, number: int) -> dict[str, Any]:
         words = self._text(number).split()
+        self._asked = self._text(number)
         return {name: self._value(name, kind, number, words) for name, kind in self._kinds.items()}
 
     def _value(self, name: str, kind: str, number: int, words: list[str]) -> Any:
@@ -97,14 +101,12 @@ class Rows:
     def _chat(self, number: int) -> list[dict[str, str]]:
         return [*self._question(number), *self._answer(number)]
 
-    def _question(self, number: int) -> list[dict[str, str]]:
-        return self._turn("user", number)
+    def _question(self, _: int) -> list[dict[str, str]]:
+        # The chats of a row answer the same question: trainers of preferences take what they have in common.
+        return [{"role": "user", "content": self._asked}]
 
     def _answer(self, number: int) -> list[dict[str, str]]:
-        return self._turn("assistant", number)
-
-    def _turn(self, role: str, number: int) -> list[dict[str, str]]:
-        return [{"role": role, "content": self._text(number)}]
+        return [{"role": "assistant", "content": self._text(number)}]
 
     def _image(self, number: int) -> Any:
         numpy = library("numpy")
@@ -152,8 +154,8 @@ class Rows:
     def _image_chat(self, number: int) -> list[dict[str, Any]]:
         return [*self._image_question(number), *self._image_answer(number)]
 
-    def _image_question(self, number: int) -> list[dict[str, Any]]:
-        text = {"type": "text", "text": self._text(number)}
+    def _image_question(self, _: int) -> list[dict[str, Any]]:
+        text = {"type": "text", "text": self._asked}
         return [{"role": "user", "content": [{"type": "image", "text": None}, text]}]
 
     def _image_answer(self, number: int) -> list[dict[str, Any]]:
@@ -190,6 +192,8 @@ class Rows:
         "ids": _ids,
         "class-ids": lambda _, __: {f"class {each}": each for each in range(CLASSES)},
         "integer": lambda _, number: number,
+        "token-ids": lambda _, number: [1 + (number + 7 * at) % FIRST_TOKENS for at in range(TOKENS)],
+        "ones": lambda _, __: [1] * TOKENS,
         "integers": lambda _, number: [number % 7, number % 5, 3],
         "float": lambda _, number: number % 6 / 5,
         "boolean": lambda _, number: number % 2 == 0,
@@ -203,7 +207,8 @@ def _feature(datasets: Any, kind: str, names: Sequence[str]) -> Any:
     turn = {"role": value("string"), "content": value("string")}
     part = {"role": value("string"), "content": several({"type": value("string"), "text": value("string")})}
     scalars = {"integer": "int64", "float": "float32", "boolean": "bool"}
-    lists = {"texts": "string", "ids": "string", "integers": "int64", "booleans": "bool"}
+    numbers_of = dict.fromkeys(("integers", "token-ids", "ones"), "int64")
+    lists = {"texts": "string", "ids": "string", "booleans": "bool", **numbers_of}
     match kind:
         case "class":
             return datasets.ClassLabel(names=[*names])
