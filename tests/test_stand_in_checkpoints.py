@@ -12,7 +12,9 @@ import pytest
 
 from lintrain.runtime.stand_ins import hub, older_names, settings
 from lintrain.runtime.stand_ins.checkpoints import Checkpoints
+from lintrain.runtime.stand_ins.diffusion import encoder_of
 from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.processors import take_defaults
 from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.runtime.stand_ins.tokenizers import LONG, small_tokenizer
 
@@ -217,6 +219,23 @@ def test_a_token_is_found_by_its_earlier_name(monkeypatch: pytest.MonkeyPatch, t
     assert [each.name for each in ledger.session.stand_ins] == ["tokenizer._pad_token"]
 
 
+def test_what_reads_images_is_found_by_its_earlier_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Processor:
+        def __init__(self, **readers: str) -> None:
+            self.__dict__.update(readers)
+
+    ledger = made(tmp_path)._ledger
+    older_names._find_reader_of_images(ledger, SimpleNamespace(ProcessorMixin=Processor))
+    monkeypatch.setattr(older_names, "is_called_by_user", lambda *_: False)
+    assert not hasattr(Processor(image_processor="images"), "feature_extractor")
+    monkeypatch.setattr(older_names, "is_called_by_user", lambda *_: True)
+    assert Processor(image_processor="images").feature_extractor == "images"
+    assert Processor(image_processor="images", feature_extractor="sound").feature_extractor == "sound"
+    assert not hasattr(Processor(image_processor="images"), "tokenizer")
+    assert not hasattr(Processor(), "feature_extractor")
+    assert [each.name for each in ledger.session.stand_ins] == ["Processor.feature_extractor"]
+
+
 def test_further_special_tokens_are_found_by_their_earlier_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -391,3 +410,48 @@ def test_a_random_model_writes_no_tokens_of_images() -> None:
     seen.clear()
     Mixin().generate(max_new_tokens=2)
     assert seen == []
+
+
+def test_an_encoder_of_images_of_any_size_belongs_to_a_decoder_of_texts(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    checkpoints = made(tmp_path)
+    checkpoints.fill("somebody/donut-base")
+    folder = checkpoints.folder("somebody/donut-base")
+    config = transformers.VisionEncoderDecoderConfig.from_pretrained(folder)
+    assert (config.encoder.model_type, config.decoder.model_type) == ("donut-swin", "mbart")
+    config.encoder.image_size = [128, 96]  # which a script sets, and no weight depends on
+    assert transformers.VisionEncoderDecoderModel.from_pretrained(folder, config=config).encoder is not None
+
+
+def test_what_reads_images_has_the_values_of_its_class_where_a_checkpoint_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    base = pytest.importorskip("transformers.image_processing_base")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    owner = base.ImageProcessingMixin
+    before = owner.__dict__["get_image_processor_dict"]
+    ledger = made(tmp_path)._ledger
+    try:
+        take_defaults(ledger, "get_image_processor_dict", owner)
+        found = transformers.CLIPImageProcessor.from_pretrained("somebody/prior", subfolder="image_processor")
+        with pytest.raises(OSError, match="preprocessor_config"):  # the script's own folder
+            transformers.CLIPImageProcessor.from_pretrained(str(tmp_path))
+    finally:
+        owner.get_image_processor_dict = before
+    assert found.to_dict() == transformers.CLIPImageProcessor().to_dict()
+    assert [each.name for each in ledger.session.stand_ins] == [f"somebody/prior, {type(found).__name__}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "encoder"),
+    [
+        ("somebody/prior/image_encoder", "CLIPVisionModelWithProjection"),
+        ("somebody/kandinsky-2-2-prior/text_encoder", "CLIPTextModelWithProjection"),
+        ("somebody/diffusion/text_encoder", "CLIPTextModel"),
+    ],
+)
+def test_a_part_of_a_pipeline_has_the_encoder_of_its_folder(name: str, encoder: str) -> None:
+    found = encoder_of(name)
+    assert found is not None
+    assert found.architecture == encoder

@@ -60,6 +60,13 @@ def values_by_name(name: str, family: str) -> dict[str, Any]:
     return next(found, dict[str, Any]())
 
 
+def parts_by_name(name: str) -> tuple[str, str] | None:
+    """The families of a checkpoint's encoder of images and decoder of texts; None for one that is not joined."""
+    rows: list[tuple[str, str, str]] = table()["parts"]
+    found = ((encoder, decoder) for pattern, encoder, decoder in rows if re.search(pattern, name.lower()))
+    return next(found, None)
+
+
 def columns_by_name(name: str) -> tuple[tuple[str, ...], dict[str, str]] | None:
     """The splits of a data set and its columns with their kinds; None for one that the table does not have."""
     known: Mapping[str, str] = table()["datasets"]

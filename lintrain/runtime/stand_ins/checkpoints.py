@@ -18,6 +18,7 @@ from lintrain.knowledge.data_files import cached_snapshots
 from lintrain.knowledge.stand_in_facts import (
     family_of,
     holds_chats,
+    parts_by_name,
     scores_with_one_output,
     table,
     values_by_name,
@@ -124,7 +125,7 @@ class Checkpoints:
         auto = library("transformers.models.auto.configuration_auto")
         folder = os.path.join(self._ledger.session.folder("hub"), _plain(name), "snapshots", REVISION)
         facts = checkpoint_facts(name)
-        known = next(_known_configs(name), None)
+        known = next(_known_configs(name), None) or _joined_config(name, auto.CONFIG_MAPPING)
         encoder = encoder_of(name)
         family = known.model_type if known is not None else self._family(name, auto.CONFIG_MAPPING)
         kind = auto.CONFIG_MAPPING[family] if known is None else known.__class__
@@ -238,6 +239,15 @@ def _known_configs(name: str) -> Iterator[Any]:
         if (snapshot / "config.json").is_file():
             with suppress(Exception):
                 yield auto.AutoConfig.from_pretrained(str(snapshot))
+
+
+def _joined_config(name: str, families: Any) -> Any:
+    """The configuration of a checkpoint that is put together from two others; None for other names."""
+    parts = parts_by_name(name)
+    if parts is None or any(each not in families for each in parts):
+        return None
+    encoder, decoder = (families[each]() for each in parts)
+    return families["vision-encoder-decoder"].from_encoder_decoder_configs(encoder, decoder)
 
 
 def _fit(config: Any, tokenizer: Any, facts: CheckpointFacts | None, marks: dict[str, str]) -> None:

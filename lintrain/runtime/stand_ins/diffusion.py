@@ -21,13 +21,13 @@ from lintrain.startup.lazy_dataclass import dataclass
 WIDTH = 32
 """The width of every small text encoder (`small_configs`)."""
 HEADS = 2
-PARTS = re.compile(r"(text_encoder|tokenizer|image_encoder|feature_extractor|processor)(_\d)?")
+PARTS = re.compile(r"(text_encoder|tokenizer|image_encoder|image_processor|feature_extractor|processor)(_\d)?")
 """Folders of a repository that transformers reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """A text encoder: its family, its class, and layers and positions where a pipeline needs more than small ones."""
+    """An encoder: its family, its class, and layers and positions where a pipeline needs more than small ones."""
 
     family: str
     architecture: str
@@ -39,6 +39,9 @@ CLIP = Encoder("clip_text_model", "CLIPTextModel")
 CLIP_PROJECTED = Encoder("clip_text_model", "CLIPTextModelWithProjection")
 CLIP_LONG = Encoder("clip_text_model", "CLIPTextModelWithProjection", positions=248)
 T5 = Encoder("t5", "T5EncoderModel")
+CLIP_OF_IMAGES = Encoder("clip_vision_model", "CLIPVisionModelWithProjection")
+OF_IMAGES = ("image_encoder", "image_processor", "feature_extractor")
+"""Folders with what reads images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Kind:
 
 LATENTS = {"latent_channels": 16, "shift_factor": 0.1}
 KINDS = (
+    Kind(r"kandinsky.*prior", "KandinskyV22PriorPipeline", (CLIP_PROJECTED,), {"embedding_dim": WIDTH}),
     Kind(
         r"xl",
         "StableDiffusionXLPipeline",
@@ -129,6 +133,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("diffusers.models.modeling_utils", functools.partial(_answer_models, ledger))
     hooks.add("diffusers.schedulers.scheduling_utils", _answer_schedulers)
     hooks.add("diffusers.pipelines.pipeline_utils", functools.partial(_answer_pipelines, ledger))
+    hooks.add("diffusers.pipelines.auto_pipeline", _choose_pipelines)
 
 
 def kind_of(name: str) -> Kind:
@@ -137,10 +142,12 @@ def kind_of(name: str) -> Kind:
 
 
 def encoder_of(name: str) -> Encoder | None:
-    """The text encoder whose weights or tokenizer `repository/folder` holds; None for other names."""
+    """The encoder whose weights, tokenizer or processor `repository/folder` holds; None for other names."""
     repository, _, folder = name.rpartition("/")
     if not PARTS.fullmatch(folder) or "/" not in repository:
         return None
+    if folder.startswith(OF_IMAGES):
+        return CLIP_OF_IMAGES
     number = int(folder.rpartition("_")[2]) if folder[-1].isdigit() else 1
     encoders = kind_of(repository).encoders
     return encoders[number - 1] if number <= len(encoders) else None
@@ -211,6 +218,26 @@ def _answer_pipelines(ledger: Ledger, module: Any) -> None:
     for name in ("enable_model_cpu_offload", "enable_sequential_cpu_offload"):
         if hasattr(module.DiffusionPipeline, name):
             setattr(module.DiffusionPipeline, name, _staying(ledger, name))
+
+
+AUTOMATIC = {
+    "AutoPipelineForText2Image": "AUTO_TEXT2IMAGE_PIPELINES_MAPPING",
+    "AutoPipelineForImage2Image": "AUTO_IMAGE2IMAGE_PIPELINES_MAPPING",
+    "AutoPipelineForInpainting": "AUTO_INPAINT_PIPELINES_MAPPING",
+}
+"""Classes that choose a pipeline for a task, and their tables of pipelines."""
+
+
+def _choose_pipelines(module: Any) -> None:
+    """The pipeline of a task that fits the kind of repository."""
+
+    def build(cls: Any, name: str, given: Mapping[str, Any]) -> Any:
+        chosen = module._get_task_class(getattr(module, AUTOMATIC[cls.__name__]), kind_of(name).pipeline)
+        return chosen.from_pretrained(name, **given)
+
+    for name, mapping in AUTOMATIC.items():
+        if hasattr(module, name) and hasattr(module, mapping):
+            _replace(getattr(module, name), build)
 
 
 def _staying(ledger: Ledger, name: str) -> Any:

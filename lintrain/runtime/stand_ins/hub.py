@@ -16,6 +16,7 @@ from lintrain.runtime.stand_ins.checkpoints import Checkpoints
 from lintrain.runtime.stand_ins.diffusion import PARTS
 from lintrain.runtime.stand_ins.files import written
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+from lintrain.runtime.stand_ins.processors import take_defaults
 from lintrain.runtime.stand_ins.tokenizers import LONG
 
 
@@ -28,8 +29,21 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     hooks.add("transformers.configuration_utils", functools.partial(_note_families, checkpoints))
     hooks.add("transformers.utils.hub", _list_no_templates)
     hooks.add("transformers.tokenization_utils_base", functools.partial(_note_tokenizers, ledger, checkpoints))
+    for path, owner, read in READ_MEDIA:
+        hooks.add(path, functools.partial(_take_defaults, ledger, owner, read))
     hooks.add("peft.config", functools.partial(_answer_adapters, checkpoints))
     hooks.add("peft.utils.save_and_load", _load_no_adapter)
+
+
+READ_MEDIA = (
+    ("transformers.image_processing_base", "ImageProcessingMixin", "get_image_processor_dict"),
+    ("transformers.feature_extraction_utils", "FeatureExtractionMixin", "get_feature_extractor_dict"),
+)
+"""Classes that turn images and sound into numbers, and their methods that read a checkpoint's values."""
+
+
+def _take_defaults(ledger: Ledger, owner: str, read: str, module: Any) -> None:
+    take_defaults(ledger, read, getattr(module, owner))
 
 
 def _answer_files(ledger: Ledger, checkpoints: Checkpoints, module: Any) -> None:

@@ -5,6 +5,7 @@ Their sizes and tokens are those of the small model.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import re
@@ -12,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.library import is_dictionary, is_row, library
+from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 
 MARKS = {
     "qwen": {
@@ -103,6 +106,43 @@ def write_processors(family: str, folder: str, config: Any, tokenizer: Any) -> N
             made = kind(**given)
             _mark_images(made, tokenizer, config)
             made.save_pretrained(folder)
+
+
+def take_defaults(ledger: Ledger, read: str, owner: Any) -> None:
+    """Let a class that reads images or sound have its own values where a stand-in has no file with others.
+
+    `read` is the method of `owner` that reads the file: `get_image_processor_dict`.
+    """
+    original: Any = owner.__dict__[read].__func__
+
+    @functools.wraps(original)
+    def values_of(cls: Any, name: Any, **given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        rest = {each: value for each, value in given.items() if each not in OF_DOWNLOADS}
+        try:
+            found: tuple[dict[str, Any], dict[str, Any]] = original(cls, name, **given)
+        except OSError:
+            if is_there(name):
+                raise
+            ledger.replace(StandInKind.MODEL, f"{name}, {cls.__name__}", "the values that its class has by default")
+            return {}, rest
+        return found
+
+    setattr(owner, read, classmethod(values_of))  # type: ignore[arg-type] # `wraps` hides the first argument
+
+
+OF_DOWNLOADS = (
+    "cache_dir",
+    "force_download",
+    "local_files_only",
+    "proxies",
+    "revision",
+    "subfolder",
+    "token",
+    "use_auth_token",
+    "_from_auto",
+    "_from_pipeline",
+)
+"""Arguments of `from_pretrained` that say where a file is."""
 
 
 def _size(config: Any, name: str) -> Any:
