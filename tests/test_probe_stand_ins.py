@@ -513,5 +513,5 @@ for _ in range(3):
     net(torch.ones(2, 4)).sum().backward()
     optimizer.step()
 """
-    probed = probe(tmp_path, UNTRAINED, "--stand-ins")
+    probed = probe(tmp_path, script, "--stand-ins")
     assert [(each["name"], each["by"]) for each in probed.run["stand_ins"]] == [("cuda", "the CPU")]

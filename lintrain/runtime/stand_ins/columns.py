@@ -137,14 +137,7 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
             if _is_row(value, found.loaded):
                 found.add_column(name)
         case ast.Call(func=ast.Attribute(attr=method), args=arguments, keywords=keywords):
-            if method == "apply_chat_template" and arguments:
-                _take_chat(arguments[0], found)
-            if method in KEEPING and arguments:
-                for name in _texts(arguments[0]):
-                    found.add_column(name)
-            if method == "rename_columns" and arguments and isinstance(arguments[0], ast.Dict):
-                for name in (each for key in arguments[0].keys if key is not None for each in _texts(key)):
-                    found.add_column(name)
+            _take_arguments(method, arguments, found)
             _take_keywords(keywords, found)
         case ast.Call(keywords=keywords):
             _take_keywords(keywords, found)
@@ -152,6 +145,18 @@ def _take(node: ast.AST, found: Read, written: dict[str, int]) -> None:
             found.add_column(value)
         case _:
             pass
+
+
+def _take_arguments(method: str, arguments: Sequence[ast.expr], found: Read) -> None:
+    """The columns that a method of rows is given."""
+    if method == "apply_chat_template" and arguments:
+        _take_chat(arguments[0], found)
+    if method in KEEPING and arguments:
+        for name in _texts(arguments[0]):
+            found.add_column(name)
+    if method == "rename_columns" and arguments and isinstance(arguments[0], ast.Dict):
+        for name in (each for key in arguments[0].keys if key is not None for each in _texts(key)):
+            found.add_column(name)
 
 
 def _read_by_constants(tree: ast.AST, loaded: Container[str]) -> Iterator[tuple[str, int]]:
