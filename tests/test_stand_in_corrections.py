@@ -92,8 +92,27 @@ def test_an_error_about_values_of_the_script_corrects_nothing(body: str, tmp_pat
 
 def test_a_column_that_a_known_data_set_lacks_is_the_scripts_own_mistake(tmp_path: Path) -> None:
     known = Table("somebody/rows", COLUMNS, is_known=True)
-    for body in ("    return row['answer']\n", "    return float(row['question'])\n"):
+    for body in (
+        "    return row['answer']\n",
+        "    return float(row['question'])\n",
+        "    return row['question'].convert('RGB')\n",
+        "    return row['tags']['de']\n",
+    ):
         assert Needs([known]).of(error_of(body, tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "need"),
+    [
+        ("    return json.loads(row['question'])\n", ("question", "json")),
+        ("    made = json.loads(row['extra'])\n    return made['title']\n", ("extra", "json title")),
+        ("    return row['question'].split('####')[1]\n", ("question", "parts ####")),
+        ("    return NUMBERS[row['mark']]\n", ("mark", "text", ("yes", "no"))),
+    ],
+)
+def test_what_the_texts_of_a_known_data_set_hold_is_corrected(body: str, need: tuple[str, str], tmp_path: Path) -> None:
+    known = Table("somebody/rows", COLUMNS, is_known=True)
+    assert Needs([known]).of(error_of(body, tmp_path)) == Need("somebody/rows", *need)
 
 
 @pytest.mark.parametrize(

@@ -319,3 +319,15 @@ def test_an_archive_of_rows_stays_empty(tmp_path: Path, monkeypatch: pytest.Monk
     session: Any = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: str(tmp_path / "hub"))
     write_pictures(Ledger(session), "rows", str(tmp_path / "rows"))
     assert not (tmp_path / "rows").exists()
+
+
+def test_a_table_with_a_word_in_each_row_has_its_class_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    monkeypatch.setattr(Ledger, "script", "data = pd.read_csv('ner.csv')\nrows = data[['Sentence #', 'Word', 'Tag']]")
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, stand_in_data=None, folder=lambda _: str(tmp_path))
+    path = written(Ledger(session), "ner.csv")
+    assert path is not None
+    rows = pandas.read_csv(path)
+    assert [*rows.columns] == ["Sentence #", "Word", "Tag"]
+    assert {*rows["Tag"]} == {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"}

@@ -249,7 +249,7 @@ class HubData:
 
     def kinds(self) -> dict[str, str]:
         """The columns with their kinds."""
-        corrected = {} if self._is_known else self._ledger.corrections.kinds(self._path)
+        corrected = self._ledger.corrections.kinds(self._path)
         is_of_instances = "instance" in f"{self._path} {self._config}".lower()
         return {
             name: "instances" if kind == "mask" and is_of_instances else kind
@@ -307,7 +307,7 @@ class HubData:
             made |= {name: CLASSES for name, kind in kinds.items() if kind == "class"}
             choices = self._read.choices
             made |= {name: [*choices[name]] for name, kind in kinds.items() if kind == "text" and name in choices}
-            made |= self._ledger.corrections.choices
+        made |= self._ledger.corrections.choices
         return {name: names for name, names in made.items() if names}
 
     def _languages(self) -> list[str]:

@@ -23,13 +23,15 @@ from lintrain.runtime.stand_ins.folders import Folders
 from lintrain.runtime.stand_ins.given_rows import rows_of_file
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.mappings import settings_of_file
-from lintrain.runtime.stand_ins.rows import Rows
+from lintrain.runtime.stand_ins.rows import TAGS, Rows
 
 FEW = 64
 TOKENS = 200_000
 READERS = ("read_csv", "read_json", "read_table", "read_excel", "read_parquet", "read_pickle", "read_feather")
 NAMES_CLASSES = re.compile(r"id2label|label2id|class_?names|labels?\.json")
 CLASSES = 20
+OF_WORDS, OF_ENTITIES = re.compile(r"(?i)words?|tokens?"), re.compile(r"(?i)(ner_?)?(tag|label|entity)s?")
+"""Columns of a table that has a word and its class in each row."""
 PLAIN = ("text", "float", "integer", "label", "chat", "texts", "boolean", "integers")
 """Kinds of columns that a text file can hold."""
 
@@ -49,6 +51,10 @@ def _columns(ledger: Ledger, name: str) -> dict[str, list[Any]]:
     read = read_of(ledger.script)
     kinds = {each: kind if (kind := kind_of_column(each)) in PLAIN else "text" for each in read.columns}
     kinds |= dict.fromkeys((each for each in read.choices if each in kinds), "text")
+    # A row for each word, as in tables of named entities.
+    has_words = any(kind == "text" and OF_WORDS.fullmatch(each) for each, kind in kinds.items())
+    tagged = [each for each in kinds if OF_ENTITIES.fullmatch(each)] if has_words else []
+    kinds |= dict.fromkeys(tagged, "text")
     if re.search(r"\.jsonl?$", name) or "." not in os.path.basename(name):
         fields = {each: inner for each, inner in read.fields.items() if each in kinds and not TURN & inner.keys()}
         kinds |= structs_of(read, kinds)
@@ -56,7 +62,11 @@ def _columns(ledger: Ledger, name: str) -> dict[str, list[Any]]:
     kinds |= ledger.corrections.kinds(name)
     rows = Rows(
         kinds or {"text": "text", "label": "label"},
-        {**{each: [*texts] for each, texts in read.choices.items()}, **ledger.corrections.choices},
+        {
+            **dict.fromkeys(tagged, TAGS),
+            **{each: [*texts] for each, texts in read.choices.items()},
+            **ledger.corrections.choices,
+        },
         ledger.session.folder("hub"),
         zlib.crc32(name.encode()),
     )

@@ -1,6 +1,6 @@
 """What an error asks of rows that were made up: a column that is missing, or values of another kind.
 
-Only data sets of which nothing is published here are changed: a name that a known data set lacks is the script's own.
+A name that a published data set lacks is the script's own mistake; what its texts hold is made up and may be corrected.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ OF_KINDS: Mapping[str, tuple[str, ...]] = {
 }
 KIND_OF_ATTRIBUTE = {name: kind for kind, names in OF_KINDS.items() for name in names}
 """By an attribute that a value lacks: the kind of values that have it."""
+FORMS_OF_TEXTS = ("json", "parts ", "date ")
+"""Kinds of values that are texts."""
 LABELS = re.compile(r"(?i)(.*_)?(labels?|targets?|class|category|score|rating|stars|intent|sentiment)(_ids?)?")
 
 
@@ -133,7 +135,7 @@ class Needs:
         """A key that the dictionaries in a column lack: those of a column that holds JSON or dictionaries."""
         if not is_dictionary(value) or any(table.columns.keys() & value.keys() for table in self._tables):
             return None  # a row itself, of which the script has removed the column
-        for table, column, loops in self._columns(owner, where):
+        for table, column, loops in self._columns(owner, where, "json"):
             own = next(iter(table.columns[column]), None)
             # Made values are read, not guessed: the column may have been corrected before.
             kind = "json" if isinstance(own, str) else "structs" if loops or is_row(own) else "struct"
@@ -150,10 +152,10 @@ class Needs:
         keys: list[Any] = [*known] if type(known) is dict else []
         if not keys or isinstance(key, ast.Constant) or not error.args:
             return None
-        for table, column, _ in self._columns(key, where):
+        for table, column, _ in self._columns(key, where, "parts "):
             if all(isinstance(each, str) for each in keys):
                 return Need(table.name, column, "text", tuple(keys))
-            if all(isinstance(each, int) for each in keys) and min(keys) >= 0:
+            if not table.is_known and all(isinstance(each, int) for each in keys) and min(keys) >= 0:
                 return Need(table.name, column, f"among {' '.join(map(str, keys))}")
         return None
 
@@ -164,7 +166,7 @@ class Needs:
         if found is None:
             return None
         node, kind = found
-        for table, column, loops in self._columns(node, where):
+        for table, column, loops in self._columns(node, where, kind):
             value = next(iter(table.columns[column]), None)
             if kind.startswith(("parts", "json", "date")) and not isinstance(value, str):
                 continue
@@ -195,10 +197,10 @@ class Needs:
         if isinstance(error, FileNotFoundError) and isinstance(error.filename, str):
             document, kind = error.filename, "image-file"
         at = self._values.get(document) if isinstance(document, str) else None
-        return None if at is None or at[0].is_known else Need(at[0].name, at[1], kind)
+        return Need(at[0].name, at[1], kind) if at is not None and _may_have(at[0], at[1], kind) else None
 
-    def _columns(self, node: ast.AST, where: Raised) -> Iterator[tuple[Table, str, int]]:
-        """The columns that an expression takes its value from, with the loops between."""
+    def _columns(self, node: ast.AST, where: Raised, kind: str) -> Iterator[tuple[Table, str, int]]:
+        """The columns that an expression takes its value from and that may be of a kind, with the loops between."""
         for each, loops in origins(node, where.frame):
             value = value_of(each, where.frame)
             at = next((self._values[text] for text in _texts([value]) if text in self._values), None)
@@ -207,8 +209,14 @@ class Needs:
                 at = next(
                     ((table, key) for table in self._tables if isinstance(key, str) and key in table.columns), None
                 )
-            if at is not None and not at[0].is_known:
+            if at is not None and _may_have(*at, kind):
                 yield *at, loops
+
+
+def _may_have(table: Table, column: str, kind: str) -> bool:
+    """Whether a column may be of a kind; of one that is published, only what its texts hold is made up."""
+    is_text = isinstance(next(iter(table.columns[column]), None), str)
+    return not table.is_known or (is_text and kind.startswith(FORMS_OF_TEXTS))
 
 
 def _wanted(error: BaseException, where: Raised) -> tuple[ast.AST, str] | None:

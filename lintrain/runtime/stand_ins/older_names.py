@@ -7,6 +7,7 @@ import builtins
 import functools
 import importlib
 import inspect
+import linecache
 import re
 import sys
 from collections import Counter
@@ -234,7 +235,7 @@ def _importing(ledger: Ledger, original: Callable[..., Any]) -> Any:
                 if each != "*" and not hasattr(module, each):
                     _add(ledger, module, name, each)
         elif name in PACKAGES and not names and _is_asked_by_script():
-            for each in dict.fromkeys(re.findall(rf"\b{name}\.([A-Z]\w+)", ledger.script)):
+            for each in dict.fromkeys(re.findall(rf"\b{name}\.([A-Z]\w+)", ledger.script + _text_of_caller())):
                 if not hasattr(module, each):
                     _add(ledger, module, name, each)
         return module
@@ -245,6 +246,12 @@ def _importing(ledger: Ledger, original: Callable[..., Any]) -> Any:
 def _is_asked_by_script() -> bool:
     caller = callers_frame(above=2)
     return caller is not None and is_users(caller.f_code.co_filename)
+
+
+def _text_of_caller() -> str:
+    """The text of the file that imports, which may be one of the script's package."""
+    caller = callers_frame(above=2)
+    return "".join(linecache.getlines(caller.f_code.co_filename)) if caller is not None else ""
 
 
 def _add(ledger: Ledger, module: Any, path: str, name: str) -> None:
