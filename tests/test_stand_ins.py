@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -400,6 +401,29 @@ def test_a_first_batch_of_large_images_has_few_rows(numbers: int, rows: list[int
     _cut_slow_batches(ledger, SimpleNamespace(_MapDatasetFetcher=Fetcher))
     assert [Fetcher().fetch([*range(128)])[0].rows for _ in range(2)] == rows
     assert len(made) == (rows[0] == 8)
+
+
+@pytest.mark.parametrize(("seconds", "rows"), [(0.1, 8), (0.001, 64)])
+def test_a_first_batch_of_slow_rows_has_few(seconds: float, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    class Slow:
+        def __getitem__(self, index: int) -> int:
+            clock[0] += seconds
+            return index
+
+    class Fetcher:
+        auto_collation, dataset = True, Slow()
+
+        def fetch(self, index: list[int]) -> list[int]:
+            return [self.dataset[each] for each in index]
+
+    monkeypatch.setattr("lintrain.runtime.stand_ins.batches.time.thread_time", lambda: clock[0])
+    made: list[StandIn] = []
+    ledger: Any = SimpleNamespace(replace=lambda *entry: made.append(StandIn(*entry)), making=lambda _: nullcontext())
+    _cut_slow_batches(ledger, SimpleNamespace(_MapDatasetFetcher=Fetcher))
+    assert len(Fetcher().fetch([*range(64)])) == rows
+    assert len(made) == (rows == 8)
 
 
 def test_weights_that_are_not_here_are_taken_apart_as_others() -> None:

@@ -332,3 +332,21 @@ def test_masks_over_more_than_the_tokens_and_counts_beside_an_embedding_are_no_f
     rows = [{"input_ids": [1, 5, 6, 2], "attention_mask": [1] * 8, "counts": [n % 70, n] * 4} for n in range(ROWS)]
     assert faults(swept(run, Listed(rows), Reading(collate=list, mixes=True))) == []
     assert faults(swept(run, Listed([(torch.tensor([n % 70, n] * 4), n % 3) for n in range(ROWS)]))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [((), (16, 0)), ((9,), (10, 1)), ((0, 1, 2, 3), (4, 4)), ((2,), (4, 1))],
+)
+def test_pictures_that_stay_the_same_are_read_twice_more_often(
+    changes: tuple[int, ...], counts: tuple[int, int]
+) -> None:
+    class Pictures:
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def __getitem__(self, number: int) -> tuple[torch.Tensor, int]:
+            self.asked += 1
+            return torch.full((3, 2, 2), float(self.asked if number in changes else 0)), 1
+
+    assert sweeping._reread(Pictures(), [*range(16)]) == counts

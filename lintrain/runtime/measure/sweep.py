@@ -54,6 +54,8 @@ LONGEST = 3_600.0
 MISSING = r"nan_to_num|isnan|isfinite|isinf|nanmean|nansum|isna\b|notna\b|fillna|imput|masked_fill|Masking\("
 MOST_ERRORS, FEW_ERRORS = 50, 4
 MOST_REREAD, PICTURE = 4, 3
+MOST_ALIKE = 16
+"""Pictures that are read twice where the first ones stay the same: a flip with a chance of one half leaves many so."""
 """Rows that are read twice, and the axes of a picture."""
 
 Swept = tuple[list[ColumnEvidence], Sweep]
@@ -199,10 +201,21 @@ def _rows(dataset: Any, limits: Limits, bound: Bound, reading: Reading) -> Swept
         raise ValueError("no row can be read in a copy of the process")
     _try_collator(seen, dataset, reading)
     columns, swept = result_of(seen, count, started)
-    some = [int(drawn[each]) if drawn is not None else each for each in range(min(count, MOST_REREAD))]
-    pairs = [pair for number in some if (pair := _pictures(dataset, number)) is not None]
-    changed = sum(not one.equal(two) for one, two in pairs)
-    return columns, replace(swept, pictures_read=len(pairs), pictures_changed=changed)
+    some = [int(drawn[each]) if drawn is not None else each for each in range(min(count, MOST_ALIKE))]
+    read, changed = _reread(dataset, some)
+    return columns, replace(swept, pictures_read=read, pictures_changed=changed)
+
+
+def _reread(dataset: Any, numbers: list[int]) -> tuple[int, int]:
+    """How many pictures were read twice, and how many were another one the second time."""
+    read = changed = 0
+    for at, number in enumerate(numbers, 1):
+        if (pair := _pictures(dataset, number)) is not None:
+            read, changed = read + 1, changed + (not pair[0].equal(pair[1]))
+        # Rows without a picture are followed by others without one.
+        if at >= MOST_REREAD and (read == 0 or changed):
+            break
+    return read, changed
 
 
 def _pictures(dataset: Any, number: int) -> tuple[Any, Any] | None:

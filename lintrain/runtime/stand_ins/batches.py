@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from contextlib import suppress
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
@@ -14,6 +15,8 @@ from lintrain.runtime.stand_ins.ledger import Ledger
 FEW = 8
 MOST_NUMBERS = 4_000_000
 """Of a first batch: 26 images of 224 pixels. One of 128 may take minutes without a GPU, in which no other comes."""
+LONG = 3.0
+"""Seconds of CPU time that a first batch may take."""
 SLOW = 1.5
 """Seconds of CPU time between two batches, above which a batch is too large."""
 
@@ -39,8 +42,12 @@ def _cut_slow_batches(ledger: Ledger, module: Any) -> None:
             what = f"{FEW} rows from the second batch on: the first one took {took:.0f} s"
             ledger.replace(StandInKind.DATA, f"batches of {last['rows']} rows", what)
         is_first = not last["at"]
+        if is_first and rows > FEW and _takes_long(ledger, self, index):
+            is_slow = True
+            what = f"{FEW} rows: so many take more than {LONG:.0f} s to make"
+            ledger.replace(StandInKind.DATA, f"batches of {rows} rows", what)
         made = fetch(self, index[:FEW] if is_slow and rows > FEW else index)
-        if is_first and rows > FEW and _numbers_in(made) > MOST_NUMBERS:
+        if is_first and not is_slow and rows > FEW and _numbers_in(made) > MOST_NUMBERS:
             is_slow = True
             ledger.replace(StandInKind.DATA, f"batches of {rows} rows", f"{FEW} rows: so much takes long without a GPU")
             made = fetch(self, index[:FEW])
@@ -48,6 +55,19 @@ def _cut_slow_batches(ledger: Ledger, module: Any) -> None:
         return made
 
     owner.fetch = fetching
+
+
+def _takes_long(ledger: Ledger, fetcher: Any, index: Any) -> bool:
+    """Whether the rows of a first batch take long to make, by the time that its second one takes."""
+    dataset = getattr(fetcher, "dataset", None)
+    if dataset is None or hasattr(dataset, "__getitems__"):
+        return False
+    with ledger.making("rows"), suppress(Exception):  # the batch itself raises the error
+        dataset[index[0]]  # what is loaded at first takes its time once
+        began = time.thread_time()
+        dataset[index[1]]
+        return (time.thread_time() - began) * len(index) > LONG
+    return False
 
 
 def _numbers_in(batch: Any) -> int:
