@@ -21,6 +21,7 @@ from lintrain.evidence.run import Sweep
 from lintrain.runtime.frameworks.loop.loaders import reading_of
 from lintrain.runtime.measure import sweep as sweeping
 from lintrain.runtime.measure import swept_rows
+from lintrain.runtime.measure.reread import reread
 from lintrain.runtime.measure.row_values import Limits
 from lintrain.runtime.measure.swept_rows import Reading
 
@@ -349,4 +350,4 @@ def test_pictures_that_stay_the_same_are_read_twice_more_often(
             self.asked += 1
             return torch.full((3, 2, 2), float(self.asked if number in changes else 0)), 1
 
-    assert sweeping._reread(Pictures(), [*range(16)]) == counts
+    assert reread(Pictures(), [*range(16)]) == counts

@@ -29,6 +29,7 @@ from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.measure.model import measure_model
 from lintrain.runtime.measure.objects.copies import generators_of
 from lintrain.runtime.measure.objects.statements import mentions
+from lintrain.runtime.measure.reread import MOST_ALIKE, reread
 from lintrain.runtime.measure.row_values import Limits
 from lintrain.runtime.measure.seen import has_rows, is_arrow
 from lintrain.runtime.measure.swept_rows import Reading, RowsSeen, collation_faults, still_not_finite
@@ -53,10 +54,6 @@ GRACE = 5.0
 LONGEST = 3_600.0
 MISSING = r"nan_to_num|isnan|isfinite|isinf|nanmean|nansum|isna\b|notna\b|fillna|imput|masked_fill|Masking\("
 MOST_ERRORS, FEW_ERRORS = 50, 4
-MOST_REREAD, PICTURE = 4, 3
-MOST_ALIKE = 16
-"""Pictures that are read twice where the first ones stay the same: a flip with a chance of one half leaves many so."""
-"""Rows that are read twice, and the axes of a picture."""
 
 Swept = tuple[list[ColumnEvidence], Sweep]
 
@@ -202,40 +199,8 @@ def _rows(dataset: Any, limits: Limits, bound: Bound, reading: Reading) -> Swept
     _try_collator(seen, dataset, reading)
     columns, swept = result_of(seen, count, started)
     some = [int(drawn[each]) if drawn is not None else each for each in range(min(count, MOST_ALIKE))]
-    read, changed = _reread(dataset, some)
+    read, changed = reread(dataset, some)
     return columns, replace(swept, pictures_read=read, pictures_changed=changed)
-
-
-def _reread(dataset: Any, numbers: list[int]) -> tuple[int, int]:
-    """How many pictures were read twice, and how many were another one the second time."""
-    read = changed = 0
-    for at, number in enumerate(numbers, 1):
-        if (pair := _pictures(dataset, number)) is not None:
-            read, changed = read + 1, changed + (not pair[0].equal(pair[1]))
-        # Rows without a picture are followed by others without one.
-        if at >= MOST_REREAD and (read == 0 or changed):
-            break
-    return read, changed
-
-
-def _pictures(dataset: Any, number: int) -> tuple[Any, Any] | None:
-    """The picture of a row, read twice; None if it is no pair of a picture and a class, or the class changes too."""
-    try:
-        rows = [dataset[number], dataset[number]]
-    except Exception:  # noqa: BLE001 - rows that cannot be read are found before
-        return None
-    if not all(is_row(row) and len(row) == 2 and attribute(row[0], "ndim", 0) == PICTURE for row in rows):
-        return None
-    (one, label), (two, same) = rows
-    is_alike = has(one, "equal") and one.dtype == two.dtype
-    return (one, two) if is_alike and _class_of(label) == _class_of(same) is not None else None
-
-
-def _class_of(label: Any) -> int | None:
-    if isinstance(label, int):
-        return label
-    is_whole = attribute(label, "ndim", 1) == 0 and not attribute(label.dtype, "is_floating_point", True)
-    return int(label) if is_whole else None
 
 
 def _stream(dataset: Any, limits: Limits, bound: Bound) -> Swept:
