@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
 import os
 import runpy
@@ -19,6 +20,7 @@ from lintrain.runtime.stand_ins.arguments import (
     _answer_variables,  # pyright: ignore[reportPrivateUsage]
     _answering,  # pyright: ignore[reportPrivateUsage]
     _choose_command,  # pyright: ignore[reportPrivateUsage]
+    _parsing,  # pyright: ignore[reportPrivateUsage]
 )
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.older_arguments import fill_by_method, leave_out
@@ -284,3 +286,18 @@ def test_settings_of_a_gpu_and_a_template_that_is_not_here_are_left_out(ledger: 
         found.append((made.activation_offloading, made.chat_template_path))
     assert found == [(False, None), (False, str(tmp_path / "own.jinja")), (False, "somebody/model")]
     assert [*replaced(ledger)] == ["activation_offloading=True", "chat.jinja"]
+
+
+def test_a_parser_that_requires_a_command_gets_one_that_trains(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lintrain.runtime.stand_ins.arguments.is_called_by_user", lambda *_: True)
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("export", "train"):
+        commands.add_parser(name).add_argument("--epochs", type=int, required=True)
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", argparse.ArgumentParser.parse_known_args)
+    argparse.ArgumentParser.parse_known_args = _parsing(ledger, argparse.ArgumentParser.parse_known_args)  # type: ignore[method-assign]
+    found = []
+    for words in ([], ["export", "--epochs", "3"]):
+        monkeypatch.setattr(sys, "argv", ["train.py", *words])
+        found.append(vars(parser.parse_args()))
+    assert found == [{"command": "train", "epochs": 1}, {"command": "export", "epochs": 3}]

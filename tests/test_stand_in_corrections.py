@@ -64,6 +64,8 @@ def error_of(body: str, tmp_path: Path) -> BaseException:
         ("    return row['question'].convert('RGB')\n", "question", "image"),
         ("    return row['tags'].strip()\n", "tags", "text"),
         (UNIQUE, "label", "label"),
+        ("    assert 'answer' in row and row['answer']\n", "answer", "text"),
+        ("    made = json.loads(row['extra'])\n    assert 'title' in made, 'no title'\n", "extra", "json title"),
     ],
 )
 def test_an_error_tells_what_a_column_has_to_hold(body: str, column: str, kind: str, tmp_path: Path) -> None:
@@ -82,6 +84,8 @@ def test_a_column_has_the_keys_of_the_dictionary_that_it_is_looked_up_in(tmp_pat
         "    return NUMBERS['maybe']\n",
         "    return [1, 2][5]\n",
         "    return json.loads('no JSON')\n",
+        "    made = {'a': 1}\n    assert 'b' in made\n",
+        "    assert 'question' not in row\n",
         "    return float('their own')\n",
         "    row = {name: row[name] for name in ('tags', 'mark')}\n    return row['question']\n",
     ],

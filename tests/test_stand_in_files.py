@@ -331,3 +331,19 @@ def test_a_table_with_a_word_in_each_row_has_its_class_too(tmp_path: Path, monke
     rows = pandas.read_csv(path)
     assert [*rows.columns] == ["Sentence #", "Word", "Tag"]
     assert {*rows["Tag"]} == {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"}
+
+
+def test_a_picture_that_the_script_names_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image")
+    monkeypatch.setattr(image, "open", image.open)
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False)
+    downloads._answer_pictures(Ledger(session), image)
+    for is_asked in (False, True):
+        monkeypatch.setattr(downloads, "is_called_by_user", lambda *_, is_asked=is_asked: is_asked)
+        if not is_asked:  # a library looks for one of its own files
+            with pytest.raises(FileNotFoundError):
+                image.open(tmp_path / "dog.jpg")
+    assert image.open(tmp_path / "dog.jpg").convert("RGB").size == (96, 96)
+    with pytest.raises(FileNotFoundError):
+        image.open(tmp_path / "rows.csv")
+    assert [each.name for each in session.stand_ins] == ["dog.jpg"]

@@ -175,7 +175,7 @@ def _parsing(ledger: Ledger, parse: Any) -> Any:
         ]
         try:
             made = _without_requirements(ledger, self)
-            found: Any = parse(self, args, namespace)
+            found: Any = parse(self, _with_command(ledger, self), namespace)
         finally:
             for each, before in kept:
                 each.__dict__.update(before)
@@ -185,6 +185,19 @@ def _parsing(ledger: Ledger, parse: Any) -> Any:
         return found
 
     return parse_known_args
+
+
+def _with_command(ledger: Ledger, parser: Any) -> list[str]:
+    """The words of the command, with one of the parser's own commands where it requires one and none is given."""
+    words = sys.argv[1:]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction) and action.required:  # pyright: ignore[reportPrivateUsage]
+            choices: list[str] = [*(action.choices or ())]
+            name = None if {*words} & {*choices} else chosen_command(choices)
+            if name is not None:
+                ledger.replace(StandInKind.ARGUMENT, action.dest, f"{name}, as the script requires one")
+                words = [*words, name]
+    return words
 
 
 def _without_requirements(ledger: Ledger, parser: Any) -> dict[str, tuple[str, Any]]:

@@ -25,6 +25,8 @@ from lintrain.runtime.stand_ins.folders import write_pictures
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.packages import file_of
 
+OF_IMAGES = ("image_utils", "loading_utils")
+"""Modules of transformers and diffusers that load an image from an address."""
 DEMOS = (os.path.join("pytorch", "demos"), os.path.join("pytorch_lightning", "demos"))
 """Modules of Lightning that download the data of its examples."""
 LONG_TEXT = 1_500_000
@@ -49,6 +51,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
         setattr(module, name, _moving(ledger, getattr(module, name)))
     hooks.add("requests.api", functools.partial(_answer_requests, ledger))
     hooks.add("requests.sessions", functools.partial(_answer_sessions, ledger))
+    hooks.add("PIL.Image", functools.partial(_answer_pictures, ledger))
     hooks.add("webdataset.gopen", functools.partial(_answer_shards, ledger))
 
 
@@ -141,7 +144,7 @@ def _asking(ledger: Ledger, ask: Callable[..., Any]) -> Any:
         try:
             return ask(url, *args, **kwargs)
         except OSError:  # every error of urllib and of requests is one
-            if not is_called_by_user("urllib", "requests", *DEMOS):
+            if not is_called_by_user("urllib", "requests", *OF_IMAGES, *DEMOS):
                 raise
             return Answer(ledger, str(getattr(url, "full_url", url)))
 
@@ -151,6 +154,24 @@ def _asking(ledger: Ledger, ask: Callable[..., Any]) -> Any:
 def _answer_requests(ledger: Ledger, module: Any) -> None:
     module.get = _asking(ledger, module.get)
     library("requests").get = module.get
+
+
+def _answer_pictures(ledger: Ledger, module: Any) -> None:
+    """`Image.open` of a picture that the script names and that is not here."""
+    opened = module.open
+
+    @functools.wraps(opened)
+    def opening(fp: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return opened(fp, *args, **kwargs)
+        except FileNotFoundError:
+            name = str(fp).lower()
+            if not name.endswith(PICTURES) or not is_called_by_user(*OF_IMAGES):
+                raise
+            ledger.replace(StandInKind.DATA, os.path.basename(str(fp)), "a random image")
+            return opened(io.BytesIO(_picture()), *args, **kwargs)
+
+    module.open = opening
 
 
 def _answer_sessions(ledger: Ledger, module: Any) -> None:

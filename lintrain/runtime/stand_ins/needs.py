@@ -91,7 +91,7 @@ class Needs:
         """What the rows lack; None for an error that is not about them, or about rows that are known."""
         # A frame further out may hold a row too, but only the innermost one that does was asked for something.
         for where in raised(error):
-            found = self._missing(error, where) or self._unfit(error, where)
+            found = self._missing(error, where) or self._unfit(error, where) or self._asserted(error, where)
             if found is not None:
                 return found
         return self._about_value(error)
@@ -118,6 +118,19 @@ class Needs:
         if value is MISSING and isinstance(where.node, ast.Call | ast.Attribute):
             return None
         return self._column_of_rows(name, value) or self._field(name, owner, value, where)
+
+    def _asserted(self, error: BaseException, where: Raised) -> Need | None:
+        """`assert "title" in row`: what an assertion expects among the columns or the keys of a dictionary."""
+        tests = (each for each in ast.walk(where.node) if isinstance(error, AssertionError))
+        for test in tests:
+            match test:
+                case ast.Compare(left=ast.Constant(value=str(name)), ops=[ast.In()], comparators=[owner]):
+                    value = value_of(owner, where.frame)
+                    if value is not MISSING and is_dictionary(value) and name not in value:
+                        return self._column_of_rows(name, value) or self._field(name, owner, value, where)
+                case _:
+                    pass
+        return None
 
     def _column_of_rows(self, name: str, rows: Any) -> Need | None:
         """A column that rows lack: they are recognized by their class, or by the columns that they have."""
