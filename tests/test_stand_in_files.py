@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -347,3 +348,24 @@ def test_a_picture_that_the_script_names_is_made(tmp_path: Path, monkeypatch: py
     with pytest.raises(FileNotFoundError):
         image.open(tmp_path / "rows.csv")
     assert [each.name for each in session.stand_ins] == ["dog.jpg"]
+
+
+def test_programs_that_fetch_files_are_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("run", "call"):
+        monkeypatch.setattr(subprocess, name, getattr(subprocess, name))
+    monkeypatch.setattr(os, "system", os.system)
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False)
+    downloads._start_no_downloads(Ledger(session), subprocess)
+    fetched = ["git", "clone", "https://example.org/rows.git"]
+    assert subprocess.run(fetched, check=True, capture_output=True, text=True).stdout == ""
+    assert subprocess.check_call("wget https://example.org/rows.csv", shell=True) == 0
+    assert subprocess.check_output(["unzip", "rows.zip"]) == b""
+    assert os.system("unzip rows.zip") == 0
+    assert os.system("exit 1") != 0
+    assert subprocess.run([sys.executable, "-c", "print(1)"], check=True, capture_output=True).stdout == b"1\n"
+    assert subprocess.run(["git", "--version"], check=True, capture_output=True).stdout.startswith(b"git")
+    assert [each.name for each in session.stand_ins] == [
+        "git clone https://example.org/rows.git",
+        "wget https://example.org/rows.csv",
+        "unzip rows.zip",
+    ]

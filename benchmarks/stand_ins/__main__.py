@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-TABLES = ("scripts.csv", *(f"scripts-{number}.csv" for number in range(2, 8)))
+TABLES = ("scripts.csv", *(f"scripts-{number}.csv" for number in range(2, 9)))
 ROOT = Path(__file__).parents[2]
 LEAST = 0.75
 SECONDS = 240

@@ -19,7 +19,7 @@ from lintrain.evidence.run import StandInKind
 from lintrain.knowledge.stand_in_facts import table
 from lintrain.runtime.child.frames import is_called_by_user
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.files import written
 from lintrain.runtime.stand_ins.folders import write_pictures
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
@@ -49,6 +49,7 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     archives.open = _opening_tar(archives.open)
     for module, name in ((os, "rename"), (os, "replace"), (shutil, "move"), (shutil, "copy"), (shutil, "copyfile")):
         setattr(module, name, _moving(ledger, getattr(module, name)))
+    hooks.add("subprocess", functools.partial(_start_no_downloads, ledger))
     hooks.add("requests.api", functools.partial(_answer_requests, ledger))
     hooks.add("requests.sessions", functools.partial(_answer_sessions, ledger))
     hooks.add("PIL.Image", functools.partial(_answer_pictures, ledger))
@@ -154,6 +155,46 @@ def _asking(ledger: Ledger, ask: Callable[..., Any]) -> Any:
 def _answer_requests(ledger: Ledger, module: Any) -> None:
     module.get = _asking(ledger, module.get)
     library("requests").get = module.get
+
+
+DOWNLOADERS = frozenset({"wget", "curl", "gdown", "aria2c", "kaggle", "unzip", "tar", "7z", "hf", "huggingface-cli"})
+"""Programs that fetch files or unpack what was fetched."""
+OF_GIT = frozenset({"clone", "pull", "fetch", "lfs"})
+
+
+def _start_no_downloads(ledger: Ledger, module: Any) -> None:
+    """Programs that fetch files are not started: a probe lets none write, and what they fetch is made when it is read."""
+    run, call, system = module.run, module.call, getattr(os, "system")  # noqa: B009 - deprecated for callers
+
+    @functools.wraps(run)
+    def running(args: Any, *rest: Any, **given: Any) -> Any:
+        if not _is_download(ledger, args):
+            return run(args, *rest, **given)
+        is_text = any(given.get(each) for each in ("text", "universal_newlines", "encoding"))
+        empty = "" if is_text else b""
+        return module.CompletedProcess(args, 0, empty, empty)
+
+    @functools.wraps(call)
+    def calling(args: Any, *rest: Any, **given: Any) -> Any:
+        return 0 if _is_download(ledger, args) else call(args, *rest, **given)
+
+    @functools.wraps(system)
+    def asking(command: Any) -> Any:
+        return 0 if _is_download(ledger, command) else system(command)
+
+    module.run, module.call = running, calling
+    setattr(os, "system", asking)  # noqa: B010 - as above
+
+
+def _is_download(ledger: Ledger, args: Any) -> bool:
+    """Whether a command of the script's own code fetches files; it is listed then."""
+    words = [str(each) for each in args] if is_row(args) else str(args).split()
+    name = os.path.basename(words[0]) if words else ""
+    is_known = name in DOWNLOADERS or (name == "git" and bool(OF_GIT & {*words}))
+    if not is_known or not is_called_by_user("subprocess"):
+        return False
+    ledger.replace(StandInKind.DATA, " ".join(words[:3]), "not started: its files are made when they are read")
+    return True
 
 
 def _answer_pictures(ledger: Ledger, module: Any) -> None:
