@@ -163,7 +163,7 @@ OF_GIT = frozenset({"clone", "pull", "fetch", "lfs"})
 
 
 def _start_no_downloads(ledger: Ledger, module: Any) -> None:
-    """Programs that fetch files are not started: a probe lets none write, and what they fetch is made when it is read."""
+    """Programs that fetch files are not started: a probe lets none write, and the files are made when they are read."""
     run, call, system = module.run, module.call, getattr(os, "system")  # noqa: B009 - deprecated for callers
 
     @functools.wraps(run)
