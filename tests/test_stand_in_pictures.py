@@ -13,7 +13,7 @@ from lintrain.runtime.stand_ins import folders as folders_module
 from lintrain.runtime.stand_ins import vision
 from lintrain.runtime.stand_ins.folders import Folders
 from lintrain.runtime.stand_ins.ledger import Ledger
-from lintrain.runtime.stand_ins.vision import Pictures, made_pictures
+from lintrain.runtime.stand_ins.vision import Pictures, made_pictures, picture_folder
 
 pytest.importorskip("torch")
 pytest.importorskip("PIL")
@@ -154,3 +154,10 @@ def test_without_pictures_in_the_script_a_folder_stays_missing(ledger: Ledger, t
     with pytest.raises(FileNotFoundError):
         Asked(ledger, "json.load(opened)")._listing(os.listdir)(str(tmp_path / "texts"))
     assert replaced(ledger) == {}
+
+
+def test_splits_of_an_archive_have_other_pictures(ledger: Ledger) -> None:
+    folders = [Path(picture_folder(ledger, f"pets-{split}", has_classes=False)) for split in ("train", "valid")]
+    one, two = ({each.read_bytes() for each in folder.iterdir()} for folder in folders)
+    assert len(one) == len(two) == 64
+    assert not one & two

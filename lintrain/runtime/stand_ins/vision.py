@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -234,7 +235,9 @@ def picture_folder(ledger: Ledger, name: str, *, has_classes: bool = True, endin
     """A folder of pictures whose names begin with their class; with `has_classes` there is a folder for each."""
     base = os.path.join(ledger.session.folder("hub"), "pictures", f"{_plain(name)}-{int(has_classes)}")
     image = library("PIL.Image")
-    pictures, labels = made_pictures(Pictures(SIDE, 3, len(CLASSES_OF_FOLDER), 0, 0), seed=len(name))
+    # Other pictures in each folder: those of a split must not be in another one.
+    form = Pictures(SIDE, 3, len(CLASSES_OF_FOLDER), 0, 0)
+    pictures, labels = made_pictures(form, seed=zlib.crc32(name.encode()))
     for number, (picture, label) in enumerate(zip(pictures[:FILES_OF_FOLDER], labels, strict=False)):
         folder = os.path.join(base, CLASSES_OF_FOLDER[int(label)]) if has_classes else base
         os.makedirs(folder, exist_ok=True)
