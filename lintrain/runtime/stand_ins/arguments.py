@@ -192,7 +192,7 @@ def _with_command(ledger: Ledger, parser: Any) -> list[str]:
     words = sys.argv[1:]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction) and action.required:  # pyright: ignore[reportPrivateUsage]
-            choices: list[str] = [*(action.choices or ())]
+            choices: list[str] = [*getattr(action, "choices", ())]
             name = None if {*words} & {*choices} else chosen_command(choices)
             if name is not None:
                 ledger.replace(StandInKind.ARGUMENT, action.dest, f"{name}, as the script requires one")
