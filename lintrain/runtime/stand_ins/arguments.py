@@ -191,8 +191,8 @@ def _with_command(ledger: Ledger, parser: Any) -> list[str]:
     """The words of the command, with one of the parser's own commands where it requires one and none is given."""
     words = sys.argv[1:]
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction) and action.required:  # pyright: ignore[reportPrivateUsage]
-            choices: list[str] = [*getattr(action, "choices", ())]
+        if type(action).__name__ == "_SubParsersAction" and action.required:
+            choices: list[str] = [*action.choices]
             name = None if {*words} & {*choices} else chosen_command(choices)
             if name is not None:
                 ledger.replace(StandInKind.ARGUMENT, action.dest, f"{name}, as the script requires one")
