@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lintrain.runtime.child.notebook.main import Shell
 from tests.conftest import ROOT
 from tests.support.notebooks import notebook
 from tests.support.probing import Probed, path_for_lintrain, probe_file
@@ -133,3 +134,16 @@ def test_functions_of_cells_are_read_where_large_data_is_mapped(tmp_path: Path) 
     run = probe_cells(tmp_path, *cells).run
     assert [text for text in run["shortcuts"] if "`map` processed" in text]
     assert [text for text in run["notes"] if "`keep` changes `seen`" in text]
+
+
+def test_a_folder_that_is_not_here_ends_no_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path)
+    shell = Shell()
+    shell.run_line_magic("cd", "missing/content")
+    assert Path.cwd() == tmp_path
+    assert "missing/content" in capsys.readouterr().err
+    shell.run_line_magic("cd", "inner")
+    assert Path.cwd() == tmp_path / "inner"

@@ -21,9 +21,13 @@ from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
 
 COLUMNS: dict[str, list[Any]] = {"question": ["a text (1)"], "tags": [["x (1)"]], "mark": ["one (1)"], "extra": ["{}"]}
+COLUMNS["counts"] = [3]
 TABLE = Table("somebody/rows", COLUMNS, is_known=False)
 
 
+TOKENIZES = """def encode_text(text, max_length):
+    raise ValueError("text input must be of type `str` (single example), `list[str]` or others")
+"""
 UNIQUE = """
     rows = __import__("datasets").Dataset.from_dict({"question": [row["question"]]})
     return rows.unique("label")
@@ -33,7 +37,9 @@ UNIQUE = """
 def error_of(body: str, tmp_path: Path) -> BaseException:
     """What a function of a file raises for the first row of the table."""
     file = tmp_path / f"script{len([*tmp_path.iterdir()])}.py"  # Python keeps the lines of a file by its name
-    file.write_text("import ast, json, re, time\nNUMBERS = {'yes': 1, 'no': 0}\ndef encode(row):\n" + body)
+    file.write_text(
+        "import ast, json, re, time\nNUMBERS = {'yes': 1, 'no': 0}\n" + TOKENIZES + "def encode(row):\n" + body
+    )
     namespace: dict[str, Any] = {}
     exec(compile(file.read_text(), str(file), "exec"), namespace)
     with pytest.raises(Exception) as raised:  # noqa: PT011 - each body raises another one
@@ -64,6 +70,7 @@ def error_of(body: str, tmp_path: Path) -> BaseException:
         ("    return row['question'].convert('RGB')\n", "question", "image"),
         ("    return row['tags'].strip()\n", "tags", "text"),
         (UNIQUE, "label", "label"),
+        ("    texts = row['counts']\n    return encode_text(texts, max_length=8)\n", "counts", "text"),
         ("    assert 'answer' in row and row['answer']\n", "answer", "text"),
         ("    made = json.loads(row['extra'])\n    assert 'title' in made, 'no title'\n", "extra", "json title"),
     ],

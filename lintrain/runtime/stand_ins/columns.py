@@ -26,7 +26,7 @@ KEEPING = (
     "sort_values",
 )
 RECEIVERS = re.compile(
-    r"(?i)(\w+_)?(example|row|batch|sample|item|record|element|data|entry|point|line|inst|instance|dataset|df)(s|es)?\d?"
+    r"(?i)(\w+_)?(example|row|batch|sample|item|record|element|data|entry|point|line|inst|instance|dataset|split|df)(s|es)?\d?"
     r"(_\w+)?|x|d|e|ex|b|ds|elem|dp|datum"
 )
 BLANKS = re.compile(r"\{([a-z_]\w*)\}")

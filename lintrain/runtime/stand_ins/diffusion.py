@@ -14,7 +14,7 @@ from typing import Any
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -56,6 +56,22 @@ class Kind:
 
 LATENTS = {"latent_channels": 16, "shift_factor": 0.1}
 KINDS = (
+    Kind(
+        r"amused",
+        "AmusedPipeline",
+        (CLIP_PROJECTED,),
+        {
+            "hidden_size": 2 * WIDTH,
+            "in_channels": 2 * WIDTH,
+            "block_out_channels": 2 * WIDTH,
+            "intermediate_size": 4 * WIDTH,
+            "encoder_hidden_size": WIDTH,
+            "cond_embed_dim": WIDTH,
+            "num_hidden_layers": 2,
+            "num_res_blocks": 1,
+            "block_num_heads": HEADS,
+        },
+    ),
     Kind(r"kandinsky.*prior", "KandinskyV22PriorPipeline", (CLIP_PROJECTED,), {"embedding_dim": WIDTH}),
     Kind(
         r"xl",
@@ -187,7 +203,7 @@ def small_arguments(cls: Any, name: str, given: Mapping[str, Any]) -> dict[str, 
     found |= {each: value for each, value in kind_of(name).values.items() if each in default}
     if "latent_channels" in default:  # a VAE reads images, whatever the model of latents reads
         found.pop("in_channels", None)
-    if default.get("block_out_channels") is not None:
+    if is_row(default.get("block_out_channels")):
         # A VAE works on pixels: with the width of the other models an image of 1024 x 1024 takes a minute on a CPU.
         is_vae = "latent_channels" in default and "norm_num_groups" in default
         found |= _blocks(default, NARROW if is_vae else WIDTH)

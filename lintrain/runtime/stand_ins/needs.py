@@ -52,6 +52,8 @@ OF_KINDS: Mapping[str, tuple[str, ...]] = {
 }
 KIND_OF_ATTRIBUTE = {name: kind for kind, names in OF_KINDS.items() for name in names}
 """By an attribute that a value lacks: the kind of values that have it."""
+NO_TEXT = re.compile(r"text input must be of type|TextEncodeInput must be|TextInputSequence must be")
+"""How tokenizers say that they were given no text."""
 FORMS_OF_TEXTS = ("json", "parts ", "date ")
 """Kinds of values that are texts."""
 LABELS = re.compile(r"(?i)(.*_)?(labels?|targets?|class|category|score|rating|stars|intent|sentiment)(_ids?)?")
@@ -253,6 +255,8 @@ def _wanted(error: BaseException, where: Raised) -> tuple[ast.AST, str] | None:
             "substring" in message
         ):
             return owner, f"parts {text}"
+        case ast.Call(args=[given, *_]) if NO_TEXT.search(message):
+            return given, "text"
         case _ if "values to unpack" in message:
             return _cut(where.node.value if isinstance(where.node, ast.Assign) else where.node, where)
         case _ if isinstance(error, TypeError | ValueError) and re.search(r"\bstr\b|'str'", message):

@@ -68,7 +68,10 @@ class Shell(list[str]):
         """Carry out `%cd` and `%env`; nothing else."""
         text = line.strip()
         if magic == "cd" and text:
-            os.chdir(os.path.expanduser(text.strip("'\"")))
+            try:
+                os.chdir(os.path.expanduser(text.strip("'\"")))
+            except OSError as error:
+                sys.stderr.write(f"{error}\n")  # as in IPython, the next cells run in the folder that it was in
         elif magic in ("env", "set_env"):
             name, _, value = text.partition("=") if "=" in text else text.partition(" ")
             if value.strip():
