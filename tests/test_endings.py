@@ -9,6 +9,7 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -263,6 +264,15 @@ def test_a_message_of_no_kind_is_about_the_page_that_quotes_it_at_length() -> No
     assert [(each["page"], bool(each["cause"])) for each in quoted["causes"]] == [("quantized-without-adapter", True)]
     with pytest.raises(NotExplainedError):
         error_document("ValueError: the number of rows has to be between 0 and the number of the last one")
+
+
+def test_a_function_inside_of_a_librarys_gets_no_argument_from_the_script() -> None:
+    message = "Net.forward.<locals>.layer_() got an unexpected keyword argument 'states'"
+    within = Failure("TypeError", message, None, raised_in="diffusers.models.net.forward")
+    assert explain(within).kind != "unknown-keyword"
+    assert explain(replace(within, raised_in="")).kind == "unknown-keyword"
+    wrapped = Failure("TypeError", "make() got an unexpected keyword argument 'lr'", None, raised_in="torch.wrapper")
+    assert explain(wrapped).kind == "unknown-keyword"
 
 
 def test_a_mode_that_accelerate_asks_of_an_optimizer_is_no_mistake_of_the_script() -> None:
