@@ -48,8 +48,9 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--quick` leaves out what needs the libraries of training."""
+    """`--quick` leaves out what needs the libraries of training, `--turns` most cases of the tests that take turns."""
     parser.addoption("--quick", action="store_true", help="only tests that need no library of training")
+    parser.addoption("--turns", action="store_true", help="of tests marked `turns` the cases of this commit only")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -70,11 +71,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that run scripts."""
-    if config.getoption("quick"):
-        left_out = [item for item in items if quick_run.is_left_out(item)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+    """Leave out tests that run scripts, and the cases whose turn it is not, as the options ask."""
+    left_out = {item for item in items if config.getoption("quick") and quick_run.is_left_out(item)}
+    if config.getoption("turns"):
+        left_out |= turns.waiting(items, turns.set_turn())
+    if left_out:
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "400")
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize("diagnosis", diagnoses(), ids=lambda diagnosis: diagnosis.name)
 def test_the_command_shows_the_mistake_and_leaves_the_sound_twin(diagnosis: Diagnosis, tmp_path: Path) -> None:
     planted = report_on(diagnosis, diagnosis.planted, tmp_path / "planted")

@@ -92,6 +92,7 @@ def test_a_false_claim_on_good_is_refuted_by_a_run(rule: RuleFile, request: pyte
 
 
 @pytest.mark.slow
+@pytest.mark.turns(one_in=3)
 @EVERY_RULE
 def test_fine_examples_stand_a_run(rule: RuleFile, request: pytest.FixtureRequest) -> None:
     unless_passed(rule, request, judging.wrongly_confirmed)

@@ -63,7 +63,10 @@ compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2, workers=0, rx=re.
 """
 """On every core, and without the packages' own tests: pip takes one core, and half a minute longer."""
 COMPILED = ("lintrain", "rules", "tests", "tools")
+PYTEST = ("-n", "2", "--dist", "worksteal", "--turns")
+"""How `test` runs the tests: of those that are marked `turns` the cases of this commit."""
 MORE = (
+    ("cases that take turns", "pytest", ("-m", "turns", "-n", "2", "--dist", "worksteal")),
     ("attacks", "tests.attacks", ()),
     ("growth of costs", "tests.growth", ()),
     ("hostile scripts", "tests.hostile", ("200",)),
@@ -130,7 +133,7 @@ def run_tests() -> None:
     run_linters()
     compile_sources()
     side_by_side(check_with_mypy, check_the_wheel)
-    run("tests (pytest)", python("-m", "pytest", "-n", "2", "--dist", "worksteal"), quiet=False)
+    run("tests (pytest)", python("-m", "pytest", *PYTEST), quiet=False)
 
 
 def check_with_mypy() -> None:
