@@ -32,6 +32,7 @@ SCRIPTS = (
 """Scripts of `fixtures/` with mistakes: those of the stages are the published one with its first mistakes mended."""
 
 
+@pytest.mark.turns(one_in=2)
 @pytest.mark.libraries
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_tools_answer_in_both_versions_of_the_protocol(mode: str, tmp_path: Path) -> None:
@@ -85,6 +86,7 @@ def test_unsafe_fixes_are_written_on_request_only(tmp_path: Path) -> None:
     assert "import evaluate" in (tmp_path / "train.py").read_text()
 
 
+@pytest.mark.turns(one_in=4)
 @pytest.mark.libraries
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")

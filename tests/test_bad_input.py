@@ -101,6 +101,7 @@ LONG = {
 }
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize("kind", LONG)
 def test_a_file_of_50_000_lines_is_read_in_bounded_time(
     project: Path, capsys: pytest.CaptureFixture[str], kind: str

@@ -113,6 +113,7 @@ def test_a_relative_cache_folder_is_not_used(built: Path, project: Path) -> None
     assert not (project / "cache").exists()
 
 
+@pytest.mark.turns(one_in=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["lintrain.pyz", "server/run.py"])
 def test_a_bundle_serves_an_editor(built: Path, project: Path, program: str) -> None:

@@ -256,6 +256,7 @@ def test_of_a_run_that_does_more_than_read_nothing_is_kept(project: Path, ask: A
     assert not (project.parent.parent / "cache" / ".lintrain_cache" / "answers").exists()
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize("form", [*FORMATS, "statistics", "settings", "files"])
 def test_a_kept_answer_has_every_byte_of_a_fresh_one(
     project: Path, ask: Ask, read_afresh: list[list[str]], form: str

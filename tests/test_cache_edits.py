@@ -131,6 +131,7 @@ def keep_findings_in_a_baseline(chance: random.Random, project: Path) -> object:
     return put("lintrain-baseline.json", json.dumps({"format": 1, "findings": findings}))(project)
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize("seed", range(6))
 def test_whatever_changes_the_answer_is_that_of_a_check_that_reads_everything(
     project: Path, ask: Ask, read_afresh: list[str], seed: int

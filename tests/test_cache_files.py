@@ -63,6 +63,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
 }
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_has_only_those_read_that_it_matters_to(
     project: Path, ask: Ask, read_afresh: list[str], change: str
@@ -135,6 +136,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_is_damaged_is_made_again_without_a_word(
     project: Path, ask: Ask, read_afresh: list[str], damage: str

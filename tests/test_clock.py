@@ -66,6 +66,7 @@ def test_work_that_swallows_the_error_is_ended_again() -> None:
     assert time.thread_time() - began < 5
 
 
+@pytest.mark.turns(one_in=4)
 @pytest.mark.parametrize("turn", range(20))
 def test_no_error_comes_behind_the_block(turn: int) -> None:
     with contextlib.suppress(TimeSpentError), Clock(0.15 + turn / 400):

@@ -70,6 +70,7 @@ def test_each_question_is_asked_once() -> None:
     assert sorted(set(asked)) == sorted(asked)
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.slow
 @pytest.mark.libraries
 @pytest.mark.usefixtures("warm")

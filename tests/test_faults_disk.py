@@ -157,6 +157,7 @@ def test_a_probe_whose_files_have_no_more_room_ends_with_that(project: Path) -> 
     assert "Traceback" not in report + said
 
 
+@pytest.mark.turns(one_in=2)
 @pytest.mark.parametrize("cache", ["/proc/lintrain", "/dev/full/lintrain"])
 def test_verdicts_that_cannot_be_kept_are_told_and_the_probe_goes_on(project: Path, cache: str) -> None:
     (project / "train.py").write_text(LOOP.replace("    optimizer.zero_grad()\n", ""))

@@ -82,6 +82,7 @@ def test_verdicts_that_a_server_cannot_keep_are_told_once(start: Start, tmp_path
     assert client.messages() == []
 
 
+@pytest.mark.turns(one_in=2)
 @pytest.mark.parametrize(
     ("fault", "said"),
     [

@@ -155,6 +155,7 @@ def test_a_watch_runs_nothing_and_writes_nothing(trapped: tuple[Path, Path]) -> 
     assert contents(folder) == before
 
 
+@pytest.mark.turns(one_in=2)
 @pytest.mark.parametrize("location", [".cache", "."])
 def test_answers_that_the_project_keeps_are_not_opened(
     trapped: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str

@@ -112,6 +112,7 @@ multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,)).star
     assert probe(tmp_path, MENDED.replace("trainer.train()", busy + "trainer.train()")).code == 0
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")  # the second process starts cold, as always
 @pytest.mark.parametrize(

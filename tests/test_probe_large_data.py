@@ -151,6 +151,7 @@ def test_full_data_turns_the_sampling_off(large: Path) -> None:
     assert "rows" not in shortcut_texts(probe_large(large, "", "--full-data"))
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize(

@@ -290,6 +290,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.turns(one_in=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "stage", "status"),

@@ -146,12 +146,14 @@ def f(*items, **named): return items
 """
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize("line", LINES)
 def test_a_large_list_is_not_copied_a_thousand_times(line: str) -> None:
     items = ", ".join(map(str, range(30_000)))
     assert read_pipeline(Source("t.py", f"{IMPORTS}x = [{items}]\n" + f"{line}\n" * 800), TargetVersions()).is_exhausted
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize("line", ENTRY_LINES)
 def test_a_large_dictionary_is_not_copied_a_thousand_times(line: str) -> None:
     entries = ", ".join(f"'k{number}': 1" for number in range(30_000))

@@ -172,6 +172,7 @@ def test_a_key_of_many_parts_is_refused_before_it_fills_the_memory(
     assert "unknown key" in refusal(project, form.format(f"{part}{dot}" * 99) + "\n")
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize("signs", ['"\\', "a.", '"', "'a ", "a-", '"a".'])
 def test_signs_of_keys_that_are_none_take_no_time(project: Path, signs: str) -> None:
     (project / "lintrain.toml").write_text("# " + (signs * 99 + "= ") * (1_000_000 // (99 * len(signs) + 2)) + "\n")

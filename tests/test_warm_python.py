@@ -32,6 +32,7 @@ def message(folder: Path) -> bytes:
     return len(text).to_bytes(8, "big") + text
 
 
+@pytest.mark.turns(one_in=4)
 @pytest.mark.parametrize("sent", [0, 4, 8, 20])
 def test_a_client_that_leaves_before_it_has_asked_does_not_end_the_server(
     warm_python: str, tmp_path: Path, sent: int
