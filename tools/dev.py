@@ -63,10 +63,12 @@ compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2, workers=0, rx=re.
 """
 """On every core, and without the packages' own tests: pip takes one core, and half a minute longer."""
 COMPILED = ("lintrain", "rules", "tests", "tools")
-PYTEST = ("-n", "2", "--dist", "worksteal", "--turns")
+WORKERS = ("-n", "3", "--dist", "worksteal")
+"""Three on two cores: of two workers, each waits for other processes a fifth of its time."""
+PYTEST = (*WORKERS, "--turns")
 """How `test` runs the tests: of those that are marked `turns` the cases of this commit."""
 MORE = (
-    ("cases that take turns", "pytest", ("-m", "turns", "-n", "2", "--dist", "worksteal")),
+    ("cases that take turns", "pytest", ("-m", "turns", *WORKERS)),
     ("attacks", "tests.attacks", ()),
     ("growth of costs", "tests.growth", ()),
     ("hostile scripts", "tests.hostile", ("200",)),
@@ -159,7 +161,7 @@ def run_quick_tests() -> None:
     set_up("quick")
     run_linters()
     compile_sources()
-    run("tests (pytest)", python("-m", "pytest", "--quick", "-q", "-n", "2", "--dist", "worksteal"), quiet=False)
+    run("tests (pytest)", python("-m", "pytest", "--quick", "-q", *WORKERS), quiet=False)
 
 
 def run_linters() -> None:
