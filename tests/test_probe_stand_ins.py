@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.probing import Probed, path_for_lintrain, probe
+from tests.support.probing import WARM_PYTHON, Probed, path_for_lintrain, probe
 from tools.build_fixtures import offline_environment
 
-# Cold starts, where libraries are replaced as the script imports them.
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_command")]
+# The classifier and the chats start cold: there libraries are replaced as the script imports them.
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
 
 CLASSIFIER = """
 import evaluate
@@ -112,6 +112,7 @@ def test_class_and_names_of_labels_are_those_of_the_hub(classifier: Probed) -> N
 
 def test_a_loop_with_chats_and_a_missing_file_takes_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
+    monkeypatch.delenv(WARM_PYTHON)
     probed = probe(tmp_path, CHAT, "--stand-ins")
     assert probed.stages["step"] == "passed"
     found = replaced(probed)
@@ -188,7 +189,6 @@ def test_a_corrected_run_that_trains_nothing_does_not_show_the_error_before_it(
     assert probed.document["probe"]["ending"]["kind"] == "no-training"
 
 
-@pytest.mark.usefixtures("warm")
 def test_without_the_option_nothing_is_replaced_and_it_is_offered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,7 +300,6 @@ for pixels, labels in DataLoader(Photos("photos"), batch_size=8, shuffle=True):
 """
 
 
-@pytest.mark.usefixtures("warm")
 def test_a_folder_of_pictures_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, PHOTOS, "--stand-ins")
@@ -463,7 +462,6 @@ for row in torch.utils.data.DataLoader(torch.ones(16, 2), batch_size=4):
 """
 
 
-@pytest.mark.usefixtures("warm")
 def test_what_is_given_or_may_be_missing_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, GIVEN, "--stand-ins", arguments=("--rate", "0.5"))

@@ -42,6 +42,7 @@ from tests.support.forking import (
     pass_for_started_in,
     write_dataclasses,
 )
+from tests.support.warm.replacing import let_packages_follow
 
 SLOW = (
     "accelerate",
@@ -79,6 +80,7 @@ def main() -> None:
         load_commands()
     else:
         load_libraries()
+        let_packages_follow()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(sys.argv[1])
         listening.listen()
