@@ -3,8 +3,8 @@
     python tools/dev.py try           show the main job on the shipped example
     python tools/dev.py test          everything that a change must pass
     python tools/dev.py test --quick  lint, layout, imports and the tests that need no library of training
-    python tools/dev.py test --more   what `test` leaves out: pyright, and most of fuzzing, attacks, growth and costs;
-                                      takes hours
+    python tools/dev.py test --more   what `test` leaves out: pyright, cases that take turns, and most of fuzzing,
+                                      attacks, growth and costs; takes hours
     python tools/dev.py lowest        tests with the oldest dependencies that `pyproject.toml` allows
     python tools/dev.py docs          build the documentation site in `build/site`
     python tools/dev.py build         build what is published in `build/dist`: source archive, wheel, zipapp, the
