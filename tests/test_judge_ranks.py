@@ -62,12 +62,27 @@ def outcome(rule: str, ranks: RanksEvidence | None) -> str:
     return verdict(rule, ranks).outcome.value
 
 
-RULES_ON_RANKS = ("duplicated-eval-rows", "multiplied-scheduler-steps", "undivided-rows", "unsynchronized-replicas")
+RULES_ON_RANKS = (
+    *("duplicated-eval-rows", "multiplied-scheduler-steps", "twice-divided-rows", "undivided-rows"),
+    "unsynchronized-replicas",
+)
 
 
 @pytest.mark.parametrize("rule", RULES_ON_RANKS)
 def test_without_two_processes_the_option_is_named(rule: str) -> None:
     assert verdict(rule, None).reason == "`lintrain probe --also ranks` measures it"
+
+
+@pytest.mark.parametrize(
+    ("same_dataset", "batches", "expected"),
+    [(True, 10, "confirmed"), (True, 20, "refuted"), (False, 20, "confirmed"), (False, 40, "refuted")],
+)
+def test_rows_of_all_processes_are_counted_against_those_there_are(
+    same_dataset: bool, batches: int, expected: str
+) -> None:
+    ranks = replace(RANKS, same_dataset=same_dataset, batches=(batches, batches), batch_sizes=(16, 16))
+    assert outcome("twice-divided-rows", ranks) == expected
+    assert outcome("twice-divided-rows", replace(ranks, batches=(None, None))) == "inconclusive"
 
 
 @pytest.mark.parametrize(

@@ -302,14 +302,18 @@ class RanksEvidence:
     shared_contents: int = 0
 
     @property
-    def divides_rows(self) -> bool:
-        """Whether each process goes through its part of a data set only, as the lengths of the loaders show."""
+    def used_rows(self) -> int | None:
+        """How many rows all processes go through in an epoch, as the lengths of their loaders show."""
         lengths = [*self.batches, *self.batch_sizes, *self.dataset_rows]
         if not self.batch_sizes or any(each is None for each in lengths):
-            return False
-        rows = [(batches or 0) * (size or 0) for batches, size in zip(self.batches, self.batch_sizes, strict=True)]
-        least = min(each or 0 for each in self.dataset_rows)
-        return sum(rows) <= least + sum(size or 0 for size in self.batch_sizes)
+            return None
+        return sum((batches or 0) * (size or 0) for batches, size in zip(self.batches, self.batch_sizes, strict=True))
+
+    @property
+    def divides_rows(self) -> bool:
+        """Whether each process goes through its part of a data set only, as the lengths of the loaders show."""
+        used, least = self.used_rows, min((each or 0 for each in self.dataset_rows), default=0)
+        return used is not None and used <= least + sum(size or 0 for size in self.batch_sizes)
 
     @property
     def overlap(self) -> float:

@@ -37,7 +37,12 @@ IN_ORDER = frozenset(
 )
 """Operations that keep all rows in their order."""
 
-CUTTING = frozenset({"select", "take", "skip", "filter", "shard", "train_test_split", "random_split", "Subset"})
+CUTTING = frozenset(
+    {
+        *("select", "take", "skip", "filter", "shard", "split_dataset_by_node"),
+        *("train_test_split", "random_split", "Subset"),
+    }
+)
 """Operations that keep some rows only."""
 
 MAKES_ROWS = lazy_pattern(r"overflow|group|chunk|pack|remove_columns|concat")

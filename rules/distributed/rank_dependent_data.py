@@ -120,10 +120,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text
-from lintrain.pipeline.values.data import Dataset, Rows
+from lintrain.analysis import divided_rows, script_text
+from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader, TorchDataset
-from lintrain.pipeline.values.python import Instance, LibraryObject, Sequence, Value, options_of
+from lintrain.pipeline.values.python import Value
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -150,7 +150,6 @@ KNOWS_PROCESSES = lazy_pattern(
 """Code for a training by several processes: a Trainer divides the rows among them."""
 
 RANDOM = frozenset({"train_test_split", "shuffle", "random_split"})
-SAMPLER = "torch.utils.data.DistributedSampler"
 LEAST_OVERLAP = 0.2
 """Of the rows of a process; shards of data with repeated rows have fewer in common."""
 
@@ -184,7 +183,7 @@ class RankDependentData(Rule[Claim]):
                 found.setdefault(location, self._report(pipeline, name, location, divided))
         for run in pipeline.runs if script_text.mentions(pipeline, KNOWS_PROCESSES) else ():
             is_random = bool(run.train_calls) and not _is_seeded(pipeline)
-            for rows in _rows_of(pipeline, run.value("train_dataset")) if is_random else ():
+            for rows in divided_rows.rows_of(pipeline, run.value("train_dataset")) if is_random else ():
                 for name, location in _random_operations(rows):
                     found.setdefault(location, self._report(pipeline, name, location, run.construction))
         yield from found.values()
@@ -258,33 +257,9 @@ def _is_seeded(pipeline: Pipeline) -> bool:
 
 def _divided_at(pipeline: Pipeline, loader: Loader) -> Location | None:
     """Where the rows of a loader are certainly divided among the processes."""
-    for option in options_of(loader.value("sampler")):
-        if isinstance(option, LibraryObject) and option.path == SAMPLER:
-            return option.origin
-    launched = any(each is loader for launcher in pipeline.launchers for each in launcher.prepared)
-    return loader.origin if launched else None
-
-
-def _rows_of(pipeline: Pipeline, dataset: Value) -> Iterator[Value]:
-    """A data set, or those that an own data set keeps or goes through in its methods."""
-    for option in options_of(dataset):
-        yield option
-        if isinstance(option, Instance):
-            owners = [owner.origin for owner in option.cls.lineage() if owner.origin is not None]
-            for kept in option.attributes.values():
-                yield from options_of(kept)
-            for loop in pipeline.loops:
-                if any(owner.holds(loop.location) for owner in owners):
-                    yield from _data_under(loop.each)
-
-
-def _data_under(each: Value) -> Iterator[Value]:
-    """The data sets that the element of a loop is a row of: alone, or in a tuple with an index."""
-    for option in options_of(each):
-        if isinstance(option, Rows):
-            yield from options_of(option.dataset)
-        for item in option.items[:2] if isinstance(option, Sequence) else ():
-            yield from _data_under(item)
+    if sampler := divided_rows.sampler_of(loader):
+        return sampler
+    return loader.origin if divided_rows.launcher_of(pipeline, loader) else None
 
 
 def _random_operations(dataset: Value) -> Iterator[tuple[str, Location]]:

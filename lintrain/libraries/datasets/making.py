@@ -14,6 +14,7 @@ from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.columns import DataFrame
 from lintrain.pipeline.values.data import Column, Dataset, DatasetDict, Encoding, Features, Kind
 from lintrain.pipeline.values.python import (
+    UNKNOWN,
     Mapping,
     Sequence,
     Value,
@@ -178,6 +179,13 @@ def _together(call: Call) -> Value:
     made.split = None
     made.has_transform = any(part.has_transform for part in sets)
     return made
+
+
+@function("datasets.distributed.split_dataset_by_node")
+def _part_of_node(call: Call) -> Value:
+    """The rows of one process, or of one node."""
+    dataset = call.value("dataset", 0)
+    return derived(call, dataset, "split_dataset_by_node") if isinstance(dataset, Dataset) else UNKNOWN
 
 
 def _note_shares(call: Call, parts: list[Value]) -> None:
