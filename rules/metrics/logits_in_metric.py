@@ -151,10 +151,14 @@ class LogitsInMetric(Rule[Claim]):
     def _report_comparison(self, misuse: Misuse) -> Finding[Claim]:
         scores = misuse.value
         made = scores.made if isinstance(scores, Tensor) else None
-        is_binary = isinstance(scores, Tensor) and (scores.shape.last == 1 or (made and made.name == "sigmoid"))
+        is_sigmoid = isinstance(scores, Tensor) and (_has_sigmoid(scores.model) or (made and made.name == "sigmoid"))
+        is_binary = isinstance(scores, Tensor) and (scores.shape.last == 1 or is_sigmoid)
+        is_predicted = isinstance(scores, Tensor) and isinstance(scores.model, Network)
         return self.finding(
             misuse.location,
-            "scores are compared with class numbers, which they never equal",
+            "`predict` gives probabilities, which no label equals but by chance"
+            if is_predicted
+            else "scores are compared with class numbers, which they never equal",
             related=[Related(made.location, "the scores are computed here", "origin")]
             if made and made.location
             else [],

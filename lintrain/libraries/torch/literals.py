@@ -28,6 +28,8 @@ from lintrain.pipeline.values.python import (
     text_of,
 )
 from lintrain.pipeline.values.tensors import CLASSES, Operation, Real, Shape, Whole
+from lintrain.pipeline.values.training import KerasLabels
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 
 def data(call: Call, shape: Shape, kind: str) -> Tensor:
@@ -172,7 +174,10 @@ SCORES = frozenset({"linear", "softmax", "log_softmax", "sigmoid", "max", "amax"
 
 def note_compared(reader: Reader, left: Value, right: Value, location: Location) -> None:
     """Record `outputs == labels`: scores of a network, which no class number equals but by chance."""
-    for scores, classes in ((left, right), (right, left)):
+    for scores, classes, side in ((left, right, -1), (right, left, 0)):
+        if _are_predicted(scores) and _are_labels(reader, classes, location, side):
+            reader.record.misuses.append(Misuse(location, scores, SCORES_COMPARED, reader.code(location)))
+            return
         if not isinstance(scores, Tensor) or not isinstance(classes, Tensor) or isinstance(scores.model, Unknown):
             continue
         if (scores.role, classes.role) == (Role.CLASSES, Role.LABELS) and scores.model is classes.model:
@@ -182,6 +187,34 @@ def note_compared(reader: Reader, left: Value, right: Value, location: Location)
         if is_score and classes.kind == "int" and classes.made is not None and classes.made.name == DATA:
             reader.record.misuses.append(Misuse(location, scores, SCORES_COMPARED, reader.code(location)))
             return
+
+
+def _are_predicted(scores: Value) -> bool:
+    """Whether they are probabilities as `predict` of Keras gives them, not rounded."""
+    return (
+        isinstance(scores, Tensor)
+        and isinstance(scores.model, Network)
+        and scores.role is Role.PROBABILITIES
+        and scores.cut is not None
+        and scores.cut.name == "predict"
+    )
+
+
+LABEL_NAMES = lazy_pattern(r"(?!.*(?:pred|prob|hat|score|out))(?:[yY]|[Ll]abels?|targets?)(?:_?[a-z]+)?|\w+_labels?")
+"""Names of labels that come from elsewhere: `y_test`, `labels`, `test_labels`."""
+
+
+EQUALS = lazy_pattern(r"[=!]=")
+
+
+def _are_labels(reader: Reader, classes: Value, location: Location, side: int) -> bool:
+    """Whether they are labels of the data: as such, or something unknown under the name of labels on its side."""
+    if isinstance(classes, KerasLabels):
+        return True
+    if isinstance(classes, Tensor):
+        return classes.made is not None and classes.made.name == DATA and classes.kind != "float"
+    code = EQUALS.split(reader.code(location))[side].strip(" ()")
+    return isinstance(classes, Unknown | Series) and LABEL_NAMES.fullmatch(code) is not None
 
 
 SCORED = frozenset({Role.LOGITS, Role.PROBABILITIES})
