@@ -46,6 +46,17 @@ A saved adapter that is loaded for training:
 
 ## When it is fine
 
+One of two modules is frozen:
+
+    encoder, head = nn.Sequential(nn.Linear(8, 8), nn.ReLU()), nn.Linear(8, 3)
+    for parameter in encoder.parameters():
+        parameter.requires_grad = False
+    optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()])
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(head(encoder(x)), y).backward()
+        optimizer.step()
+
 A part is unfrozen again:
 
     for parameter in model.parameters():
@@ -135,7 +146,7 @@ from lintrain.analysis import training_loops, tuning
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values import python
-from lintrain.pipeline.values.model import Module
+from lintrain.pipeline.values.model import Model, Module, Optimizer
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, lazy_pattern
 
 
@@ -161,6 +172,7 @@ class NothingTrainable(Rule[Claim]):
             event = _last_freeze(pipeline, training)
             if event is not None:
                 yield self._report(pipeline, training, event)
+        yield from self._of_several(pipeline)
         for run in pipeline.keras_runs:
             if run.frozen is not None and run.fits:
                 yield self.finding(
@@ -169,6 +181,21 @@ class NothingTrainable(Rule[Claim]):
                     related=[Related(run.fits[0][0], "trained here")],
                     help="freeze the pretrained part alone, before `compile`",
                     subject="model",
+                    claim=Claim(False),
+                )
+
+    def _of_several(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """The optimizers that only get weights of modules which are all frozen."""
+        for optimizer, trainings in _several_modules(pipeline):
+            events = [_last_freeze(pipeline, each) for each in trainings]
+            if optimizer.origin is not None and all(events):
+                related = [Related(event.location, "frozen here") for event in events if event is not None]
+                yield self.finding(
+                    optimizer.origin,
+                    "every weight that this optimizer gets is frozen",
+                    related=related,
+                    help="unfreeze the weights that should train",
+                    subject="optimizer",
                     claim=Claim(False),
                 )
 
@@ -232,6 +259,23 @@ def _whole_modules(pipeline: Pipeline) -> Iterator[tuning.Training]:
         model = optimizer.trains[0] if len(optimizer.trains) == 1 and not optimizer.is_part else None
         if isinstance(model, python.Instance) and id(optimizer) in steps and optimizer.origin is not None:
             yield tuning.Training(model, optimizer.origin, steps[id(optimizer)], None, optimizer)
+
+
+def _several_modules(pipeline: Pipeline) -> Iterator[tuple[Optimizer, list[tuning.Training]]]:
+    """The optimizers of loops that get weights of several modules, or a list of those of one, and of nothing else."""
+    if not pipeline.acts(Act.BACKWARD) or not pipeline.acts(Act.FREEZE) or pipeline.source.contains(LIFTS):
+        return
+    steps = {id(event.subject): event.order for event in reversed(pipeline.acts(Act.STEP))}
+    for optimizer in pipeline.optimizers:
+        is_whole = len(optimizer.trains) == 1 and not optimizer.is_part
+        if is_whole or not optimizer.has_no_others or optimizer.is_extended or id(optimizer) not in steps:
+            continue
+        location, order = optimizer.origin, steps[id(optimizer)]
+        models = [each for each in optimizer.trains if isinstance(each, Model | Module | python.Instance)]
+        if location is not None and len(models) == len(optimizer.trains):
+            trainings = [tuning.Training(model, location, order, None, optimizer) for model in models]
+            if all(tuning.is_left_alone(pipeline, each) for each in trainings):
+                yield optimizer, trainings
 
 
 def _last_freeze(pipeline: Pipeline, training: tuning.Training) -> Event | None:

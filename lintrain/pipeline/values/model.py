@@ -318,6 +318,8 @@ class Optimizer(Value):
     """Whether it may have been given only some of their parameters."""
     is_extended: bool = False
     """Whether it was given more parameters later."""
+    has_no_others: bool = False
+    """Whether all that it was given belongs to these modules."""
     groups: tuple[Parameters, ...] = ()
     """The groups that are all the parameters of modules, each where it was given."""
 
