@@ -6,9 +6,10 @@ reads its learning rate from `param_groups`, so `optimizer.lr = 1e-4` changes no
 for the name `lr` that it was given. A group of parameters may have any key, and `"weight_decay_rate": 0` is none that
 `AdamW` reads, so it decays these weights, too. A network calls its layers by name: `vgg.fc = nn.Linear(4096, 2)` adds
 a layer that no pass calls, and the head with 1,000 outputs stays. cuDNN takes an attribute of any name, and
-`cudnn.determinstic = True` is one that it does not read. The dropout of `nn.LSTM` is between its layers, and
-does nothing where it has one. A constant or a parameter that is named `weight_decay` and that nothing reads changes
-nothing either.
+`cudnn.determinstic = True` is one that it does not read. The dropout of `nn.LSTM` is between its layers, and does
+nothing where it has one. The layers of a pretrained model get their dropout when they are built, and
+`model.config.hidden_dropout_prob = 0.3` comes too late for them. A constant or a parameter that is named
+`weight_decay` and that nothing reads changes nothing either.
 
 ## Bad
 
@@ -20,6 +21,12 @@ nothing either.
         criterion(model(x), y).backward()
         optimizer.step()
         optimizer.lr = 1e-4  # <- ineffective-setting
+
+A rate of dropout for layers that exist:
+
+    model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased", num_labels=3)
+    model.config.hidden_dropout_prob = 0.3  # <- ineffective-setting
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 A constant that nothing reads, and an optimizer without it:
 
@@ -40,6 +47,13 @@ A constant that nothing reads, and an optimizer without it:
         criterion(model(x), y).backward()
         optimizer.step()
         optimizer.param_groups[0]["lr"] = 1e-4
+
+and
+
+    model = AutoModelForSequenceClassification.from_pretrained(
+        "bert-base-uncased", num_labels=3, hidden_dropout_prob=0.3
+    )
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
 and
 
@@ -86,14 +100,15 @@ None: a new layer has new weights, and a rate belongs to a group of parameters.
 
 ## References
 
-PyTorch documentation, `torch.nn.Linear` and `torch.optim.Optimizer.param_groups`.
+PyTorch documentation, `torch.nn.Linear` and `torch.optim.Optimizer.param_groups`; transformers 5.23,
+`BertSelfOutput.__init__`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import tuning, unread_settings
+from lintrain.analysis import built_configs, tuning, unread_settings
 from lintrain.pipeline import events
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import ModelPart, Module
@@ -130,7 +145,9 @@ NAMED = {
 
 class IneffectiveSetting(Rule):
     level = Level.ERROR
-    keywords = "fc|classif|head|_features|_channels|_embeddings|.lr|.weight_d|.momentum|.learning|cudnn|optim|dropout"
+    keywords = (
+        "fc|classif|head|_features|_channels|_embeddings|.lr|.weight_d|.momentum|.learning|cudnn|optim|drop|num_labels"
+    )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         sizes = (_size_set(pipeline.source_of(each.location), each) for each in pipeline.acts(events.Act.REPLACE))
@@ -145,6 +162,7 @@ class IneffectiveSetting(Rule):
         yield from map(self._report_replaced, unread_settings.replaced_numbers(pipeline.source))
         rates = (each for each in pipeline.misuses if each.use == "setting of an optimizer")
         yield from one_per_location(map(self._report_rate, (each for each in rates if not _is_read(pipeline, each))))
+        yield from one_per_location(map(self._report_late, built_configs.late_settings(pipeline)))
         keys = (each for each in pipeline.misuses if each.use == "key of a group" and not _is_key_read(pipeline, each))
         yield from one_per_location(map(self._report_key, keys))
 
@@ -209,6 +227,19 @@ class IneffectiveSetting(Rule):
             help=f"use `{found.name}` in that call, or remove it",
             level=Level.WARNING,
             subject=found.name,
+        )
+
+    def _report_late(self, found: built_configs.LateSetting) -> Finding:
+        made = found.model.origin
+        is_head = found.outputs is not None
+        return self.finding(
+            found.location,
+            f"the head is built already, and keeps its {found.outputs} outputs"
+            if is_head
+            else f"the layers are built already, so `{found.name}` changes nothing",
+            related=[Related(made, "built here", "model", found.model.text)] if made else [],
+            help=f"pass `{found.name}=` where the model is made",
+            level=Level.ERROR if is_head else Level.WARNING,
         )
 
     def _report_key(self, misuse: Misuse) -> Finding:
