@@ -63,7 +63,7 @@ def outcome(rule: str, ranks: RanksEvidence | None) -> str:
 
 
 RULES_ON_RANKS = (
-    *("duplicated-eval-rows", "multiplied-scheduler-steps", "twice-divided-rows", "undivided-rows"),
+    *("duplicated-eval-rows", "gathered-number", "multiplied-scheduler-steps", "twice-divided-rows", "undivided-rows"),
     "unsynchronized-replicas",
 )
 
@@ -71,6 +71,12 @@ RULES_ON_RANKS = (
 @pytest.mark.parametrize("rule", RULES_ON_RANKS)
 def test_without_two_processes_the_option_is_named(rule: str) -> None:
     assert verdict(rule, None).reason == "`lintrain probe --also ranks` measures it"
+
+
+def test_the_error_of_one_rank_confirms_that_gathered_numbers_are_several() -> None:
+    failed = replace(RANKS, failure="RuntimeError: a Tensor with 2 elements cannot be converted to Scalar")
+    assert outcome("gathered-number", failed) == "confirmed"
+    assert outcome("gathered-number", RANKS) == "inconclusive"
 
 
 @pytest.mark.parametrize(
