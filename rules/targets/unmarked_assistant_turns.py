@@ -1,7 +1,8 @@
-"""The loss of SFT is limited to assistant turns, but nothing marks them.
+"""The loss of SFT is limited to assistant turns or completions, but nothing marks them.
 
 With `assistant_only_loss=True`, TRL asks the chat template which tokens an assistant wrote. A template without
-`{% generation %}` does not say, and rows that are plain text have no turns: the trainer raises an error.
+`{% generation %}` does not say, and rows that are plain text have no turns: the trainer raises an error. With
+`completion_only_loss=True` it raises none: rows without a column `completion` are learned whole, with their prompts.
 
 ## Bad
 
@@ -9,6 +10,12 @@ With `assistant_only_loss=True`, TRL asks the chat template which tokens an assi
     settings = trl.SFTConfig("out", assistant_only_loss=True, bf16=False, use_cpu=True, max_steps=1)
     trainer = trl.SFTTrainer("gpt2", settings, train_dataset=rows)  # <- unmarked-assistant-turns
     # raises ValueError: You set `assistant_only_loss=True`, but the dataset is not conversational
+
+Whole texts, in which nothing says where the completion begins:
+
+    rows = Dataset.from_dict({"text": ["a b", "c d"]})
+    settings = trl.SFTConfig("out", completion_only_loss=True, bf16=False, use_cpu=True, max_steps=1)
+    trainer = trl.SFTTrainer("gpt2", settings, train_dataset=rows)  # <- unmarked-assistant-turns
 
 A template of the script:
 
@@ -25,6 +32,12 @@ A template of the script:
 
     rows = Dataset.from_dict({"text": ["a b", "c d"]})
     settings = trl.SFTConfig("out", assistant_only_loss=False, bf16=False, use_cpu=True, max_steps=1)
+    trainer = trl.SFTTrainer("gpt2", settings, train_dataset=rows)
+
+and
+
+    rows = Dataset.from_dict({"prompt": ["a", "c"], "completion": [" b", " d"]})
+    settings = trl.SFTConfig("out", completion_only_loss=True, bf16=False, use_cpu=True, max_steps=1)
     trainer = trl.SFTTrainer("gpt2", settings, train_dataset=rows)
 
 ## When it is fine
@@ -45,7 +58,7 @@ None: either the data or the loss is not what was meant.
 
 ## References
 
-TRL documentation, "SFT Trainer", train on assistant messages only; trl 1.16.
+TRL documentation, "SFT Trainer", train on completion only and on assistant messages only; trl 1.16.
 """
 
 from __future__ import annotations
@@ -53,7 +66,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.pipeline.values.data import Dataset, Kind, Tokenizer
-from lintrain.pipeline.values.python import Value, is_true, text_of
+from lintrain.pipeline.values.python import Value, is_missing, is_true, text_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Finding, Level, Pipeline, Rule
 
@@ -64,20 +77,45 @@ CONVERSATIONS = frozenset({"messages", "prompt", "completion", "conversations"})
 class UnmarkedAssistantTurns(Rule):
     level = Level.ERROR
     judges_configurations = True
-    keywords = "assistant_only_loss"
+    keywords = "assistant_only_loss|completion_only_loss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for run in pipeline.runs:
             settings = run.settings
-            if run.overrides or settings is None or not is_true(settings.value("assistant_only_loss")):
+            if run.overrides or settings is None:
                 continue
-            reason = _reason(run)
+            if is_true(settings.value("completion_only_loss")) and _has_no_completions(run):
+                yield self.finding(
+                    run.construction,
+                    "`completion_only_loss=True`, but the rows have no `completion`",
+                    help="divide each row into the columns `prompt` and `completion`",
+                )
+            reason = _reason(run) if is_true(settings.value("assistant_only_loss")) else ""
             if reason:
                 yield self.finding(
                     run.construction,
                     f"`assistant_only_loss=True`, but {reason}",
                     help="pass conversations, and a template with `{% generation %}`",
                 )
+
+
+MARKED = frozenset({"completion", "completion_mask", "assistant_masks", "labels"})
+"""Columns that mark what is to be learned."""
+
+
+def _has_no_completions(run: TrainerRun) -> bool:
+    """Whether the trainer certainly finds no completion in its rows, and learns all of them."""
+    rows = run.dataset("train_dataset")
+    is_own = any(not is_missing(run.value(name)) for name in ("data_collator", "formatting_func"))
+    if rows is None or is_own or not run.path.endswith("SFTTrainer"):
+        return False
+    is_known = bool(rows.columns) and rows.is_complete and not rows.may_differ and not rows.has_transform
+    return is_known and MARKED.isdisjoint(rows.columns or {}) and not _is_divided(run)
+
+
+def _is_divided(run: TrainerRun) -> bool:
+    """Whether the trainer may get other rows than these: a configuration that prepares none."""
+    return run.settings is None or not is_missing(run.settings.value("dataset_kwargs"))
 
 
 def _reason(run: TrainerRun) -> str:
