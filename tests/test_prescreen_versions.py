@@ -192,6 +192,10 @@ KEEPS = """class A(nn.Module):
         ("missing-column", "def prepare(dataset):\n    return dataset.map(encode, remove_columns=['text'])"),
         ("non-contiguous-view", "y = x.permute(0, 2, 1).contiguous().view(4, -1)"),
         ("perplexity-base", "perplexity = math.exp(loss)"),
+        (
+            "resampled-before-split",
+            "a, b, c, d = train_test_split(x, y)\na, c = SMOTE().fit_resample(a, c)",
+        ),
         ("row-function-on-batches", "rows = rows.map(lambda batch: tokenizer(batch['text']), batched=True)"),
         ("shuffled-batches", "import tensorflow\nrows = rows.shuffle(1000).batch(32)"),
         ("softmax-over-batch", "def attend(scores):\n    return torch.softmax(scores, dim=-1)"),
@@ -246,6 +250,10 @@ def test_a_file_without_training_is_not_read_for_the_keywords_of_a_rule_alone(na
         (
             "missing-column",
             "from datasets import load_dataset as load\ndataset = load('imdb').map(f, remove_columns=['a'])",
+        ),
+        (
+            "resampled-before-split",
+            "x, y = SMOTE().fit_resample(x, y)\na, b, c, d = train_test_split(x, y)",
         ),
         ("swapped-loss-arguments", "from torch.nn.functional import cross_entropy as ce\nce(labels, logits)"),
         ("swapped-loss-arguments", "nn.BCELoss()(labels, outputs)"),

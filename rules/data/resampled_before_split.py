@@ -53,7 +53,7 @@ from __future__ import annotations
 import ast  # the rule is about names that are passed on from statement to statement, whatever their values
 from collections.abc import Iterator
 
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Source, dataclass, lazy_pattern
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, dataclass, lazy_pattern
 from lintrain.source.nodes import unparse, walk
 
 OVERSAMPLERS = lazy_pattern(r"\b(?:\w*SMOTE\w*|ADASYN|\w*OverSampler)\b")
@@ -72,6 +72,11 @@ class Split:
 class ResampledBeforeSplit(Rule):
     level = Level.WARNING
     keywords = "train_test_split|cross_val & fit_resample|fit_sample|resample|replace"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(True for _ in _splits_of(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for split in _splits_of(pipeline.source):
