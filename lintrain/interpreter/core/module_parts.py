@@ -10,7 +10,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.modules import has_parameters, is_module, is_module_class, overlap
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.model import ModelPart, Module
-from lintrain.pipeline.values.python import Instance, Mapping, Sequence, Value
+from lintrain.pipeline.values.python import Instance, Mapping, Sequence, Value, options_of
 from lintrain.source.source import Source
 
 
@@ -33,6 +33,13 @@ def note_part(reader: Reader, owner: Value, value: Value, location: Location) ->
     if not _is_new(value, location) and overlap(value, whole):
         return
     reader.act(Act.NEW_PART, location, _outermost(whole), part=value)
+
+
+def note_some_part(reader: Reader, owner: Value, name: Value, value: Value, location: Location) -> None:
+    """Record that a module gets a part under a name that is not known: `setattr(model, name, Adapted(layer))`."""
+    for option in options_of(owner):
+        if is_module(option) and is_module(value):
+            reader.act(Act.REPLACE, location, option, name=name, value=value)
 
 
 def _is_new(value: Value, location: Location) -> bool:

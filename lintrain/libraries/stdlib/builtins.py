@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lintrain.interpreter import functions, objects
-from lintrain.interpreter.core import dispatch, operations, storing
+from lintrain.interpreter.core import dispatch, module_parts, operations, storing
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.items import any_of
 from lintrain.interpreter.core.registry import ENTRIES, STORED_ATTRIBUTES, function, method_of, of_type
@@ -332,6 +332,7 @@ def _setattr(call: Call) -> Value:
         return Constant(None)
     # `for k, v in vars(args).items(): setattr(self, k, v)`: with an unknown name every plain attribute may
     # have changed.
+    module_parts.note_some_part(call.reader, owner, name, value, call.location)
     for option in options_of(owner):
         for each in _attribute_names(option):
             held = join([dispatch.attribute(call.reader, option, each, call.location), value])
