@@ -26,6 +26,8 @@ BUILT_IN = frozenset(
 MOSTLY_BUILT_IN = frozenset({"attention_dropout", "hidden_dropout", "dropout", "activation_dropout", "attn_pdrop"})
 """Rates that some models read in each pass."""
 
+READ_ONCE = frozenset({*BUILT_IN, *MOSTLY_BUILT_IN, "num_labels"})
+
 READ_LATER = lazy_pattern(r"falcon|gpt[-_]?neo|gpt[-_]?j|persimmon|prophetnet|\bblt\b|data2vec|clvp", re.IGNORECASE)
 """The models that read such a rate from their configuration in each pass (transformers 5.23)."""
 
@@ -49,7 +51,7 @@ def late_settings(pipeline: Pipeline) -> Iterator[LateSetting]:
     """The rates of dropout and sizes of heads that are stored in the configuration of a model that exists."""
     for event in pipeline.acts(Act.REPLACE):
         name = text_of(event.details["name"])
-        if not isinstance(event.subject, Config) or name is None:
+        if name is None or name not in READ_ONCE or not isinstance(event.subject, Config):
             continue
         models = [each for each in pipeline.models if each.config is event.subject]
         if len(models) != 1 or not _is_after(pipeline, event, models[0]) or _is_used_again(pipeline, event, name):
