@@ -60,12 +60,13 @@ def useless_pass(pipeline: Pipeline, backward: events.Event) -> events.Event | N
 
 
 def _is_of_network(passes: list[events.Event]) -> bool:
-    """Whether passes go through weights, and the input of the first is understood.
+    """Whether passes go through weights, and the input of the first comes from a network, but no longer in the graph.
 
-    What a function that is not known gives may have any history, and so has what a loss without weights gets.
+    What a function that is not known gives may have any history, and a term of real rows belongs to some formulas.
     """
+    given = passes[0].details.get("given")
     has_weights = any(modules.has_parameters(each.subject) for each in passes)
-    return has_weights and isinstance(passes[0].details.get("given"), Tensor)
+    return has_weights and isinstance(given, Tensor) and (given.cut is not None or bool(given.passes))
 
 
 def computed_off(pipeline: Pipeline, backward: events.Event) -> Location | None:

@@ -206,16 +206,18 @@ def _call_module(call: Call) -> Value:
 
 
 KEEPS_AXES = frozenset({"interpolate", "normalize", "pad", "upsample"})
-"""Functions that give a tensor with as many axes as they are given."""
+"""Functions that change one tensor, and give one with as many axes."""
 
 
 def _computed(call: Call) -> Value:
     given, name = call.value("input", 0), call.path.rpartition(".")[2]
-    rank = given.shape.rank if isinstance(given, Tensor) and name in KEEPS_AXES and not call.is_open else None
+    same = given if isinstance(given, Tensor) and name in KEEPS_AXES and not call.is_open else None
+    rank = same.shape.rank if same is not None else None
     shape = ANY if rank is None else Shape((None,) * rank, False)
     given_to = [argument.value for argument in (*call.positional, *call.keywords.values())]
     passes = frozenset[int]() if call.reader.without_grad else graph_of(given_to)
-    return Tensor(text=call.text, shape=shape, origin=call.location, passes=passes)
+    cut = same.cut if same is not None else None
+    return Tensor(text=call.text, shape=shape, cut=cut, origin=call.location, passes=passes)
 
 
 def _harmless(call: Call) -> Value:
