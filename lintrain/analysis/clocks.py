@@ -211,7 +211,7 @@ def _judged(pipeline: Pipeline, start: ast.Assign, end: Location, work: list[Loc
     done = [each for each in work if first.end_line < each.line and each.end_line < end.line]
     moved = [] if done else _work_on_moved(pipeline.source, first, end)
     code = _between(pipeline.source, first, end)
-    is_waiting = any(f"{name}(" in code for name in pipeline.source.cached(_waiting))
+    is_waiting = any(re.search(rf"\b{name}\(", code) for name in pipeline.source.cached(_waiting))
     if not (done or moved) or is_waiting or _waits(code):
         return
     if moved or _is_on_gpu(pipeline, first, end):
@@ -304,10 +304,14 @@ def _is_on_gpu(pipeline: Pipeline, first: Location, end: Location) -> bool:
     return _may_be_on_gpu(pipeline.source, scope, used)
 
 
+READS_VALUES = lazy_pattern(r"synchronize|\.(?:item|tolist|nonzero)\(|\.cpu\(\)|\.numpy\(|\.to\([\"']cpu")
+"""Code that needs the values of a tensor, or waits for the GPU by itself."""
+
+
 def _waiting(source: Source) -> frozenset[str]:
-    """The functions of a file that wait for the GPU, on some devices at least."""
+    """The functions of a file that wait for the GPU, on some devices at least: by the result, little is left to do."""
     functions = source.nodes_of(ast.FunctionDef)
-    return frozenset(each.name for each in functions if "synchronize" in source.code(source.location(each)))
+    return frozenset(each.name for each in functions if READS_VALUES.search(source.code(source.location(each))))
 
 
 def _may_be_on_gpu(source: Source, scope: ast.AST, used: set[str]) -> bool:
