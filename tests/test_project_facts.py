@@ -29,6 +29,8 @@ def network_in(folder: Path, scripts: dict[str, str]) -> Source:
         ({"main.py": ON_CPU}, False, False),
         ({"main.py": ON_CPU + "x = torch.ones(3, device=device)\n"}, True, False),
         ({"other.py": "model = Other().to(device)\n"}, False, True),
+        ({"main.py": ON_CPU + "y = y.to(dtype=torch.int64)\n"}, False, False),
+        ({"main.py": ON_CPU + "y = y.to(torch.float32).to(other)\n"}, True, True),
         ({}, False, False),
     ],
 )

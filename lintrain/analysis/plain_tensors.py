@@ -166,9 +166,16 @@ def is_moved_parameter(node: ast.expr) -> bool:
     """Whether an expression is `nn.Parameter(…).cuda()`: a copy on another device, which is no parameter."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Call(func=made) as inner, attr="cuda" | "to")):
-            return unparse(made).rpartition(".")[2] == "Parameter" or is_moved_parameter(inner)
+            is_made = unparse(made).rpartition(".")[2] == "Parameter" and not _is_frozen(inner)
+            return is_made or is_moved_parameter(inner)
         case _:
             return False
+
+
+def _is_frozen(made: ast.Call) -> bool:
+    """Whether a parameter is made not to learn: `nn.Parameter(kernel, requires_grad=False)`."""
+    learns = [each.value for each in made.keywords if each.arg == "requires_grad"] + made.args[1:2]
+    return any(isinstance(each, ast.Constant) and each.value is False for each in learns)
 
 
 def _is_list(node: ast.expr) -> bool:

@@ -99,7 +99,10 @@ def regained(nodes: Sequence[ast.AST]) -> set[int]:
 
 
 def asked_after(nodes: Sequence[ast.AST]) -> set[int]:
-    """The squeezes whose number of axes the next code asks for, and those whose result is discarded."""
+    """The squeezes whose number of axes the next code asks for, and those whose result is discarded.
+
+    Also those whose result fills the rows of another tensor, over which a single row is broadcast: `outputs[:, i] = …`.
+    """
     tests = [node for node in nodes if isinstance(node, ast.If) and AXES.search(unparse(node.test))]
     asked = {name: test.lineno for test in reversed(tests) for name in _names(test.test)}
     return {
@@ -107,7 +110,13 @@ def asked_after(nodes: Sequence[ast.AST]) -> set[int]:
         for node in nodes
         if isinstance(node, ast.Expr)
         or (isinstance(node, ast.Assign) and node.lineno < asked.get(unparse(node.targets[0]), 0))
+        or (isinstance(node, ast.Assign) and _fills_rows(node.targets[0]))
     }
+
+
+def _fills_rows(target: ast.expr) -> bool:
+    """Whether a target is all rows of a tensor, or some of them."""
+    return isinstance(target, ast.Subscript) and any(isinstance(each, ast.Slice) for each in walk(target.slice))
 
 
 def evened(nodes: Sequence[ast.AST]) -> set[int]:

@@ -400,9 +400,14 @@ def _is_loaded_in_eval_mode(part: Value) -> bool:
 
 WITH_DROPOUT = ("gpt2", "distilgpt2", "opt-", "gpt-neo")
 
+WITHOUT_DROPOUT = ("whisper", "/vit-", "clip-vit", "deit-", "dinov2", "siglip")
+"""Parts of the names of checkpoints whose published settings have no dropout: all of their rates are 0."""
+
 
 def _has_dropout(model: Model) -> bool:
     """Current decoders have no dropout; only the older ones are known to differ between the modes."""
+    if any(name in (text_of(model.checkpoint) or "").lower() for name in WITHOUT_DROPOUT):
+        return False
     if model.task is not Task.CAUSAL_LM:
         return model.task is not Task.UNKNOWN or model.name.startswith("Auto")
     return any(name in (text_of(model.checkpoint) or "").lower() for name in WITH_DROPOUT)

@@ -104,6 +104,7 @@ class MissingNoGrad(Rule):
             if (
                 forward.without_grad
                 or forward.switches
+                or _is_of_loss(pipeline, forward)
                 or not (_evaluates(pipeline, forward) or _evaluates_rows(pipeline, forward))
             ):
                 continue
@@ -230,6 +231,14 @@ def _evaluates(pipeline: Pipeline, forward: Event) -> bool:
     if latest is None and any(event.function == forward.function for event in pipeline.acts(Act.BACKWARD)):
         return True
     return (latest is not None and latest.act is Act.EVAL_MODE) or _only_evaluates(pipeline, forward)
+
+
+LOSS = lazy_pattern(r"(?i)(?:^|[._])(?:loss|criterion)(?:_?(?:fn|func|function|module))?$")
+
+
+def _is_of_loss(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether a pass is that of a loss: it records no more than the pass that gave its input, which is judged itself."""
+    return LOSS.search(training_loops.callee_text(pipeline, forward)) is not None
 
 
 def _only_evaluates(pipeline: Pipeline, forward: Event) -> bool:

@@ -257,7 +257,9 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, location: Loca
 
 @subscript_of(Module)
 def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
-    position = literal(key) if weight_of(value) is None else None
+    # A tensor of a layer, such as `layer.weight.data`, has rows and no layers.
+    is_part = isinstance(value, Module) and WEIGHT in value.arguments
+    position = literal(key) if not is_part else None
     if isinstance(value, Module) and isinstance(position, int) and -len(value.parts) <= position < len(value.parts):
         return value.parts[position]
     return _inner(value) if isinstance(value, Module) else UNKNOWN
