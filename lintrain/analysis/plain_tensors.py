@@ -163,19 +163,13 @@ def is_tensor(node: ast.expr, known: Collection[str]) -> bool:
 
 
 def is_moved_parameter(node: ast.expr) -> bool:
-    """Whether an expression is `nn.Parameter(…).cuda()`: a copy on another device, which is no parameter."""
+    """Whether an expression is `nn.Parameter(…).cuda()`: a copy that is to learn, and is no parameter."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Call(func=made) as inner, attr="cuda" | "to")):
-            is_made = unparse(made).rpartition(".")[2] == "Parameter" and not _is_frozen(inner)
-            return is_made or is_moved_parameter(inner)
+            learns = "requires_grad=False" not in map(unparse, inner.keywords)
+            return (learns and unparse(made).rpartition(".")[2] == "Parameter") or is_moved_parameter(inner)
         case _:
             return False
-
-
-def _is_frozen(made: ast.Call) -> bool:
-    """Whether a parameter is made not to learn: `nn.Parameter(kernel, requires_grad=False)`."""
-    learns = [each.value for each in made.keywords if each.arg == "requires_grad"] + made.args[1:2]
-    return any(isinstance(each, ast.Constant) and each.value is False for each in learns)
 
 
 def _is_list(node: ast.expr) -> bool:
@@ -226,11 +220,7 @@ def _needs_grad(node: ast.expr) -> bool:
 def _handles_device(method: ast.FunctionDef, name: str) -> bool:
     """Whether a statement of a method that mentions the attribute also moves something."""
     statements = (each for each in walk(method) if isinstance(each, ast.Assign | ast.Return | ast.Expr | ast.If))
-    return any(_mentions(each, name) and _is_moved_in(each) for each in statements)
-
-
-def _is_moved_in(statement: ast.stmt) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr in MOVES for each in walk(statement))
+    return any(_mentions(each, name) and _moves_any(each) for each in statements)
 
 
 def _mentions(node: ast.AST, name: str) -> bool:
@@ -273,8 +263,8 @@ def _meet(function: ast.FunctionDef, tensors: set[str], others: set[str]) -> boo
     return False
 
 
-def _moves_any(function: ast.FunctionDef) -> bool:
-    return any(isinstance(each, ast.Attribute) and each.attr in MOVES for each in walk(function))
+def _moves_any(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr in MOVES for each in walk(node))
 
 
 def _met_by_inputs(owner: ast.ClassDef, method: ast.FunctionDef, name: str) -> Iterator[ast.expr]:

@@ -56,7 +56,9 @@ def scripts_make_on_device(path: str) -> bool:
 TO_FORMAT = r"(?:dtype\s*=\s*)?torch\.(?:b?float|double|half|u?int|long|bool)\w*\s*\)"
 """What `to` gets for another number format, which moves nothing."""
 
-MOVES_MODULES = rf"(?i)\.to\((?!\s*{TO_FORMAT})|\.cuda\(|accelerat|lightning|Trainer\b|set_default_|torch\.device\([^)]*\):"
+MOVES_MODULES = (
+    rf"(?i)\.to\((?!\s*{TO_FORMAT})|\.cuda\(|accelerat|lightning|Trainer\b|set_default_|torch\.device\([^)]*\):"
+)
 """Code that moves modules to a device, or may do so by itself."""
 
 

@@ -91,7 +91,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import squeezes, swaps
+from lintrain.analysis import single_axes, swaps
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -135,7 +135,7 @@ class ViewForPermute(OddCallRule):
             if not swap.moved:
                 yield self._report_mixed(swap)
                 continue
-            if squeezes.moves_one_entry(pipeline.source, swap.location, swap.name, swap.axes):
+            if single_axes.moves_one_entry(pipeline.source, swap.location, swap.name, swap.axes):
                 continue
             yield self.finding(
                 swap.location,

@@ -237,7 +237,7 @@ LOSS = lazy_pattern(r"(?i)(?:^|[._])(?:loss|criterion)(?:_?(?:fn|func|function|m
 
 
 def _is_of_loss(pipeline: Pipeline, forward: Event) -> bool:
-    """Whether a pass is that of a loss: it records no more than the pass that gave its input, which is judged itself."""
+    """Whether a pass is that of a loss: it records no more than the pass before it, which is judged itself."""
     return LOSS.search(training_loops.callee_text(pipeline, forward)) is not None
 
 

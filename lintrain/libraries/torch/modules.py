@@ -29,7 +29,7 @@ from lintrain.libraries.torch.layers import function_loss, module_loss, through,
 from lintrain.libraries.torch.tensors import activated
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.modules import WEIGHT, is_method_of_weight, is_module, weight_of
+from lintrain.pipeline.modules import WEIGHT, is_method_of_weight, is_module
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, Module, Parameters, Tensor
 from lintrain.pipeline.values.python import (
@@ -257,12 +257,12 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, location: Loca
 
 @subscript_of(Module)
 def _item(reader: Reader, value: Value, key: Value, location: Location) -> Value:
+    if not isinstance(value, Module):
+        return UNKNOWN
     # A tensor of a layer, such as `layer.weight.data`, has rows and no layers.
-    is_part = isinstance(value, Module) and WEIGHT in value.arguments
-    position = literal(key) if not is_part else None
-    if isinstance(value, Module) and isinstance(position, int) and -len(value.parts) <= position < len(value.parts):
-        return value.parts[position]
-    return _inner(value) if isinstance(value, Module) else UNKNOWN
+    position = literal(key) if WEIGHT not in value.arguments else None
+    is_part = isinstance(position, int) and -len(value.parts) <= position < len(value.parts)
+    return value.parts[position] if isinstance(position, int) and is_part else _inner(value)
 
 
 @element_of(Module)
