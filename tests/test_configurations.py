@@ -315,6 +315,14 @@ def test_a_mistake_is_found_at_its_key(
     assert found(capsys, name) == [f"{name}:{line} {rule}"]
 
 
+def test_a_key_that_has_the_same_value_twice_is_no_mistake(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder / "axolotl.yaml"
+    file.write_text(f"{AXOLOTL}bf16: true\n")
+    assert found(capsys, "axolotl.yaml") == []
+    file.write_text(f"{AXOLOTL}bf16: false\n")
+    assert found(capsys, "axolotl.yaml") == ["axolotl.yaml:13 contradictory-settings"]
+
+
 def test_a_fix_keeps_comments_and_layout(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = folder / "axolotl.yaml"
     file.write_text(AXOLOTL.replace("learning_rate:", "lerning_rate:"))

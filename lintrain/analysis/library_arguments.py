@@ -97,14 +97,14 @@ def _keys(pipeline: Pipeline) -> Iterator[KeywordArgument]:
 
 
 def written_twice(pipeline: Pipeline) -> Iterator[tuple[str, Location, Location]]:
-    """The keys that a section of a configuration has twice, with the first and the last location."""
+    """The keys that a section of a configuration sets to two values, with the first and the last location."""
     source = pipeline.source
     for section in source.sections if isinstance(source, Configuration) else ():
         own = [entry for entry in section.entries if entry.is_own]
         for key in dict.fromkeys(entry.key for entry in own):
-            locations = [entry.location for entry in own if entry.key == key]
-            if len(locations) > 1:
-                yield key, locations[0], locations[-1]
+            entries = [entry for entry in own if entry.key == key]
+            if len({source.code(entry.value.location) for entry in entries}) > 1:
+                yield key, entries[0].location, entries[-1].location
 
 
 def _judged_by(keys: list[KeywordArgument], pipeline: Pipeline) -> KeywordArgument | None:
