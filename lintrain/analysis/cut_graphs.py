@@ -55,18 +55,27 @@ def useless_pass(pipeline: Pipeline, backward: events.Event) -> events.Event | N
     if any(isinstance(each.subject, Unknown) for some in passes.values() for each in some):
         return None
     parts = {key: expressions.parts_shared(pipeline, [each.subject for each in some]) for key, some in passes.items()}
-    useless = [key for key, some in parts.items() if some.isdisjoint(trained) and _is_of_network(passes[key])]
+    useless = [key for key, some in parts.items() if some.isdisjoint(trained) and _is_of_network(pipeline, passes[key])]
     return passes[useless[0]][-1] if useless and len(useless) < len(parts) else None
 
 
-def _is_of_network(passes: list[events.Event]) -> bool:
+TAKES_OFF = frozenset({"detach", "data", "no_grad"})
+"""How what a network gave is taken off the graph; a new tensor may be made of rows as well."""
+
+
+def _is_of_network(pipeline: Pipeline, passes: list[events.Event]) -> bool:
     """Whether passes go through weights, and the input of the first comes from a network, but no longer in the graph.
 
-    What a function that is not known gives may have any history, and a term of real rows belongs to some formulas.
+    What a function that is not known gives may have any history. A term of real rows belongs to some formulas, if
+    another optimizer trains the network that judges them.
     """
-    given = passes[0].details.get("given")
-    has_weights = any(modules.has_parameters(each.subject) for each in passes)
-    return has_weights and isinstance(given, Tensor) and (given.cut is not None or bool(given.passes))
+    given, subjects = passes[0].details.get("given"), [each.subject for each in passes]
+    if not isinstance(given, Tensor) or not any(map(modules.has_parameters, subjects)):
+        return False
+    if given.passes or (given.cut is not None and given.cut.name in TAKES_OFF):
+        return True
+    trained = [part for optimizer in pipeline.optimizers for part in optimizer.trains]
+    return expressions.parts_shared(pipeline, subjects).isdisjoint(expressions.parts_shared(pipeline, trained))
 
 
 def computed_off(pipeline: Pipeline, backward: events.Event) -> Location | None:
