@@ -108,10 +108,8 @@ from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Tensor
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, lazy_pattern
 
-ON_PURPOSE = lazy_pattern(r"(?i)lora|low_?rank|factor|svd|adapter|linear_?(regress|model|net|probe)|embed")
-"""Names of networks that are linear on purpose."""
-
 LINEAR_BY_NAME = lazy_pattern(r"(?i)lora|low_?rank|svd|linear_?(regress|model|net|probe)")
+"""Names of networks that are linear on purpose, whatever the sizes of their layers."""
 
 JOINS = frozenset({"cat", "concat", "concatenate", "stack"})
 
@@ -136,7 +134,7 @@ class MissingActivation(Rule):
         source = pipeline.source
         for first, second in linear_stacks.stacked_linears(source):
             before, location = source.location(first), source.location(second)
-            if not _is_linear_by_name(source, location) and not _is_commented_out(source, before, location):
+            if not _is_linear_by_name(pipeline, location) and not _is_commented_out(source, before, location):
                 found.setdefault(location, self._report(location, before))
         yield from found.values()
 
@@ -179,9 +177,8 @@ def _is_on_purpose(pipeline: Pipeline, misuse: Misuse) -> bool:
     if statement is None:
         return True
     around, function = source.location(statement), blocks.scope_of(pipeline, location)
-    names = [*blocks.classes_around(source, location), getattr(function, "name", ""), source.code(around)]
     made = misuse.value.made if isinstance(misuse.value, Tensor) else None
-    if any(map(ON_PURPOSE.search, names)) or _is_commented_out(source, made.location if made else None, location):
+    if _is_linear_by_name(pipeline, location) or _is_commented_out(source, made.location if made else None, location):
         return True
     call = expressions.call_at(pipeline, location)
     given = call.arguments[0] if call is not None and call.arguments else None
@@ -198,9 +195,11 @@ def _is_below(pipeline: Pipeline, location: Location, around: Location, function
     return location.line > around.end_line and blocks.scope_of(pipeline, location) is function
 
 
-def _is_linear_by_name(source: Source, location: Location) -> bool:
-    """Whether a class around layers that are written next to each other has the name of a linear network."""
-    return any(map(LINEAR_BY_NAME.search, blocks.classes_around(source, location)))
+def _is_linear_by_name(pipeline: Pipeline, location: Location) -> bool:
+    """Whether a class or a function around two layers has the name of a linear network."""
+    names = [*blocks.classes_around(pipeline.source_of(location), location)]
+    names.append(getattr(blocks.scope_of(pipeline, location), "name", ""))
+    return any(map(LINEAR_BY_NAME.search, names))
 
 
 def _joined_before(source: Source, name: str, around: Location) -> set[str]:
