@@ -83,8 +83,19 @@ def feedings(pipeline: Pipeline) -> Iterator[Feeding]:
     for training in training_loops(pipeline):
         for loop in training.backward.loops:
             loaders = list(loaders_in(loop.each))
-            if len(loaders) == 1:
+            if len(loaders) == 1 and _is_applied(pipeline, training, loop):
                 yield Feeding(training, loop, loaders[0])
+
+
+def _is_applied(pipeline: Pipeline, training: TrainingLoop, loop: Loop) -> bool:
+    """Whether a step follows the backward calls of a loop: gradients for an attack are cleared before the next step."""
+    inside = pipeline.events_in(loop)
+    if any(event.act is Act.STEP for event in inside):
+        return True
+    ends = {Act.STEP, Act.ZERO_GRAD}
+    around = [event for event in training.inside if event.act in ends and loop not in event.loops]
+    after = [event for event in around if event.order > training.backward.order]
+    return bool(after or around) and (after or around)[0].act is Act.STEP
 
 
 def is_named_for_training(pipeline: Pipeline, loader: Loader) -> bool:

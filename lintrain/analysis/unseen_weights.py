@@ -15,7 +15,7 @@ from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.modules import weight_of
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Module, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Absent, LibraryObject, Value, text_of
+from lintrain.pipeline.values.python import UNKNOWN, Absent, Constant, LibraryObject, Value, text_of
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -205,21 +205,30 @@ def _shown(sizes: tuple[int | None, ...]) -> str:
 
 
 def _shape_of_weight(layer: Module, part: str) -> tuple[int | None, ...]:
-    """The sizes of a layer's weight or bias, as far as they are written; empty for a layer that is not known."""
+    """The sizes of a layer's weight or bias, as far as they are written; empty for a layer that is not known.
+
+    Without a bias a layer has as many outputs as its weight has rows.
+    """
     match layer.name:
         case "Embedding":
             rows, width = (integer(argument_of(layer, name, at)) for at, name in enumerate(EMBEDDING))
             return (rows, width) if part == "weight" else ()
         case "Linear":
             narrow, wide = (integer(argument_of(layer, name, at)) for at, name in enumerate(LINEAR))
-            return (wide, narrow) if part == "weight" else (wide,)
+            outputs = None if _is_false(argument_of(layer, "bias", 2)) else wide
+            return (outputs, narrow) if part == "weight" else (wide,)
         case "Conv1d" | "Conv2d" | "Conv3d":
             narrow, wide = (integer(argument_of(layer, name, at)) for at, name in enumerate(CONVOLUTION))
             kernel = (None,) * int(layer.name[4])
             is_grouped = not isinstance(argument_of(layer, "groups", 6), Absent) or OPEN in layer.arguments
-            return (wide,) if part == "bias" else (wide, None if is_grouped else narrow, *kernel)
+            outputs = None if _is_false(argument_of(layer, "bias", 7)) else wide
+            return (wide,) if part == "bias" else (outputs, None if is_grouped else narrow, *kernel)
         case _:
             return ()
+
+
+def _is_false(value: Value) -> bool:
+    return isinstance(value, Constant) and value.value is False
 
 
 EMBEDDING = ("num_embeddings", "embedding_dim")

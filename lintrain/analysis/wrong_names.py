@@ -337,7 +337,8 @@ def overwritten_eval_data(pipeline: Pipeline) -> Iterator[Overwritten]:
                 first, value = bound[scope, name]
                 train = _counterpart(name, _loaded(node.value))
                 is_other = train and train == _rows_of(node.value) and train not in _loaded(value)
-                if is_other and first < location and not _is_asked_for(source, name, location):
+                is_apart = is_other and blocks.are_exclusive(source, first, location)
+                if is_other and first < location and not is_apart and not _is_asked_for(source, name, location):
                     yield Overwritten(location, name, train, first)
             case _:
                 pass
@@ -362,8 +363,7 @@ def _repeated_for_evaluation(source: Source) -> list[ast.Assign]:
 
 def _is_asked_for(source: Source, name: str, location: Location) -> bool:
     """Whether an `if` around a place asks for the data, which gets other rows on purpose if it has none."""
-    branches = (each for each in source.nodes_of(ast.If) if name in _loaded(each.test))
-    return any(source.location(each).holds(location) for each in branches)
+    return any(name in _loaded(each.test) and source.location(each).holds(location) for each in source.nodes_of(ast.If))
 
 
 def _rows_of(node: ast.expr) -> str:

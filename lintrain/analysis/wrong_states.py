@@ -114,13 +114,16 @@ def _path_of_best(call: ast.Call) -> str:
 
 
 def _own_states(source: Source) -> Iterator[WrongState]:
-    """`target.load_state_dict(target.state_dict())`, where another network's state was meant."""
+    """`target.load_state_dict(target.state_dict())`, where another network's state was meant.
+
+    An optimizer casts the state that it is given to the types of its parameters, so its own state changes.
+    """
     for node in source.nodes_of(ast.Expr):
         match node.value:
             case ast.Call(
                 func=ast.Attribute(value=owner, attr="load_state_dict"),
                 args=[ast.Call(func=ast.Attribute(value=same, attr="state_dict"), args=[]) as state],
-            ) if unparse(owner) == unparse(same):
+            ) if unparse(owner) == unparse(same) and _part_of(unparse(owner)) != "optimizer":
                 problem = "a network is given its own state, which changes nothing"
                 yield WrongState(source.location(state), problem, "load the state of the other network")
             case _:

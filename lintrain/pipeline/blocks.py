@@ -47,6 +47,17 @@ def branches(source: Source) -> list[Location]:
     return [source.location(node) for node in source.nodes_of(ast.If)]
 
 
+def are_exclusive(source: Source, one: Location, other: Location) -> bool:
+    """Whether two places are in different branches of one `if`, so that at most one of them runs."""
+    around = (node for node in source.nodes_of(ast.If) if node.orelse)
+    both = [node for node in around if source.location(node).holds(one) and source.location(node).holds(other)]
+    return any(
+        any(source.location(each).holds(one) for each in node.body)
+        != any(source.location(each).holds(other) for each in node.body)
+        for node in both
+    )
+
+
 def classes_around(source: Source, location: Location) -> dict[str, Location]:
     """The classes around a location by their names, outer ones first."""
     found = ((node.name, source.location(node)) for node in source.nodes_of(ast.ClassDef))

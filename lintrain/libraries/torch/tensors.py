@@ -369,7 +369,8 @@ def of_unknown(call: Call, given: Value) -> Tensor:
     name = call.path.rpartition(".")[2]
     arguments = [argument.value for argument in call.positional]
     if name in TYPED and (len(arguments) > 1 or (arguments and takes_sizes(call, arguments[0]))):
-        return Tensor(text=call.text, made=Operation(DATA, call.location), shape=_shape_of(arguments), kind=KINDS[name])
+        shape = ANY if call.is_open else _shape_of(arguments)
+        return Tensor(text=call.text, made=Operation(DATA, call.location), shape=shape, kind=KINDS[name])
     shape = shape_of(given)
     if name in RESHAPES:
         shape = ANY if call.is_open or "keepdim" in call.keywords else RESHAPES[name](shape, arguments[1:])
