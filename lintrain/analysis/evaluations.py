@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import abc
+from collections.abc import Iterator, Mapping
 
 from lintrain.analysis import expressions, training_loops
 from lintrain.analysis.training_loops import words_of
@@ -15,7 +16,7 @@ from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import differs_by_mode, ignores_mode, is_module, modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer
-from lintrain.pipeline.values.python import UNKNOWN, Instance, Unknown, Value, literal
+from lintrain.pipeline.values.python import UNKNOWN, Bound, Class, Function, Instance, Sequence, Unknown, Value, literal
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.project_search import scripts_have_modes
 from lintrain.source.source import Source
@@ -171,7 +172,9 @@ LOADS_WEIGHTS = lazy_pattern(r"\.load_state_dict\(")
 
 
 def _is_over_rows(pipeline: Pipeline, loop: Loop) -> bool:
-    return pipeline.code(loop.location).startswith("for ") and not COUNTS.search(loop.header)
+    over = loop.over
+    calls = isinstance(over, Sequence) and any(isinstance(each, Function | Bound | Class) for each in over.items)
+    return pipeline.code(loop.location).startswith("for ") and not calls and not COUNTS.search(loop.header)
 
 
 def is_in_eval_mode(pipeline: Pipeline, forward: Event) -> bool:
@@ -337,7 +340,7 @@ def _runs_without_grad(_: Pipeline, network: Instance) -> bool:
     return is_any
 
 
-def is_undone(switch: Event, inside: Sequence[Event]) -> bool:
+def is_undone(switch: Event, inside: abc.Sequence[Event]) -> bool:
     """Whether one of these events always gives the model back the mode that it had before a switch."""
     return any(
         event.act is Act.RESTORE_MODE

@@ -98,6 +98,12 @@ def _loops(pipeline: Pipeline, _: Pipeline) -> dict[str, Nesting[Location]]:
     return {path: Nesting((location, location) for location in locations if location.path == path) for path in paths}
 
 
+def ends_at_once(pipeline: Pipeline, loop: Location) -> bool:
+    """Whether a loop is left at the end of its first iteration: it looks at one batch."""
+    statement = statement_at(pipeline, loop)
+    return isinstance(statement, ast.For) and isinstance(statement.body[-1], ast.Break | ast.Return)
+
+
 def block_of(pipeline: Pipeline, statement: ast.stmt, location: Location) -> list[ast.stmt]:
     """The statements of the block that a statement is in."""
     return pipeline.source_of(location).cached(_blocks).get(statement, [])

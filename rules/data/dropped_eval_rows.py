@@ -78,6 +78,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluations, loaders, script_text, training_loops
+from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import LibraryObject, is_missing, is_true, number_of, options_of
@@ -105,6 +106,8 @@ class DroppedEvalRows(Rule):
         for forward in pipeline.acts(Act.FORWARD):
             loop = forward.loops[-1] if forward.loops else None
             if loop is None or _trains(pipeline, loop) or not _is_evaluated(pipeline, forward):
+                continue
+            if blocks.ends_at_once(pipeline, loop.location):
                 continue
             if not forward.without_grad and training_loops.words_of(loop.header) & evaluations.TRAINING_WORDS:
                 continue
