@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import cast
 
 from lintrain.interpreter import inherited, invocation, own_arguments
@@ -39,6 +40,8 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
 )
+from lintrain.source.nodes import walk
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 
 @attribute_of(Class)
@@ -172,8 +175,32 @@ def make_instance(call: Call, cls: Class) -> Value:
         own = found if found is not None and isinstance(found[1], Function) else None
         inherited.begin(call, made, has_constructor=own is not None)
         if own is not None and isinstance(own[1], Function):
+            made.switched_off = _switched_off(call, own[1].node)
             invocation.run_function(call, own[1], made, own[0])
     return made
+
+
+SWITCHES = lazy_pattern(r"(?i)drop|norm|(?:^|_)bn")
+"""Names of parameters of constructors for layers that a network can do without."""
+
+
+def _switched_off(call: Call, constructor: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> frozenset[str]:
+    """The parameters for dropout and normalization that a constructor gets 0, False or None for, by default too."""
+    given = constructor.args
+    names = [each.arg for each in given.args][1:]
+    if call.is_open or not any(SWITCHES.search(name) for name in (*names, *(each.arg for each in given.kwonlyargs))):
+        return frozenset()
+    defaults = dict(zip(reversed(names), reversed(given.defaults), strict=False))
+    defaults |= {
+        each.arg: default for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default
+    }
+    written = {
+        name: Constant(0) for name, node in defaults.items() if isinstance(node, ast.Constant) and not node.value
+    }
+    values = {**written, **call.values(*names)}
+    off = {name for name, value in values.items() if isinstance(value, Constant) and not value.value}
+    rebound = {each.id for each in walk(constructor) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    return frozenset(name for name in off - rebound if SWITCHES.search(name))
 
 
 def fill_fields(call: Call, cls: Class, made: Instance) -> None:

@@ -189,14 +189,46 @@ def _own_names(node: ast.ClassDef, made: Instance) -> Iterator[str]:
     missing = [each for each in stores if _attributes(each) and made.attributes.keys().isdisjoint(_attributes(each))]
     unset = {name for each in missing for name in _attributes(each)}
     left_out = {id(part) for each in missing for part in walk(each)} | _asked_for(node)
+    unset |= made.switched_off
+    left_out |= _switched_off(node, made.switched_off)
     for part in walk(node):
         match part:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in unset:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name) | ast.Name(id=name) if name in unset:
                 pass
             case ast.Attribute(attr=name) | ast.Name(id=name) if id(part) not in left_out:
                 yield name
             case _:
                 pass
+
+
+def _switched_off(node: ast.ClassDef, off: frozenset[str]) -> set[int]:
+    """What a class does not build or run if parameters are 0 or False: `if rate > 0:`, and `nn.Dropout(rate)`."""
+    found: list[ast.AST] = []
+    for each in walk(node) if off else ():
+        match each:
+            case ast.If(test=test, body=body) if _name_in(test) in off:
+                found += body
+            case ast.IfExp(test=test, body=chosen) if _name_in(test) in off:
+                found.append(chosen)
+            case ast.Call(args=args, keywords=keywords):
+                given = (*args, *(keyword.value for keyword in keywords))
+                found += [each] if any(_name_in(value) in off for value in given) else []
+            case _:
+                pass
+    return {id(part) for each in found for part in walk(each)}
+
+
+def _name_in(node: ast.expr) -> str:
+    """The name in `rate`, `self.rate`, `rate > 0` and `rate is not None`; empty for anything else."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name
+        case ast.Compare(
+            left=left, ops=[ast.Gt() | ast.NotEq() | ast.IsNot()], comparators=[ast.Constant(value=value)]
+        ):
+            return "" if value else _name_in(left)
+        case _:
+            return ""
 
 
 def _asked_for(node: ast.ClassDef) -> frozenset[int]:
@@ -227,7 +259,7 @@ def _module_ignores_mode(module: Module) -> bool:
         return isinstance(tracks, Constant) and not tracks.value
     if module.name.startswith("Dropout"):
         rate = module.arguments.get("p", module.arguments.get("0"))
-        return isinstance(rate, Constant) and not rate.may_differ and rate.value == 0
+        return isinstance(rate, Constant) and rate.value == 0  # what an option is by default counts
     return CALM.fullmatch(module.name) is not None
 
 
@@ -272,7 +304,7 @@ def _part_differs(part: Value) -> bool:
             nodes = [owner.node for owner in part.cls.lineage()]
             owners = [node for node in nodes if any(map(_differs, _names_in(node)))]
             return any(_differs(name) for owner in owners for name in _own_names(owner, part)) or any(
-                map(_asks_for_dropout, nodes)
+                _asks_for_dropout(node, part.switched_off) for node in nodes
             )
         case Module():
             if part.path.startswith("torch.nn."):
@@ -284,11 +316,12 @@ def _part_differs(part: Value) -> bool:
             return False
 
 
-def _asks_for_dropout(node: ast.ClassDef) -> bool:
+def _asks_for_dropout(node: ast.ClassDef, off: frozenset[str]) -> bool:
     """Whether a class gives a rate to a layer of a library: `GATConv(8, 8, dropout=0.6)`; layers of torch are parts."""
     calls = (each for each in walk(node) if isinstance(each, ast.Call) and each.keywords)
     given = (each for call in calls if not unparse(call.func).startswith(("nn.", "torch.")) for each in call.keywords)
-    return any(each.arg == "dropout" and not _is_nothing(each.value) for each in given)
+    rates = (each.value for each in given if each.arg == "dropout")
+    return any(not _is_nothing(rate) and _name_in(rate) not in off for rate in rates)
 
 
 def _is_nothing(value: ast.expr) -> bool:

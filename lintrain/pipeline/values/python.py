@@ -226,12 +226,14 @@ def _own_bases(cls: Class) -> list[Class]:
 class Instance(Value):
     """An object of a class of the script; its attributes as far as they were set.
 
-    `base` is what it has from a library's class that it derives from: a parser, a dictionary.
+    `base` is what it has from a library's class that it derives from: a parser, a dictionary. `switched_off` are the
+    parameters about dropout and normalization that its constructor got 0, False or None for.
     """
 
     cls: Class
     attributes: dict[str, Value] = field(default_factory=lambda: {})
     base: Value | None = None
+    switched_off: frozenset[str] = frozenset()
 
     def merged(self, others: abc.Sequence[Value]) -> Value | None:
         """Objects of one class: each attribute is any of theirs."""
@@ -240,7 +242,8 @@ class Instance(Value):
             return None
         common = [name for name in self.attributes if all(name in each.attributes for each in objects)]
         held = {name: join(each.attributes[name] for each in objects) for name in common}
-        return Instance(self.cls, held, origin=self.origin)
+        off = self.switched_off.intersection(*(each.switched_off for each in objects))
+        return Instance(self.cls, held, switched_off=off, origin=self.origin)
 
 
 @dataclass(eq=False, slots=True)
