@@ -174,6 +174,21 @@ class TestOldGrammar:
         assert found["syntax-error"] == ("error", OLD_GRAMMAR)
         assert all(one.fix is None for one in reading.reported)
 
+    @pytest.mark.parametrize(
+        ("before", "after", "is_float"),
+        [
+            ("", "print('a')", True),
+            ("", "print 'a'", False),
+            ("from __future__ import division\n", "print 'a'", True),
+            ("", "x = x.cuda(async=True)", True),
+        ],
+    )
+    def test_only_python_2_divides_whole_numbers_into_a_whole_number(
+        self, before: str, after: str, is_float: bool
+    ) -> None:
+        reading = read(f"{before}import torch\nsteps = len([1]) / 2\nfor step in range(steps):\n    {after}\n")
+        assert ("float-size" in {one.finding.rule for one in reading.reported}) is is_float
+
     def test_a_file_with_another_mistake_is_not_read(self) -> None:
         reading = read(f"import torch\n{LOOP}    print 'a'\nx = (\n")
         assert reading.is_broken

@@ -62,8 +62,11 @@ class FloatSize:
 def float_sizes(source: Source, others: Sequence[Source] = ()) -> list[FloatSize]:
     """The floats that a file passes as sizes of layers and tensors, as counts and as bounds of slices.
 
-    Functions and classes of the file and of `others` pass on what they get to such a layer.
+    Functions and classes of the file and of `others` pass on what they get to such a layer. In a file that only
+    Python 2 reads a division of whole numbers gives one.
     """
+    if any("'print'" in flaw.msg for flaw in source.flaws) and "import division" not in source.text:
+        return []
     modules = _modules(source)
     may_be_float = _Looks(source, modules)
     defined = frozenset(name for each in (source, *others) for name in each.cached(_defined))

@@ -105,6 +105,7 @@ from lintrain.rule import (
     Pipeline,
     Related,
     Rule,
+    Source,
     Verdict,
     dataclass,
     fixes,
@@ -112,6 +113,7 @@ from lintrain.rule import (
     one_per_location,
 )
 from lintrain.source import places
+from lintrain.source.nodes import unparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,13 +261,18 @@ def _is_on_graph(pipeline: Pipeline, kept: Event, backward: Event) -> bool:
     if isinstance(kept.subject, Tensor) or not pipeline.code(kept.location).isidentifier():
         return False
     node = places.expression_at(source, kept.location)
-    if node is None:
+    if node is None or _is_mapping(source, unparse(node)):
         return False
     # What nothing is known of may be the output of a model by its name: `out = model(x)`.
     events = (each for each in pipeline.events_in(inside) if each.act is Act.FORWARD and not each.without_grad)
     forwards = {each.location: each for each in events if each.order < backward.order}
     through = {each.location: each for each in shared_passes.passes_behind(pipeline, backward, forwards)}
     return bool(through) and shared_passes.is_output(source, node, through)
+
+
+def _is_mapping(source: Source, name: str) -> bool:
+    """Whether code reads entries of a name by their keys: `loss, info = net(x)` with numbers in `info`."""
+    return source.contains(rf"\b{name}(?:\[['\"]|\.(?:get|items|keys|values)\()")
 
 
 def _is_judged(pipeline: Pipeline, kept: Event) -> bool:
