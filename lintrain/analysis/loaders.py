@@ -63,19 +63,13 @@ class Feeding:
     def is_repeated(self) -> bool:
         """Whether the loop over the batches is certainly inside another one: there are several epochs."""
         around = self.training.backward.loops
-        outer = (each for each in around[: around.index(self.loop)] if not _runs_once(each))
+        outer = (each for each in around[: around.index(self.loop)] if not each.runs_once)
         return any(not self._starts_again_in(each) for each in outer)
 
     def _starts_again_in(self, loop: Loop) -> bool:
         """Whether each iteration of a loop makes an optimizer: it is another training, and no epoch."""
         made = (step.subject.origin for step in self.training.steps)
         return any(origin is not None and loop.location.holds(origin) for origin in made)
-
-
-def _runs_once(loop: Loop) -> bool:
-    """`for epoch in range(1)`."""
-    over = loop.over
-    return isinstance(over, Sequence) and over.is_complete and len(over.items) <= 1
 
 
 def feedings(pipeline: Pipeline) -> Iterator[Feeding]:

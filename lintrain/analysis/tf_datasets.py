@@ -59,8 +59,18 @@ def shuffled_batches(source: Source) -> Iterator[tuple[Location, Location]]:
             and batches
             and id(last) not in divided | looked_at
             and not others & {"shuffle", "unbatch", "rebatch", "window"}
+            and not _has_all_rows(source, batches[0])
         ):
             yield name_at(source, last), name_at(source, batches[0])
+
+
+def _has_all_rows(source: Source, batch: ast.Call) -> bool:
+    """Whether a batch is as large as the data: `batch(len(rows))`, also by a name."""
+    size = batch.args[0] if batch.args else batch.keywords[0].value
+    return any(ALL_ROWS.fullmatch(unparse(each.expression)) for each in origins.origins(source, size))
+
+
+ALL_ROWS = lazy_pattern(r"[\w.]+\.shape\[0\]|len\([\w.]+\)")
 
 
 MOST_LOOKED_AT = 5

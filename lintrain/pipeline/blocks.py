@@ -98,10 +98,20 @@ def _loops(pipeline: Pipeline, _: Pipeline) -> dict[str, Nesting[Location]]:
     return {path: Nesting((location, location) for location in locations if location.path == path) for path in paths}
 
 
-def ends_at_once(pipeline: Pipeline, loop: Location) -> bool:
-    """Whether a loop is left at the end of its first iteration: it looks at one batch."""
+def is_over_some(pipeline: Pipeline, loop: Location) -> bool:
+    """Whether a loop looks at some batches only: it is left after the first, or at a number of them."""
     statement = statement_at(pipeline, loop)
-    return isinstance(statement, ast.For) and isinstance(statement.body[-1], ast.Break | ast.Return)
+    if not isinstance(statement, ast.For):
+        return False
+    for each in statement.body:
+        match each:
+            case ast.Break() | ast.Return():
+                return True
+            case ast.If(test=ast.Compare(ops=[ast.GtE() | ast.Gt() | ast.Eq()]), body=[*_, ast.Break()]):
+                return True
+            case _:
+                pass
+    return False
 
 
 def block_of(pipeline: Pipeline, statement: ast.stmt, location: Location) -> list[ast.stmt]:

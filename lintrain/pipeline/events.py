@@ -8,7 +8,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from lintrain.model.location import Location
-from lintrain.pipeline.values.python import UNKNOWN, Value
+from lintrain.pipeline.values.python import UNKNOWN, Sequence, Value
 from lintrain.source.nodes import unparse
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -81,6 +81,11 @@ class Loop:
     header: str = ""
     body: Location | None = None
     rebound: frozenset[str] = frozenset()
+
+    @property
+    def runs_once(self) -> bool:
+        """Whether it certainly has no second iteration: `for epoch in range(1)`."""
+        return isinstance(self.over, Sequence) and self.over.is_complete and len(self.over.items) <= 1
 
 
 @dataclass(eq=False, slots=True)

@@ -107,7 +107,7 @@ class DroppedEvalRows(Rule):
             loop = forward.loops[-1] if forward.loops else None
             if loop is None or _trains(pipeline, loop) or not _is_evaluated(pipeline, forward):
                 continue
-            if blocks.ends_at_once(pipeline, loop.location):
+            if blocks.is_over_some(pipeline, loop.location):
                 continue
             if not forward.without_grad and training_loops.words_of(loop.header) & evaluations.TRAINING_WORDS:
                 continue

@@ -135,6 +135,8 @@ class RetainedGraph(Rule[Claim]):
         found: dict[Location, Finding[Claim]] = {}
         stepping = {id(step.loops[-1]) for step in pipeline.acts(Act.STEP) if step.loops}
         for kept in pipeline.acts(Act.RETAIN):
+            if all(loop.runs_once for loop in kept.loops):
+                continue
             backward = _backward_through(pipeline, kept) if id(kept.loops[-1]) in stepping else None
             if backward is not None:
                 found.setdefault(kept.location, self._report(pipeline, kept, backward))
