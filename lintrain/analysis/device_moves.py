@@ -18,7 +18,7 @@ from lintrain.pipeline.values.model import Module
 from lintrain.pipeline.values.python import Absent, Instance, Value
 from lintrain.source import places
 from lintrain.source.nodes import unparse, walk
-from lintrain.source.project_search import scripts_build_on_cpu
+from lintrain.source.project_search import scripts_build_on_cpu, scripts_have
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -322,3 +322,17 @@ def may_stay(source: Source, owner: str, made: Location) -> bool:
     cls = next((node for node in source.nodes_of(ast.ClassDef) if node.name == owner), None)
     given = {part.arg for part in walk(cls) if isinstance(part, ast.arg)} if cls is not None else set[str]()
     return moved is not None and moved[1] in given and scripts_build_on_cpu(source.path, owner)
+
+
+def is_used(pipeline: Pipeline, location: Location) -> bool:
+    """Whether code is in no method that nothing in the project names: of such a one no argument was ever moved."""
+    scope = blocks.scope_of(pipeline, location)
+    source = pipeline.source_of(location)
+    is_method = isinstance(scope, ast.FunctionDef) and any(scope in each.body for each in source.nodes_of(ast.ClassDef))
+    if not isinstance(scope, ast.FunctionDef) or not is_method or scope.decorator_list or scope.name in CALLED_BY_TORCH:
+        return True
+    return source.contains(rf"\.{scope.name}\b") or scripts_have(source.path, rf"\.{scope.name}\b")
+
+
+CALLED_BY_TORCH = frozenset({"forward", "__init__", "__call__", "__getitem__", "training_step", "validation_step"})
+"""Methods that code calls without naming them."""

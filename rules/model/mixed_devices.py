@@ -118,7 +118,8 @@ class MixedDevices(Rule):
         found = cpu_tensors.local_tensors(pipeline.source)
         path = pipeline.source.path
         is_elsewhere = bool(found) and (scripts_make_on_device(path) or not uses_devices(pipeline.source))
-        tensors = map(self._report, () if is_elsewhere else found)
+        used = (each for each in found if device_moves.is_used(pipeline, each.location)) if not is_elsewhere else ()
+        tensors = map(self._report, used)
         apart = map(self._report_apart, device_moves.apart(pipeline))
         left = map(self._report_left, left_on_cpu.left_behind(pipeline.source))
         yield from one_per_location(chain(tensors, apart, left))
