@@ -180,12 +180,12 @@ def make_instance(call: Call, cls: Class) -> Value:
     return made
 
 
-SWITCHES = lazy_pattern(r"(?i)drop|norm|(?:^|_)bn")
-"""Names of parameters of constructors for layers that a network can do without."""
+SWITCHES = lazy_pattern(r"(?i)drop")
+"""Names of parameters of constructors for rates of dropout."""
 
 
 def _switched_off(call: Call, constructor: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> frozenset[str]:
-    """The parameters for dropout and normalization that a constructor gets 0, False or None for, by default too."""
+    """The parameters for dropout that a constructor gets 0, False or None for, by default too."""
     given = constructor.args
     names = [each.arg for each in given.args][1:]
     if call.is_open or not any(SWITCHES.search(name) for name in (*names, *(each.arg for each in given.kwonlyargs))):

@@ -227,7 +227,7 @@ class Instance(Value):
     """An object of a class of the script; its attributes as far as they were set.
 
     `base` is what it has from a library's class that it derives from: a parser, a dictionary. `switched_off` are the
-    parameters about dropout and normalization that its constructor got 0, False or None for.
+    parameters for dropout that its constructor got 0, False or None for.
     """
 
     cls: Class
