@@ -36,6 +36,7 @@ NOT_NETWORKS = frozenset(
 )
 """Functions that give no scores for what they get."""
 
+TARGETS = lazy_pattern(r"^(?:y|labels?|targets?)$")
 SCORES = lazy_pattern(r"logit|out|pred|score|prob|y_?hat", 2)
 CLASSES_LAST = frozenset({"softmax", "log_softmax", "sigmoid", "exp", "logsigmoid"})
 """Functions after which scores of the classes still have them in the same order."""
@@ -127,10 +128,12 @@ def _seeds(source: Source, scope: ast.AST, nodes: Sequence[ast.AST]) -> Iterator
     for loop, _ in source.cached(loops_over_loaders):
         if id(loop) in inside:
             yield from _of_target(loop.target, is_counted="enumerate(" in unparse(loop.iter))
-    if isinstance(scope, ast.FunctionDef) and scope.name in STEPS:
+    if isinstance(scope, ast.FunctionDef):
         arguments = [each.arg for each in scope.args.args]
-        if len(arguments) > 1 and arguments[0] == "self":
+        if scope.name in STEPS and len(arguments) > 1 and arguments[0] == "self":
             yield arguments[1], WHOLE
+        elif "batch" in arguments:  # of `compute_loss(self, batch)`, or a hook of Lightning
+            yield "batch", WHOLE
 
 
 def _of_target(target: ast.expr, *, is_counted: bool) -> Iterator[tuple[str, bool]]:
@@ -176,16 +179,26 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr | 
             for part, one in zip(parts, values, strict=True):
                 yield from _pairs(part, one)
         case ast.Tuple(elts=parts), (ast.Name() | ast.Call() | ast.GeneratorExp() | ast.ListComp()):
+            given = _batch_given(value) if any(TARGETS.search(unparse(part)) for part in parts) else value
             for index, part in enumerate(parts):
                 if isinstance(part, ast.Name):
                     key = ast.Constant(value=index)
                     # Of several results, those that are called scores are.
                     of_call = isinstance(value, ast.Call) and SCORES.search(part.id) is not None
-                    yield part.id, value if of_call else ast.Subscript(value=value, slice=key, ctx=ast.Load())
+                    yield part.id, value if of_call else ast.Subscript(value=given, slice=key, ctx=ast.Load())
         case _:
             for each in walk(target):
                 if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                     yield each.id, None
+
+
+def _batch_given(value: ast.expr) -> ast.expr:
+    """The batch that a method takes apart, `x, y = self.parts_of(batch, device)`; else the value."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self")), args=[ast.Name() as batch, *_]):
+            return batch
+        case _:
+            return value
 
 
 def _kind_of_all(values: Sequence[tuple[int, ast.expr | None]], known: Mapping[str, bool], name: str) -> bool | None:
@@ -211,6 +224,11 @@ def _kind(node: ast.expr, known: Mapping[str, bool]) -> bool | None:
             return _kind(owner, known)
         case ast.Call(func=ast.Attribute(attr=attr), args=[inner, *_]) if attr in FILLED:
             return _kind(inner, known)
+        case ast.IfExp(body=one, orelse=other):
+            kind = _kind(one, known)
+            return kind if kind == _kind(other, known) else None
+        case ast.Call(func=ast.Attribute(value=owner, attr="argmax")) if _is_along_classes(node):
+            return PART if _kind(owner, known) is PART else None
         case ast.BinOp(left=inner):  # noise that is added
             return _kind(inner, known)
         case ast.Attribute(value=owner, attr=attr) if attr in SAME_ROWS:
@@ -225,6 +243,12 @@ def _kind(node: ast.expr, known: Mapping[str, bool]) -> bool | None:
             return _kind(inner, known)
         case _:
             return None
+
+
+def _is_along_classes(node: ast.Call) -> bool:
+    """Whether `labels.argmax(dim=1)` is of one-hot rows: then each row still has its class."""
+    given = [*node.args, *(each.value for each in node.keywords)]
+    return len(given) == 1 and isinstance(given[0], ast.Constant) and given[0].value == 1
 
 
 def _losses(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str]]:

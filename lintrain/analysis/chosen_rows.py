@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from lintrain.analysis.batch_scores import Batches, batches_in
+from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.class_choices import (
     CHOOSING,
     MODULES,
@@ -76,9 +77,12 @@ def _chosen_rows(source: Source) -> list[ChosenRows]:
             if call is None or (axis_of(call) is None and (not use.has_many or source.contains(ONE_ROW))):
                 continue
             scores = scores_of(call)
-            if not is_chosen_along_classes(nodes, scores) and (
-                _compares_rows(source, scope, followed(scores, values), use, values)
-                or _meets_targets(source, batches, scores, use)
+            if _meets_classes(source, use, scores, values) or (
+                not is_chosen_along_classes(nodes, scores)
+                and (
+                    _compares_rows(source, scope, followed(scores, values), use, values)
+                    or _meets_targets(source, batches, scores, use)
+                )
             ):
                 found.append(ChosenRows(source.location(call), source.location(use.node), axis_of(call) is not None))
     return found
@@ -99,6 +103,16 @@ def _meets_targets(source: Source, batches: Batches, scores: ast.expr, use: Use)
     if batches.is_part(classes_or_scores(use.target)) and batches.has_scores(scores):
         return True
     return use.is_counted and (unparse(scores), unparse(use.target)) in batches.losses
+
+
+def _meets_classes(source: Source, use: Use, scores: ast.expr, values: Mapping[str, Sequence[ast.expr]]) -> bool:
+    """Whether the other side of a comparison chooses a class for each row, along axis 1 of other numbers."""
+    target = bare(followed(use.target, values))
+    of_rows = target.value if isinstance(target, ast.Subscript) else target  # `torch.max(labels, 1)[1]`
+    if not use.is_comparison or not isinstance(of_rows, ast.Call) or last_name(of_rows.func) not in CHOOSING:
+        return False
+    is_other = unparse(scores_of(of_rows)) != unparse(scores)
+    return axis_of(of_rows) == 1 and is_other and not source.contains(ONE_ROW)
 
 
 def _choice(node: ast.expr) -> ast.Call | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.analysis.batch_scores import Batches, batches_in
 from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.class_axes import MEETS, conflicts, softmax_of
 from lintrain.analysis.class_choices import axis_of, bare, followed, holds_one, scores_of, uses, values_of
 from lintrain.analysis.hits import LOSS_NAME
 from lintrain.analysis.tensor_forms import TORCH, is_over_rows
@@ -34,10 +35,20 @@ def mixed_rows(source: Source) -> Iterator[MixedRows]:
     for scope in (source.tree, *functions) if lines else ():
         nodes = own_nodes(scope)
         for choice in _choices_for_rows(nodes):
-            mixed = _softmax_of(_given_before(scores_of(choice), nodes))
+            mixed = softmax_of(_given_before(scores_of(choice), nodes))
             if mixed is not None and _is_of_network(_given_before(mixed[1], nodes)):
                 yield MixedRows(mixed[0], choice, CHOSEN)
         yield from _of_batches(nodes, batches_in(source, scope))
+        yield from _contradicted(nodes)
+
+
+def _contradicted(nodes: Sequence[ast.AST]) -> Iterator[MixedRows]:
+    """The softmaxes that other code of their function contradicts; both axes may be meant, unless they meet."""
+    along = {unparse(scores) for node in nodes if (scores := _along_classes(node)) is not None}
+    for found in conflicts(nodes, values_of(nodes)):
+        mixed = softmax_of(found.softmax)
+        if found.meaning == MEETS or mixed is None or unparse(mixed[1]) not in along:
+            yield MixedRows(found.softmax, found.needs, found.meaning)
 
 
 def _of_batches(nodes: Sequence[ast.AST], batches: Batches) -> Iterator[MixedRows]:
@@ -46,7 +57,7 @@ def _of_batches(nodes: Sequence[ast.AST], batches: Batches) -> Iterator[MixedRow
     along = {unparse(scores) for node in nodes if (scores := _along_classes(node)) is not None}
     scored = {unparse(call.args[0]): call for call in _losses_of_rows(nodes, batches)}
     for node in nodes:
-        mixed = _softmax_of(node) if isinstance(node, ast.Call) else None
+        mixed = softmax_of(node) if isinstance(node, ast.Call) else None
         given = _call_of_transformer(mixed[1], values) if mixed is not None else None
         if mixed is not None and given is not None and unparse(mixed[1]) not in along:
             yield MixedRows(mixed[0], given, BATCHED)
@@ -54,11 +65,11 @@ def _of_batches(nodes: Sequence[ast.AST], batches: Batches) -> Iterator[MixedRow
         if mixed is not None and code in scored and code not in along and batches.has_scores(mixed[1]):
             yield MixedRows(mixed[0], scored[code], SCORED)
         if isinstance(node, ast.Subscript) and _is_column(node):
-            mixed = _softmax_of(bare(followed(bare(node.value), values)))
+            mixed = softmax_of(bare(followed(bare(node.value), values)))
             if mixed is not None and unparse(mixed[1]) not in along and batches.has_scores(mixed[1]):
                 yield MixedRows(mixed[0], node, COLUMN)
     for use in uses(nodes):
-        mixed = _softmax_of(bare(followed(use.chosen, values))) if batches.is_part(use.target) else None
+        mixed = softmax_of(bare(followed(use.chosen, values))) if batches.is_part(use.target) else None
         if mixed is not None and unparse(mixed[1]) not in along and batches.has_scores(mixed[1]):
             yield MixedRows(mixed[0], use.node, SCORED)
 
@@ -104,17 +115,6 @@ def _is_column(node: ast.Subscript) -> bool:
             return True
         case _:
             return False
-
-
-def _softmax_of(made: ast.expr) -> tuple[ast.Call, ast.expr] | None:
-    """The softmax over axis 0 that an expression is, and what it is computed of."""
-    match made:
-        case ast.Call(func=ast.Call() as layer, args=[scores]) if is_over_rows(layer):
-            return layer, scores
-        case ast.Call(func=ast.Attribute(value=owner)) if is_over_rows(made):
-            return made, made.args[0] if unparse(owner) in TORCH and made.args else owner
-        case _:
-            return None
 
 
 def _choices_for_rows(nodes: Sequence[ast.AST]) -> Iterator[ast.Call]:
