@@ -20,6 +20,10 @@ OPTIONAL = frozenset({"past_key_values", "inputs_embeds"})
 """Arguments with which a call continues a text, or gives other inputs than ids."""
 
 
+OTHER_MASKS = frozenset({"head_mask", "decoder_head_mask", "cross_attn_head_mask", "encoder_attention_mask"})
+"""Masks of heads, and of the texts of another model: none leaves out the padding of these ids."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnreadMask:
     """A call of a model with ids, and the mask that it does not get: a name, or what another such call passes."""
@@ -32,9 +36,9 @@ def unread_masks(source: Source) -> Iterator[UnreadMask]:
     """The calls of models in the functions of a file that lack a mask at hand."""
     if not source.contains(LIBRARIES):
         return
-    for scope in source.nodes_of(ast.FunctionDef):
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
-        calls = [node for node in nodes if isinstance(node, ast.Call) and _takes_ids(node)]
+        calls = [node for node in nodes if isinstance(node, ast.Call) and _takes_ids(node, _parameters(scope))]
         if not calls:
             continue
         without = [call for call in calls if not _mask_of(call)]
@@ -46,13 +50,24 @@ def unread_masks(source: Source) -> Iterator[UnreadMask]:
                 yield UnreadMask(call, _mask_of(same))
 
 
-def _takes_ids(call: ast.Call) -> bool:
-    """Whether a call gives token ids to something called like a model, and names all that it gives."""
+def _parameters(scope: ast.AST) -> frozenset[str]:
+    """The names that a function gets its arguments by."""
+    if not isinstance(scope, ast.FunctionDef):
+        return frozenset()
+    return frozenset(each.arg for each in (*scope.args.args, *scope.args.kwonlyargs))
+
+
+def _takes_ids(call: ast.Call, passed: frozenset[str]) -> bool:
+    """Whether a call gives token ids to something called like a model, and names all that it gives.
+
+    What a function only passes on, such as `inputs_embeds=inputs_embeds`, need not be given.
+    """
     if not isinstance(call.func, ast.Name | ast.Attribute) or not ENCODER.search(unparse(call.func)):
         return False
     is_open = any(each.arg is None for each in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
     given = [*call.args[:1], *(each.value for each in call.keywords if each.arg in {"input_ids", "ids"})]
-    return not is_open and not OPTIONAL & _names(call) and any(IDS.search(unparse(_bare(each))) for each in given)
+    optional = OPTIONAL & {each.arg for each in call.keywords if unparse(each.value) not in passed}
+    return not is_open and not optional and any(IDS.search(unparse(_bare(each))) for each in given)
 
 
 def _bare(node: ast.expr) -> ast.expr:
@@ -67,15 +82,19 @@ def _names(call: ast.Call) -> set[str]:
 
 def _mask_of(call: ast.Call) -> str:
     """The argument by which a call gives a mask, or the code of one that it gives by position; else empty."""
-    named = [each.arg for each in call.keywords if each.arg and "mask" in each.arg]
-    return next(iter(named), "") or next((unparse(each) for each in call.args if "mask" in unparse(each)), "")
+    named = [each.arg for each in call.keywords if each.arg and "mask" in each.arg and each.arg not in OTHER_MASKS]
+    return next(iter(named), "") or next((unparse(each) for each in call.args if _may_be_mask(unparse(each))), "")
 
 
-def _unread(source: Source, scope: ast.FunctionDef, nodes: Sequence[ast.AST], call: ast.Call) -> str:
+def _may_be_mask(code: str) -> bool:
+    return "mask" in code and code not in OTHER_MASKS
+
+
+def _unread(source: Source, scope: ast.AST, nodes: Sequence[ast.AST], call: ast.Call) -> str:
     """The mask that a function gets, or takes out of a batch, and that nothing reads; empty if there is none."""
     given: set[str] = set()
-    if _is_forward(source, scope, call):
-        given = {each.arg for each in (*scope.args.args, *scope.args.kwonlyargs)}
+    if isinstance(scope, ast.FunctionDef) and _is_forward(source, scope, call):
+        given = {*_parameters(scope)}
     taken = {
         node.targets[0].id
         for node in nodes
@@ -91,7 +110,7 @@ def _unread(source: Source, scope: ast.FunctionDef, nodes: Sequence[ast.AST], ca
     return next((name for name in sorted(given | taken) if MASK.search(name) and name not in read - moved), "")
 
 
-def _reads(scope: ast.FunctionDef, name: str) -> int:
+def _reads(scope: ast.AST, name: str) -> int:
     nodes = (node for node in walk(scope) if isinstance(node, ast.Name) and node.id == name)
     return sum(isinstance(node.ctx, ast.Load) for node in nodes)
 
