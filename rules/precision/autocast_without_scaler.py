@@ -83,7 +83,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import iterations, script_text, training_loops
+from lintrain.analysis import iterations, script_text, training_loops, unused_scalers
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.python import Constant, Library, Value
@@ -91,7 +91,6 @@ from lintrain.rule import (
     Evidence,
     Finding,
     Level,
-    Location,
     Pipeline,
     Related,
     Rule,
@@ -105,6 +104,7 @@ OF_CUDA = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.au
 AUTOCASTS = OF_CUDA | {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}
 HALVES = frozenset({"torch.float16", "torch.half"})
 
+LONGEST = 30
 MESSAGE = "gradients of a float16 forward pass are computed without a scaler"
 HELP = 'scale the loss with `torch.amp.GradScaler("cuda")`, or cast to `torch.bfloat16`'
 
@@ -121,20 +121,24 @@ class AutocastWithoutScaler(Rule[Claim]):
     keywords = "autocast & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found = {each.location: self._report_unused(each) for each in unused_scalers.unscaled(pipeline.source)}
         casts = [call for call in pipeline.calls if call.path in AUTOCASTS]
-        if (
-            not casts
-            or not training_loops.trains_by_hand(pipeline)
-            or pipeline.launchers
-            or _mentions_scaling(pipeline)
-        ):
-            return
-        found: dict[Location, Finding[Claim]] = {}
-        for training in training_loops.training_loops(pipeline):
-            cast = next((call for call in casts if _casts_forward(pipeline, training, call)), None)
-            if cast is not None and not iterations.hides_gradients(pipeline, training):
-                found.setdefault(training.backward.location, self._report(pipeline, training.backward, cast))
+        is_judged = casts and training_loops.trains_by_hand(pipeline) and not pipeline.launchers
+        if is_judged and not _mentions_scaling(pipeline):
+            for training in training_loops.training_loops(pipeline):
+                cast = next((call for call in casts if _casts_forward(pipeline, training, call)), None)
+                if cast is not None and not iterations.hides_gradients(pipeline, training):
+                    found.setdefault(training.backward.location, self._report(pipeline, training.backward, cast))
         yield from found.values()
+
+    def _report_unused(self, unused: unused_scalers.Unscaled) -> Finding[Claim]:
+        name = f"`{unused.scaler}`" if len(unused.scaler) <= LONGEST else "the scaler"
+        return self.finding(
+            unused.location,
+            f"the loss is not scaled: nothing uses {name}",
+            related=[Related(unused.origin, "the scaler", "scaler")],
+            help="`scaler.scale(loss).backward()`, `scaler.step(optimizer)` and `scaler.update()`",
+        )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         location = evidence.first("unscaled_halves")
