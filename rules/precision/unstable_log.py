@@ -66,14 +66,16 @@ commit 2316830467d5.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
-from lintrain.analysis import script_text, tensor_forms
+from lintrain.analysis import guarded_logs, script_text, tensor_forms
 from lintrain.rule import (
     Evidence,
     Finding,
     Level,
     OddCallRule,
     Pipeline,
+    Related,
     Source,
     Targets,
     Verdict,
@@ -81,6 +83,7 @@ from lintrain.rule import (
     one_per_location,
 )
 
+LONGEST = 30
 WRITTEN = lazy_pattern(r"\blog\(")
 
 
@@ -89,17 +92,21 @@ class UnstableLog(OddCallRule):
     odd = "log of a probability"
     odd_message = "this log is infinite where a probability underflows to 0"
     odd_help = "compute it in one step: `F.logsigmoid(x)`, or `F.log_softmax(x, dim=…)`"
-    keywords = "sigmoid|softmax & log"
+    keywords = "log & sigmoid|softmax|eps|1e-"
     needs_training = False
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(WRITTEN) and any(tensor_forms.logs_of_probabilities(source))
+        return source.contains(WRITTEN) and (
+            any(tensor_forms.logs_of_probabilities(source)) or any(guarded_logs.unguarded_logs(source))
+        )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if script_text.mentions(pipeline, r"\ballclose\(|assert_close"):
             return  # compares two ways to compute the same number
-        yield from one_per_location(map(self._report, tensor_forms.logs_of_probabilities(pipeline.source)))
+        logs = map(self._report, tensor_forms.logs_of_probabilities(pipeline.source))
+        unguarded = map(self._report_unguarded, guarded_logs.unguarded_logs(pipeline.source))
+        yield from one_per_location(chain(logs, unguarded))
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         verdict, loop = super().verify(finding, evidence), evidence.loop
@@ -108,6 +115,15 @@ class UnstableLog(OddCallRule):
             return verdict
         text = f"the loss has 0 such logs, and {loop.stable_logs} that are computed in one step"
         return (Verdict.refuted if loop.stable_logs else Verdict.inconclusive)(text, stable=loop.stable_logs)
+
+    def _report_unguarded(self, found: guarded_logs.Unguarded) -> Finding:
+        of = f"`{found.of}`" if len(found.of) <= LONGEST else "this number"
+        return self.finding(
+            found.location,
+            f"the log of {of} is infinite at 0, which another one avoids",
+            related=[Related(found.guarded, "adds a small number here", "guarded")],
+            help="add the same small number, or compute the log in one step",
+        )
 
     def _report(self, written: tensor_forms.WrittenLog) -> Finding:
         stable = tensor_forms.STABLE[written.function]
