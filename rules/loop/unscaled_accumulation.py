@@ -79,7 +79,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from lintrain.analysis import iterations, lightning_updates, origins, script_text, training_loops
+from lintrain.analysis import iterations, lightning_updates, origins, script_text, training_loops, undivided
 from lintrain.pipeline.events import Act, Condition, Event
 from lintrain.pipeline.values.model import Launcher, Model, Role, Tensor
 from lintrain.pipeline.values.python import Absent, Constant, Unknown, Value, number_of, text_of
@@ -117,18 +117,19 @@ class UnscaledAccumulation(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for update in lightning_updates.undivided_updates(pipeline):
             yield self._added_up(update.backward, update.batches, update.step, self.level)
-        if not training_loops.trains_by_hand(pipeline) or any(_may_divide(each) for each in pipeline.launchers):
-            return
         found: dict[Location, Finding[Claim]] = {}
-        for training in training_loops.training_loops(pipeline):
-            window = _window(pipeline, training)
-            if (
-                window is None
-                or _is_scaled(pipeline, training, window)
-                or iterations.hides_gradients(pipeline, training)
-            ):
-                continue
-            found.setdefault(training.backward.location, self._report(pipeline, training, window))
+        if training_loops.trains_by_hand(pipeline) and not any(_may_divide(each) for each in pipeline.launchers):
+            for training in training_loops.training_loops(pipeline):
+                window = _window(pipeline, training)
+                if (
+                    window is not None
+                    and not _is_scaled(pipeline, training, window)
+                    and not iterations.hides_gradients(pipeline, training)
+                ):
+                    found.setdefault(training.backward.location, self._report(pipeline, training, window))
+        # A loop whose optimizer or loss is not followed still names what it adds up.
+        for each in undivided.undivided(pipeline):
+            found.setdefault(each.backward, self._added_up(each.backward, each.batches, each.step, Level.NOTE))
         yield from found.values()
 
     def _report(self, pipeline: Pipeline, training: training_loops.TrainingLoop, window: Window) -> Finding[Claim]:
