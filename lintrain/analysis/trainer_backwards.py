@@ -1,4 +1,4 @@
-"""Training steps of the script's own Trainers that call `backward` on the loss themselves."""
+"""Training steps that call `backward` on the loss themselves, where a Trainer or an accelerator has its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from lintrain.analysis.built_layers import last_name
 from lintrain.source.nodes import own_nodes, unparse
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imported_packages
+from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 WITH_TRAINERS = frozenset({"transformers", "trl"})
@@ -26,6 +27,36 @@ def plain_backwards(source: Source) -> Iterator[ast.Call]:
         for step in owner.body:
             if isinstance(step, ast.FunctionDef) and step.name == "training_step" and not SCALES.search(unparse(step)):
                 yield from (node for node in own_nodes(step) if _is_plain_backward(node))  # type: ignore[misc]
+
+
+NEEDED = lazy_pattern(r"\baccelerator\.(?:accumulate|autocast)\(")
+OWN = lazy_pattern(r"\baccelerator\.backward\b|\.manual_backward\(|\.scale\(|scale_loss|\.no_sync\(")
+"""Code that scales or divides losses, perhaps only in some of the cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastAccelerator:
+    """A backward pass that bypasses an accelerator, and the code that counts on the accelerator's own."""
+
+    backward: ast.Call
+    needed: ast.Call
+    name: str
+
+
+def past_accelerators(source: Source) -> Iterator[PastAccelerator]:
+    """The plain backward passes of training steps in a file that accumulates or casts by an accelerator."""
+    if not source.contains(NEEDED) or source.contains(OWN):
+        return
+    calls = [node for node in source.nodes_of(ast.Call) if isinstance(node.func, ast.Attribute)]
+    needed = [call for call in calls if NEEDED.search(f"{unparse(call.func)}(")]
+    # The accumulation divides the loss for certain, the cast scales it in float16.
+    first = min(needed, key=lambda call: (last_name(call.func) != "accumulate", call.lineno))
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        nodes = own_nodes(scope)
+        steps = any(isinstance(node, ast.Attribute) and node.attr == "step" for node in nodes)
+        for node in nodes if steps else ():
+            if isinstance(node, ast.Call) and _is_plain_backward(node):
+                yield PastAccelerator(node, first, last_name(first.func))
 
 
 def _is_plain_backward(node: ast.AST) -> bool:

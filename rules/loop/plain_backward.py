@@ -79,7 +79,19 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Launcher
 from lintrain.pipeline.values.python import Constant, is_missing, number_of, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    one_per_location,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,7 @@ class Claim:
 
 class PlainBackward(Rule[Claim]):
     level = Level.ERROR
-    keywords = "Accelerator|Fabric|Lightning|Trainer & backward"
+    keywords = "Accelerator|accelerator|Fabric|Lightning|Trainer & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for location, message in lightning_updates.backwards_by_hand(pipeline):
@@ -102,7 +114,8 @@ class PlainBackward(Rule[Claim]):
                 claim=Claim(None),
             )
         yield from self._in_trainers(pipeline)
-        yield from self._past_launchers(pipeline)
+        past = [*self._past_launchers(pipeline), *self._past_accelerators(pipeline)]
+        yield from one_per_location(past)
 
     def _in_trainers(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         for call in trainer_backwards.plain_backwards(pipeline.source):
@@ -112,6 +125,18 @@ class PlainBackward(Rule[Claim]):
                 help="call `self.accelerator.backward(loss)`",
                 claim=Claim(None),
                 level=Level.WARNING,
+            )
+
+    def _past_accelerators(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for each in trainer_backwards.past_accelerators(pipeline.source):
+            accumulates = each.name == "accumulate"
+            yield self.finding(
+                pipeline.source.location(each.backward),
+                f"`backward` bypasses the accelerator, which {'divides' if accumulates else 'may scale'} the loss",
+                related=[Related(pipeline.source.location(each.needed), "relies on it here", "launcher")],
+                help="call `accelerator.backward(loss)`",
+                claim=Claim(None),
+                level=Level.WARNING if accumulates else Level.NOTE,
             )
 
     def _past_launchers(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
