@@ -253,7 +253,7 @@ def _name_moved(pipeline: Pipeline, source: Source, event: Event, name: str) -> 
     inside = [node for node in located if loop.location.holds(source.location(node))]
     for node in inside:
         if isinstance(node, ast.Assign) and node.lineno <= event.location.line:
-            moved = _assigned_move(node, name)
+            moved = assigned_move(node, name)
             if moved is not None:
                 return True if goes_to_device(source, moved) else None
     stored = [node for node in inside if isinstance(node, ast.Name) and node.id == name]
@@ -267,7 +267,7 @@ def _name_moved(pipeline: Pipeline, source: Source, event: Event, name: str) -> 
     return False if is_plain and is_given and _gives_cpu_rows(pipeline, loop.over) else None
 
 
-def _assigned_move(node: ast.Assign, name: str) -> ast.Call | None:
+def assigned_move(node: ast.Assign, name: str) -> ast.Call | None:
     """The move whose result a statement assigns to a name: `x, y = x.to(device), y.to(device)`."""
     for target in node.targets:
         pairs = [(target, node.value)]

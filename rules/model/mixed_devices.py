@@ -89,7 +89,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from lintrain.analysis import cpu_tensors, device_moves, left_on_cpu
+from lintrain.analysis import cpu_tensors, device_moves, left_networks, left_on_cpu
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -122,7 +122,17 @@ class MixedDevices(Rule):
         tensors = map(self._report, used)
         apart = map(self._report_apart, device_moves.apart(pipeline))
         left = map(self._report_left, left_on_cpu.left_behind(pipeline.source))
-        yield from one_per_location(chain(tensors, apart, left))
+        networks = map(self._report_network, left_networks.left_networks(pipeline))
+        yield from one_per_location(chain(tensors, apart, left, networks))
+
+    def _report_network(self, found: left_networks.LeftNetwork) -> Finding:
+        name = f"`{found.name}`" if len(found.name) <= 30 else "the network"
+        return self.finding(
+            found.location,
+            f"the batch is on the GPU, and {name} stays on the CPU",
+            related=[Related(found.made, "made here", "origin")],
+            help="move the network: `.to(device)`",
+        )
 
     def _report_left(self, found: left_on_cpu.LeftBehind) -> Finding:
         return self.finding(
