@@ -65,6 +65,8 @@ class Batches:
         match node:
             case ast.Name(id=name):
                 given = self._given_last(name, node.lineno)
+                if isinstance(given, ast.Subscript) and SCORES.search(name) and isinstance(given.slice, ast.Constant):
+                    given = given.value  # `logits = outputs[1]`
                 return given is not None and name not in self.is_whole and self.has_scores(given)
             case ast.Attribute(value=owner, attr=name):
                 return (name == "data" or bool(SCORES.search(name))) and self.has_scores(owner)

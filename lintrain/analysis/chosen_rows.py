@@ -77,11 +77,15 @@ def _chosen_rows(source: Source) -> list[ChosenRows]:
             if call is None or (axis_of(call) is None and (not use.has_many or source.contains(ONE_ROW))):
                 continue
             scores = scores_of(call)
-            if _meets_classes(source, use, scores, values) or (
-                not is_chosen_along_classes(nodes, scores)
-                and (
-                    _compares_rows(source, scope, followed(scores, values), use, values)
-                    or _meets_targets(source, batches, scores, use)
+            if (
+                _meets_classes(source, use, scores, values)
+                or _has_same_rows(scores, use, values)
+                or (
+                    not is_chosen_along_classes(nodes, scores)
+                    and (
+                        _compares_rows(source, scope, followed(scores, values), use, values)
+                        or _meets_targets(source, batches, scores, use)
+                    )
                 )
             ):
                 found.append(ChosenRows(source.location(call), source.location(use.node), axis_of(call) is not None))
@@ -92,7 +96,9 @@ def _compares_rows(
     source: Source, scope: ast.AST, scores: ast.expr, use: Use, values: Mapping[str, Sequence[ast.expr]]
 ) -> bool:
     """Whether a comparison is of the classes of some rows with their targets."""
-    target = use.target.id if use.is_comparison and isinstance(use.target, ast.Name) else ""
+    same = bare(followed(use.target, values))  # `labels` of `wanted = labels.flatten()`
+    named = next((each for each in (same, use.target) if isinstance(each, ast.Name)), None)
+    target = named.id if named is not None and use.is_comparison else ""
     return bool(target) and _are_of_rows(source, scope, scores, target, values)
 
 
@@ -109,10 +115,21 @@ def _meets_classes(source: Source, use: Use, scores: ast.expr, values: Mapping[s
     """Whether the other side of a comparison chooses a class for each row, along axis 1 of other numbers."""
     target = bare(followed(use.target, values))
     of_rows = target.value if isinstance(target, ast.Subscript) else target  # `torch.max(labels, 1)[1]`
-    if not use.is_comparison or not isinstance(of_rows, ast.Call) or last_name(of_rows.func) not in CHOOSING:
+    collects = isinstance(use.node, ast.Call) and last_name(use.node.func) == "extend" and "pred" in unparse(use.node)
+    is_pair = use.is_comparison or collects
+    if not is_pair or not isinstance(of_rows, ast.Call) or last_name(of_rows.func) not in CHOOSING:
         return False
     is_other = unparse(scores_of(of_rows)) != unparse(scores)
     return axis_of(of_rows) == 1 and is_other and not source.contains(ONE_ROW)
+
+
+def _has_same_rows(scores: ast.expr, use: Use, values: Mapping[str, Sequence[ast.expr]]) -> bool:
+    """Whether the same index takes the rows of scores and of targets: `logits[mask]` and `labels[mask]`."""
+    match bare(scores), bare(followed(use.target, values)):
+        case ast.Subscript(slice=ast.Name() | ast.Attribute() as one), ast.Subscript(slice=other):
+            return unparse(one) == unparse(other) and "mask" in unparse(one).lower()
+        case _:
+            return False
 
 
 def _choice(node: ast.expr) -> ast.Call | None:
@@ -159,11 +176,14 @@ def _are_given_rows(source: Source, function: ast.FunctionDef, scores: str, targ
         calls = [each for each in nodes if isinstance(each, ast.Call) and unparse(each.func) == function.name]
         if not calls:
             continue
-        values = values_of(nodes)
+        values, batches = values_of(nodes), batches_in(source, scope)
         for call in calls:
             given = dict(zip(names, call.args, strict=False))
             given |= {each.arg: each.value for each in call.keywords if each.arg}
             of, to = given.get(scores), given.get(target)
+            if of is not None and to is not None and batches.has_scores(of) and batches.is_part(to):
+                answers.append(not source.contains(NO_ROWS))
+                continue
             is_known = of is not None and isinstance(to, ast.Name)
             answers.append(
                 is_known and _are_of_rows(source, scope, followed(of, values), to.id, values, depth=1)  # type: ignore[union-attr, arg-type]

@@ -22,7 +22,7 @@ NETWORKS = lazy_pattern(
 """Names of what may be a network, or hold one."""
 
 ELSEWHERE = rf"{MOVES_BATCHES}|DataParallel|device_map|set_device|\.apply\(|to_device"
-MOVES_ITSELF = lazy_pattern(r"\bself\.(?:to|cuda)\(|\bself\.\w+ = [^\n]*\.(?:to|cuda)\(|\bdevice ?=|device_map")
+MOVES_ITSELF = lazy_pattern(r"\bself\.(?:to|cuda)\(|\bself\.\w+ = [^\n]*\.(?:to|cuda)\(|\bself\.device ?=|device_map")
 """Code of a class or function after which its network may be on a GPU."""
 
 

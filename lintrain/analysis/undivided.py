@@ -15,7 +15,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 ACCUMULATES = lazy_pattern(r"(?i)accum")
 DIVIDES = (
-    r"(?im)^[^\n#]*/=?[^\n#]*accum|\.div_?\([^\n]*accum|accumulate\(|accumulation_steps\s*=\s*[\w.]+[,)]|deepspeed|lightning|"
+    r"(?im)^[^\n#]*/=?[^\n#]*accum|\.div_?\([^\n]*accum|accumulate\(|Accelerator\([^)]*accumulation|deepspeed|lightning|"
     r"\bfabric\b|reduction=['\"](?:sum|none)"
 )
 """Code that may divide a loss, counts what it adds up, or leaves the accumulation to a library."""
@@ -42,9 +42,7 @@ def undivided(pipeline: Pipeline) -> Iterator[Undivided]:
 
 
 def _in_loop(source: Source, nodes: Sequence[ast.AST], loop: ast.For) -> Iterator[Undivided]:
-    inside = [node for statement in loop.body for node in walk(statement)]
-    if any(isinstance(node, ast.For | ast.While) for node in inside):
-        return  # its own loop is judged
+    inside = list(_of_one_pass(loop))
     named = {
         unparse(node.targets[0]): number
         for node in inside
@@ -59,6 +57,16 @@ def _in_loop(source: Source, nodes: Sequence[ast.AST], loop: ast.For) -> Iterato
         if _steps(window) and apart and not any(_is_divided(node, losses) for node in inside):
             step = source.location(window.test)
             yield from (Undivided(source.location(call), step, number) for call in apart)
+
+
+def _of_one_pass(loop: ast.For) -> Iterator[ast.AST]:
+    """The nodes of a loop without those of inner loops, which are judged alone."""
+    pending: list[ast.AST] = [*loop.body]
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, ast.For | ast.While | ast.FunctionDef | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
 
 
 def _window(node: ast.If, named: dict[str, str]) -> str:

@@ -12,7 +12,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 MASK = lazy_pattern(r"^(?:\w+_)?(?:attention|attn|padding|pad)_masks?$|^masks?$")
-IDS = lazy_pattern(r"(?:^|[._\[\"'])(?:input_|token_)?ids(?:$|[\"'\]])")
+IDS = lazy_pattern(r"(?:^|[._\[\"'])(?:input_|token_)?ids(?:_\w+)?(?:$|[\"'\]])")
 ENCODER = lazy_pattern(r"(?:^|[._])(?:\w*bert\w*|encoder|transformer|model|backbone|net|t5|electra|deberta\w*)$")
 LIBRARIES = lazy_pattern(r"\btransformers\b|input_ids")
 SAME = frozenset({"to", "cuda", "long", "bool", "float", "get"})
@@ -100,7 +100,9 @@ def _unread(source: Source, scope: ast.AST, nodes: Sequence[ast.AST], call: ast.
         for node in nodes
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_of_batch(node.value)
     }
-    read = {node.id for node in walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    changed = {id(part) for node in nodes if isinstance(node, ast.Assign) for part in _reads_of_itself(node)}
+    loads = (node for node in walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    read = {node.id for node in loads if id(node) not in changed}
     moved = {
         node.targets[0].id
         for node in nodes
@@ -108,6 +110,15 @@ def _unread(source: Source, scope: ast.AST, nodes: Sequence[ast.AST], call: ast.
         if unparse(_bare(node.value)) == node.targets[0].id and _reads(scope, node.targets[0].id) == 1
     }
     return next((name for name in sorted(given | taken) if MASK.search(name) and name not in read - moved), "")
+
+
+def _reads_of_itself(node: ast.Assign) -> Iterator[ast.Name]:
+    """The names in `mask = mask.view(-1, size) if mask is not None else None`: they only change it."""
+    match node.targets:
+        case [ast.Name(id=name)]:
+            yield from (each for each in walk(node.value) if isinstance(each, ast.Name) and each.id == name)
+        case _:
+            pass
 
 
 def _reads(scope: ast.AST, name: str) -> int:

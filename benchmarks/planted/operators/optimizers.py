@@ -210,8 +210,23 @@ def model_left_on_cpu(form: Form) -> Iterator[list[Edit]]:
             continue
         made = form.code(call.func.value)
         if isinstance(parent, ast.Assign) and ast.unparse(parent.targets[0]).rsplit(".")[-1] in {"model", "net"}:
-            if sum(receiver(each) == made for each in form.calls("to", "cuda")) == 1:
+            if sum(receiver(each) == made for each in form.calls("to", "cuda")) == 1 and _is_made_here(form, call):
                 yield [form.replace(call, HERE + made)]
+
+
+def _is_made_here(form: Form, move: ast.Call) -> bool:
+    """Whether a network is made where it is moved, or by the only assignment of its name: nothing moved it before."""
+    made = move.func.value if isinstance(move.func, ast.Attribute) else move
+    if isinstance(made, ast.Call):
+        return True
+    given = [each.value for each in form.nodes(ast.Assign) if form.function(each) is form.function(move)]
+    names = [each for each in given if any(ast.unparse(target) == ast.unparse(made) for target in _targets(form, each))]
+    return [isinstance(each, ast.Call) and last_name(each.func) not in {"to", "cuda"} for each in names[:1]] == [True]
+
+
+def _targets(form: Form, value: ast.expr) -> list[ast.expr]:
+    statement = form.parent(value)
+    return statement.targets if isinstance(statement, ast.Assign) else []
 
 
 @plants("stale-parameters", also="mixed-devices missing-parameters")

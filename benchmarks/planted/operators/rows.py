@@ -227,9 +227,17 @@ def seed_after_model(form: Form) -> Iterator[list[Edit]]:
                 and made.lineno > seed.lineno
                 and form.are_neighbours(seed, made)
             ):
-                if len(list(form.calls("manual_seed"))) == 1 and isinstance(made.value, ast.Call):
+                is_only = len(list(form.calls("manual_seed"))) == 1 and isinstance(made.value, ast.Call)
+                if is_only and not _has_other_weights(form, made):
                     yield [form.delete(seed), form.after(made, HERE + form.lines_of(seed))]
                     break
+
+
+def _has_other_weights(form: Form, made: ast.Assign) -> bool:
+    """Whether a network is pretrained, or gets its weights after it was made: `model.apply(init_weights)`."""
+    name = ast.unparse(made.targets[0])
+    is_pretrained = re.search(r"pretrained|peft|prepare_model|load", ast.unparse(made.value)) is not None
+    return is_pretrained or re.search(rf"\b{name}\.(apply|load)", form.text) is not None
 
 
 @plants("refitted-preprocessor", also="fit-before-split")

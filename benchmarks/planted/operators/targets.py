@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from benchmarks.accuracy.code import HERE, Edit
@@ -174,7 +175,10 @@ def epsilon_removed(form: Form) -> Iterator[list[Edit]]:
         if ast.unparse(call.func) == "torch.log" and len(call.args) == 1 and isinstance(call.args[0], ast.BinOp):
             total = call.args[0]
             small = ast.unparse(total.right)
-            if isinstance(total.op, ast.Add) and ("eps" in small.lower() or "e-" in small):
+            name = ast.unparse(total.left)
+            # What is bounded already, or a sum of exponentials, is not near zero.
+            is_bounded = re.search(rf"\b{re.escape(name)} = [^\n]*(clamp|clip|exp\()", form.text) or ".sum(" in name
+            if isinstance(total.op, ast.Add) and ("eps" in small.lower() or "e-" in small) and not is_bounded:
                 yield [form.replace(total, HERE + form.code(total.left))]
 
 
