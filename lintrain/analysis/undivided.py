@@ -42,7 +42,7 @@ def undivided(pipeline: Pipeline) -> Iterator[Undivided]:
 
 
 def _in_loop(source: Source, nodes: Sequence[ast.AST], loop: ast.For) -> Iterator[Undivided]:
-    inside = list(_of_one_pass(loop))
+    inside = sorted(_of_one_pass(loop), key=lambda node: getattr(node, "lineno", 0))
     named = {
         unparse(node.targets[0]): number
         for node in inside
@@ -56,7 +56,8 @@ def _in_loop(source: Source, nodes: Sequence[ast.AST], loop: ast.For) -> Iterato
         losses = {unparse(_loss_of(call)) for call in apart}
         if _steps(window) and apart and not any(_is_divided(node, losses) for node in inside):
             step = source.location(window.test)
-            yield from (Undivided(source.location(call), step, number) for call in apart)
+            by_loss = {unparse(_loss_of(call)): call for call in reversed(apart)}  # branches pass the same loss
+            yield from (Undivided(source.location(call), step, number) for call in by_loss.values())
 
 
 def _of_one_pass(loop: ast.For) -> Iterator[ast.AST]:
