@@ -95,7 +95,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import device_moves, expressions, script_text, training_loops
+from lintrain.analysis import device_moves, expressions, script_text, training_loops, unprepared_optimizers
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.loading import Loader
@@ -114,6 +114,9 @@ HELD_OUT = "evaluation"
 """What a finding is about whose loader only gives the batches of an evaluation."""
 
 
+TRAINS = "trains a prepared model, but is not prepared itself"
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The name of the object, and the statement that prepares it with the others; None without a fix."""
@@ -124,13 +127,20 @@ class Claim:
 
 class UnpreparedObject(Rule[Claim]):
     level = Level.WARNING
-    keywords = "Accelerator|Fabric & backward"
+    keywords = "Accelerator|accelerator|Fabric & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from self._turned(pipeline)
-        if not training_loops.trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
-            return
+        found = self._followed(pipeline)
+        yield from found.values()
+        if not any(TRAINS in report.message for report in found.values()):
+            yield from self._by_name(pipeline)
+
+    def _followed(self, pipeline: Pipeline) -> dict[Location, Finding[Claim]]:
+        """What the loops of the script use unprepared, by its location."""
         found: dict[Location, Finding[Claim]] = {}
+        if not training_loops.trains_by_hand(pipeline) or len(pipeline.launchers) != 1:
+            return found
         launcher = pipeline.launchers[0]
         for training in training_loops.training_loops(pipeline):
             if training.backward.subject is not launcher or not _is_understood(launcher):
@@ -142,7 +152,7 @@ class UnpreparedObject(Rule[Claim]):
                 found.setdefault(report.location, report)
         for report in self._held_out(pipeline, launcher) if _is_understood(launcher) else ():
             found.setdefault(report.location, report)
-        yield from found.values()
+        return found
 
     def _held_out(self, pipeline: Pipeline, launcher: Launcher) -> Iterator[Finding[Claim]]:
         """Loaders of an evaluation whose batches nothing moves to where the prepared model is."""
@@ -174,6 +184,17 @@ class UnpreparedObject(Rule[Claim]):
                 claim=Claim(min(names), prepared[1] if prepared else None),
             )
 
+    def _by_name(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """Optimizers of a file whose accelerator, an attribute or a parameter, prepares the model without them."""
+        for each in unprepared_optimizers.unprepared_optimizers(pipeline.source):
+            yield self.finding(
+                each.location,
+                f"`{each.name}` {TRAINS}",
+                related=[Related(each.prepared, "other objects are prepared here", "prepare")],
+                help="pass the optimizer to `accelerator.prepare` together with the model",
+                claim=Claim(each.name, None),
+            )
+
     def _turned(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         """The objects of `a, b = accelerator.prepare(b, a)`: they come back in the order in which they were given."""
         for call in script_text.calls_of(pipeline.source, r"\.prepare\Z") if pipeline.launchers else ():
@@ -200,7 +221,7 @@ class UnpreparedObject(Rule[Claim]):
                 prepared = _preparing(pipeline, step.subject, name)
                 yield self.finding(
                     step.location,
-                    f"`{name}` trains a prepared model, but is not prepared itself",
+                    f"`{name}` {TRAINS}",
                     related=[*training_loops.origin_of(step.subject, "created here"), *_related(prepared)],
                     help="pass the optimizer to `accelerator.prepare` together with the model",
                     claim=Claim(name, prepared[1] if prepared else None),

@@ -1,0 +1,48 @@
+"""Optimizers that an accelerator does not prepare together with the model, by the names of the file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.source.nodes import unparse
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+MODEL = lazy_pattern(r"(?i)model|unet|net$|transformer|encoder|policy|lora")
+OPTIMIZER = lazy_pattern(r"(?i)(?:^|[._])\w*optim\w*$")
+PREPARES_OTHERWISE = lazy_pattern(
+    r"prepare_optimizer|deepspeed_config|DummyOptim|\.prepare\([^)]*[*][^)]*\)|_optimizers\b"
+)
+"""Code that may prepare an optimizer in another way, or leaves it to DeepSpeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnpreparedOptimizer:
+    """A step of an optimizer that is not prepared: where, its name, and where the model is."""
+
+    location: Location
+    name: str
+    prepared: Location
+
+
+def unprepared_optimizers(source: Source) -> Iterator[UnpreparedOptimizer]:
+    """The first step of an optimizer in a file that prepares a model, and calls the accelerator's `backward`."""
+    if not source.contains(r"accelerator\.prepare\(") or not source.contains(r"accelerator\.backward\("):
+        return
+    if source.contains(PREPARES_OTHERWISE):
+        return
+    calls = [node for node in source.nodes_of(ast.Call) if isinstance(node.func, ast.Attribute)]
+    preparing = [call for call in calls if unparse(call.func).endswith("accelerator.prepare")]
+    given = [unparse(each) for call in preparing for each in call.args]
+    if not any(MODEL.search(each) for each in given) or any("optim" in each.lower() for each in given):
+        return
+    made = {unparse(target) for node in source.nodes_of(ast.Assign) for target in node.targets}
+    for step in sorted(calls, key=lambda call: call.lineno):
+        owner = unparse(step.func).removesuffix(".step")
+        if last_name(step.func) == "step" and OPTIMIZER.search(owner) and owner in made:
+            yield UnpreparedOptimizer(source.location(step), owner, source.location(preparing[0]))
+            return
