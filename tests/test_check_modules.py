@@ -364,3 +364,40 @@ def test_one_of_too_many_scripts_may_give_an_object_an_attribute(
     assert not project_search.scripts_give(script, "Network", "scale")
     monkeypatch.setattr(project_search, "MOST_ASKED", 1)
     assert project_search.scripts_give(script, "Network", "scale")
+
+
+BUILDS = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.layer(x)
+
+def build():
+    return {made}
+"""
+MOVES_BATCHES = """
+import torch
+from nets import build
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+net = build()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in rows:
+    loss = torch.nn.functional.cross_entropy(net(x.to(device)), y.to(device))
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "said"), [("Net()", ["train.py:8:46 mixed-devices"]), ("Net().cuda()", []), ("Net().to('cuda')", [])]
+)
+def test_a_function_of_another_file_may_move_the_network_that_it_makes(made: str, said: list[str]) -> None:
+    Path("nets.py").write_text(BUILDS.format(made=made), encoding="utf-8")
+    Path("train.py").write_text(MOVES_BATCHES, encoding="utf-8")
+    assert found(CheckRun(request_of("train.py", select="mixed-devices")).check()) == said
