@@ -126,3 +126,41 @@ def test_outputs_that_are_not_compared_with_the_labels_predict_no_class(tmp_path
     table = tables(tmp_path, PARTS.format(outputs=10, loss=loss))["train_dataset"]
     assert not table["classes"]
     assert table["rows"][0]["prediction"]["text"].count(",") > 5
+
+
+MISSING = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+features, targets = torch.randn(96, 4), torch.randn(96, 2)
+features[71, 3] = float("nan")
+loader = DataLoader(TensorDataset(features, targets), batch_size=8)
+net = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for x, y in loader:
+    {before}
+    loss = nn.functional.mse_loss(net(x.double().float()), y)
+    {after}
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_found"),
+    [
+        ("x = torch.nan_to_num(x)", "", False),
+        ("x = x.clone().double().nan_to_num()", "", False),
+        ("if torch.isnan(x).any(): continue", "", False),
+        ("y = torch.nan_to_num(y)", "", True),
+        ("print(x)", "if torch.isnan(loss): break", True),
+        ("share = torch.rand(3).isfinite()", "", True),
+    ],
+    ids=["filled", "filled as a copy", "left out", "another column", "a test of the loss", "something else"],
+)
+def test_only_a_column_that_is_filled_may_hold_nan(tmp_path: Path, before: str, after: str, is_found: bool) -> None:
+    found = probe(tmp_path, MISSING.format(before=before, after=after))
+    rules = [rule for rule, _, outcome in found.verdicts if outcome == "confirmed"]
+    assert ("non-finite-data" in rules) == is_found, found.out

@@ -19,8 +19,8 @@ from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, def
 
 from lintrain.evidence.run import Sweep
 from lintrain.runtime.frameworks.loop.loaders import reading_of
+from lintrain.runtime.measure import filled_values, swept_rows
 from lintrain.runtime.measure import sweep as sweeping
-from lintrain.runtime.measure import swept_rows
 from lintrain.runtime.measure.reread import reread
 from lintrain.runtime.measure.row_values import Limits
 from lintrain.runtime.measure.swept_rows import Reading
@@ -34,7 +34,7 @@ LIMITS = Limits(embedding=100, positions=16, classes=3, special=(0, 1, 2))
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A run whose model reads 100 ids, 16 positions and three classes."""
     monkeypatch.setattr(sweeping, "limits_of", lambda _: LIMITS)
-    for module in (sweeping, swept_rows):  # not the words of the tests that ran before in this process
+    for module in (filled_values, swept_rows):  # not the words of the tests that ran before in this process
         monkeypatch.setattr(module, "mentions", lambda _: False)
     # On a busy machine the usual bounds would end a pass before its last row.
     monkeypatch.setattr(sweeping, "SECONDS", (30.0, 30.0))
@@ -281,7 +281,7 @@ def test_missing_values_of_a_stream_that_the_script_fills_in_are_no_fault(
     found = sweeping.sweep(run, stream, PLAIN, [])
     assert found is not None
     assert faults(found[1]) == [("empty text", "text", 1, (9,)), ("non-finite", "value", 1, (7,))]
-    monkeypatch.setattr(sweeping, "mentions", lambda _: True)
+    monkeypatch.setattr(filled_values, "mentions", lambda _: True)
     found = sweeping.sweep(run, stream, PLAIN, [])
     assert found is not None
     assert faults(found[1]) == [("empty text", "text", 1, (9,))]

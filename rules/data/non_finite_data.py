@@ -23,8 +23,9 @@ long after the first ones. A probe reads all rows, as far as time allows, and sa
 
 ## When it is fine
 
-NaN often stand for missing values. Nothing is reported where the collator fills them in, or where the script names
-them (`isnan`, `nan_to_num`, `fillna`, `masked_fill`, an imputer).
+NaN often stand for missing values. Nothing is reported for a column whose NaN the collator fills in, or which the loop
+passes to `isnan`, `nan_to_num`, `masked_fill` or a similar function. With a Trainer or Keras, it is enough that the
+script names such a function, `fillna` or an imputer.
 
 ## Fix
 

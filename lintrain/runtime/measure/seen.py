@@ -16,6 +16,7 @@ from lintrain.runtime.child.frames import frame_location, is_called_by_user, use
 from lintrain.runtime.child.hooks import replaced
 from lintrain.runtime.child.label_rows import one_of_every_label, spread
 from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
+from lintrain.runtime.measure.filled_values import MOST_CALLS, Given, given_of
 from lintrain.runtime.measure.live_bytes import tensors_of
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -70,7 +71,7 @@ class Iteration:
     """One batch of the loop: from its loader, through model and loss, backward.
 
     `earlier` is the batch before: a library that loads one ahead (accelerate) gives that one to the script. `failed` is
-    a module whose call raised an error.
+    a module whose call raised an error. `filled` are the tensors in which the script finds or fills NaN.
     """
 
     batch: Any = None
@@ -78,6 +79,12 @@ class Iteration:
     losses: list[LossCall] = field(default_factory=list[LossCall])
     earlier: Any = None
     failed: Any = None
+    filled: list[Given] = field(default_factory=list[Given])
+
+    def on_filling(self, tensor: Any) -> None:
+        """NaN are looked for in a tensor, or taken out of it."""
+        if len(self.filled) < MOST_CALLS:
+            self.filled.append(given_of(tensor))
 
     def on_forward(self, forward: Forward) -> None:
         """A whole module gave its output: what the first one was called with is the batch."""

@@ -26,13 +26,14 @@ from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.probe_session import END
 from lintrain.runtime.child.quick_datasets import is_repeated as is_repeated_sample
 from lintrain.runtime.child.surroundings import same_random_numbers
+from lintrain.runtime.measure.filled_values import Filled
+from lintrain.runtime.measure.missing_values import forget_missing_values
 from lintrain.runtime.measure.model import measure_model
 from lintrain.runtime.measure.objects.copies import generators_of
-from lintrain.runtime.measure.objects.statements import mentions
 from lintrain.runtime.measure.reread import MOST_ALIKE, reread
 from lintrain.runtime.measure.row_values import Limits
 from lintrain.runtime.measure.seen import has_rows, is_arrow
-from lintrain.runtime.measure.swept_rows import Reading, RowsSeen, collation_faults, still_not_finite
+from lintrain.runtime.measure.swept_rows import Reading, RowsSeen, collation_faults
 from lintrain.runtime.measure.swept_tables import (
     Piece,
     pieces_of_arrays,
@@ -52,7 +53,6 @@ SECONDS = (0.2, 2.0)
 GRACE = 5.0
 """Seconds for the rest of the work, after the last row."""
 LONGEST = 3_600.0
-MISSING = r"nan_to_num|isnan|isfinite|isinf|nanmean|nansum|isna\b|notna\b|fillna|imput|masked_fill|Masking\("
 MOST_ERRORS, FEW_ERRORS = 50, 4
 
 Swept = tuple[list[ColumnEvidence], Sweep]
@@ -130,6 +130,7 @@ def count(run: MeasuredRun, swept: Sweep | None) -> None:
 
 def _swept(run: MeasuredRun, dataset: Any, reading: Reading, first: Iterable[Any]) -> Swept | None:
     bound, limits = bound_of(run), limits_of(run)
+    reading = replace(reading, filled=Filled(attribute(attribute(run.session, "watch", None), "iteration", None)))
     if (tensors := tensors_of_dataset(dataset)) is not None and reading.rows is None:
         pieces = pieces_of_arrays(tensors, _label_of(tensors))
         return _in_a_copy(lambda: _pieces(pieces, len(dataset), limits, bound, dataset, reading), bound)
@@ -142,7 +143,7 @@ def _swept(run: MeasuredRun, dataset: Any, reading: Reading, first: Iterable[Any
         return _in_a_copy(work, bound, or_here=True) if known else None
     if not _may_be_read_twice(dataset):
         return None
-    return _in_a_copy(lambda: _stream(dataset, limits, bound), bound)
+    return _in_a_copy(lambda: _stream(dataset, limits, bound, reading), bound)
 
 
 def sweep_arrays(run: MeasuredRun, arrays: dict[str, Any], label: str | None) -> Sweep | None:
@@ -170,7 +171,7 @@ def _pieces(
     if dataset is not None and reading is not None and not is_repeated:
         _try_collator(seen, dataset, reading)
     else:
-        forget_missing_values(seen, None, Reading())
+        forget_missing_values(seen, None, Reading() if reading is None else replace(reading, collate=None))
     return result_of(seen, of, started, numbered=not is_repeated)
 
 
@@ -203,7 +204,7 @@ def _rows(dataset: Any, limits: Limits, bound: Bound, reading: Reading) -> Swept
     return columns, replace(swept, pictures_read=read, pictures_changed=changed)
 
 
-def _stream(dataset: Any, limits: Limits, bound: Bound) -> Swept:
+def _stream(dataset: Any, limits: Limits, bound: Bound, reading: Reading) -> Swept:
     started, seen, rows = time.perf_counter(), RowsSeen(limits), iter(dataset)
     of = None
     for number in range(sys.maxsize):
@@ -214,7 +215,7 @@ def _stream(dataset: Any, limits: Limits, bound: Bound) -> Swept:
         seen.add(number, row)
         if bound.is_over(seen.rows, time.perf_counter() - started):
             break
-    forget_missing_values(seen, None, Reading())
+    forget_missing_values(seen, None, reading)
     return result_of(seen, of, started)
 
 
@@ -222,14 +223,6 @@ def _try_collator(seen: RowsSeen, dataset: Any, reading: Reading) -> None:
     """What only a batch shows: rows that cannot be collated, and NaN that are not filled in."""
     collation_faults(seen, lambda row: dataset[row], reading)
     forget_missing_values(seen, lambda row: dataset[row], reading)
-
-
-def forget_missing_values(seen: RowsSeen, read: Callable[[int], Any] | None, reading: Reading) -> None:
-    """NaN stand for missing values where the script names them, or its collator replaces them."""
-    for wrong in [each for each in seen.wrong() if each.fault == "non-finite"]:
-        stays = read is None or still_not_finite(read, wrong.first[0], reading)
-        if not stays or mentions(MISSING):
-            seen.faults.drop(wrong.fault, wrong.column)
 
 
 def result_of(seen: RowsSeen, of: int | None, started: float, *, numbered: bool = True) -> Swept:

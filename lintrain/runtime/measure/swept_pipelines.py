@@ -13,6 +13,7 @@ from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, Sweep
 from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, is_tuple
+from lintrain.runtime.measure.missing_values import forget_missing_values
 from lintrain.runtime.measure.row_values import Limits
 from lintrain.runtime.measure.sweep import (
     FEW_ERRORS,
@@ -21,7 +22,6 @@ from lintrain.runtime.measure.sweep import (
     bound_of,
     count,
     first_line,
-    forget_missing_values,
     result_of,
 )
 from lintrain.runtime.measure.swept_rows import Reading, RowsSeen

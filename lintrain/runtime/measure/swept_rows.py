@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, RepeatedRows, RowFault, WrongRows
-from lintrain.runtime.child.library import attribute, is_mapping, is_row, is_tuple, library
+from lintrain.runtime.child.library import is_mapping, is_row, is_tuple
+from lintrain.runtime.measure.filled_values import NOTHING_SEEN, Filled
 from lintrain.runtime.measure.objects.statements import mentions
 from lintrain.runtime.measure.row_values import IDS, LABEL_NAMES, MASK, Faults, Form, Limits, Values, as_numbers
 from lintrain.runtime.measure.seen import tensors_in
@@ -35,7 +36,8 @@ class Reading:
     """How the rows of a data set come to the model.
 
     `rows` are those that are drawn, None for all; `collate` makes a batch, None if that is not known; `mixes` says
-    whether any two rows may come into one batch, `draws_all` whether every one of them is drawn.
+    whether any two rows may come into one batch, `draws_all` whether every one of them is drawn. `filled` knows where
+    the script fills NaN.
     """
 
     rows: Any = None
@@ -43,6 +45,7 @@ class Reading:
     mixes: bool = False
     name: str = "the collator"
     draws_all: bool = True
+    filled: Filled = NOTHING_SEEN
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class RowsSeen:
         if len(first) < 3:
             first.append(number)
         label: Any = None
-        for name, value in _parts(row).items():
+        for name, value in parts_of(row).items():
             is_label = self._is_label(row, name)
             label = value if is_label else label
             if is_mapping(value) or (is_row(value) and value and not _is_numbers(value)):
@@ -185,7 +188,8 @@ class RowsSeen:
         ]
 
 
-def _parts(row: Any) -> Mapping[str, Any]:
+def parts_of(row: Any) -> Mapping[str, Any]:
+    """The columns of a row by their key or position."""
     if is_mapping(row):
         return {str(name): value for name, value in row.items()}
     # A list may be the numbers of one row; the parts of a row come as a tuple.
@@ -322,7 +326,7 @@ def _class(label: Any) -> int | None:
 
 def _key(row: Any, label_names: set[str]) -> int | None:
     """What a model reads of a row, as a number; None for rows of a few numbers, which repeat by nature."""
-    parts = [value for name, value in _parts(row).items() if name not in label_names and name != MASK]
+    parts = [value for name, value in parts_of(row).items() if name not in label_names and name != MASK]
     parts = parts if is_mapping(row) else parts[:1]
     keys = [key for part in parts if (key := _part(part)) is not None]
     return hash(tuple(keys)) if keys else None
@@ -375,16 +379,3 @@ def _collated(
 
 def _name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def still_not_finite(read: Callable[[int], Any], row: int, reading: Reading) -> bool:
-    """Whether a row's NaN are still there once it is collated: a collator may fill them in."""
-    if reading.collate is None:
-        return True
-    torch = library("torch")
-    try:
-        batch = reading.collate([read(row), read(row)])
-    except Exception:  # noqa: BLE001 - another fault, which is named by itself
-        return True
-    floats = [tensor for tensor in tensors_in(batch) if attribute(tensor, "is_floating_point", lambda: False)()]
-    return any(not bool(torch.isfinite(tensor).all()) for tensor in floats) if floats else True

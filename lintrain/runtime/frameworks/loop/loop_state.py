@@ -78,6 +78,11 @@ class LoopState(ABC):
         """
         return not self.session.measuring and not self._is_paused and self.session.is_root
 
+    def on_filling(self, tensor: Any) -> None:
+        """The script looks for NaN in a tensor, or takes them out of it; while a batch is made, its rows show it."""
+        if self.is_on and not self.is_taking:
+            self.iteration.on_filling(tensor)
+
     @property
     def trains_behind(self) -> bool:
         """Whether the text behind this loop trains."""

@@ -31,6 +31,7 @@ from lintrain.runtime.frameworks.loop.odd_calls import hook_odd_calls, is_own_gr
 from lintrain.runtime.frameworks.loop.scalers import hook_autocast, hook_scaler
 from lintrain.runtime.frameworks.loop.watch import Watch
 from lintrain.runtime.measure.calls import without_shells
+from lintrain.runtime.measure.filled_values import hook_filling
 from lintrain.runtime.measure.held_values import made_by_statement
 
 MADE = StandInKind.DATA
@@ -59,6 +60,7 @@ def hook_torch(watch: Watch, hooks: AfterImport) -> None:
     hooks.add("torch.nn.functional", functools.partial(_hook_losses, watch))
     hooks.add("torch._tensor", functools.partial(_hook_backward, watch))
     hooks.add("torch._tensor", hook_methods)
+    hooks.add("torch", functools.partial(hook_filling, watch.on_filling))
     hooks.add("torch.nn.modules.activation", hook_layers)
     hooks.add("torch.nn.utils.clip_grad", functools.partial(_hook_clipping, watch))
     hooks.add("torch.amp.grad_scaler", functools.partial(hook_scaler, watch))
