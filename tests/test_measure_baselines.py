@@ -78,6 +78,22 @@ def test_one_score_for_yes_or_no_is_a_share_or_a_logit_of_it() -> None:
     assert constant == pytest.approx(np.log(3), abs=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["float32", "bool", "int64"])
+@pytest.mark.parametrize("shape", [(8,), (8, 1)])
+def test_answers_of_one_output_are_classes_whatever_their_type(kind: str, shape: tuple[int, ...]) -> None:
+    labels = np.array([0, 0, 1, 0, 0, 1, 0, 0], dtype="float32")
+
+    def ask(answer: Any) -> float:
+        assert str(answer.dtype) == kind
+        assert answer.shape == shape
+        assert set(answer.ravel().tolist()) <= {0, 1}
+        return float((answer.ravel() == labels).mean())
+
+    found = baselines(ask, np.zeros(shape, dtype=kind), labels)
+    assert found.of_constant[""] == pytest.approx(6 / 8)
+    assert 0.2 < found.of_random[""] < 0.8
+
+
 def test_other_outputs_beside_the_logits_stay_what_they_are() -> None:
     logits, hidden = np.zeros((8, 3), dtype="float32"), np.ones((8, 4))
 

@@ -90,6 +90,9 @@ def _answers(predictions: Numbers, labels: Numbers) -> Answers | None:
         return None
     if labels.dtype.kind in INTEGERS and predictions.dtype.kind in INTEGERS:
         return _classes(predictions, labels, scored)
+    # With one output, labels and what a threshold gives are often floats: a share between would be no class.
+    if _are_chosen(labels) and _are_chosen(predictions):
+        return _classes(predictions, labels, scored)
     if predictions.dtype.kind != "f":
         return None
     if labels.dtype.kind in INTEGERS and predictions.shape[:-1] == labels.shape and predictions.shape[-1] > 1:
@@ -99,10 +102,16 @@ def _answers(predictions: Numbers, labels: Numbers) -> Answers | None:
     return None
 
 
+def _are_chosen(numbers: Numbers) -> bool:
+    """Whether all of them are 0 or 1, whatever their type."""
+    return bool(library("numpy").isin(numbers, (0, 1)).all())
+
+
 def _classes(predictions: Numbers, labels: Numbers, scored: Numbers) -> Answers | None:
     """Classes that were chosen already."""
     known, counts = library("numpy").unique(scored, return_counts=True)
-    if predictions.shape != labels.shape or len(known) > MOST_LABELS:
+    # With one output, answers of [rows, 1] are compared with labels of [rows].
+    if predictions.size != labels.size or len(known) > MOST_LABELS:
         return None
     # The most frequent class: 0.9 accuracy says nothing where 90 of 100 rows have one label.
     constant = library("numpy").full_like(predictions, known[counts.argmax()])
@@ -137,7 +146,7 @@ def _entries(predictions: Numbers, labels: Numbers) -> Answers | None:
     labels = labels.reshape(shape)
     # A quantity: the mean is the best constant for squared errors, and other rows' labels are random
     # answers of the right spread.
-    if not bool(numpy.isin(labels, (0, 1)).all()):
+    if not _are_chosen(labels):
         rows = len(labels)
         constant = numpy.broadcast_to(labels.mean(axis=0), shape).astype(kind)
         return Answers(constant, lambda generator: labels[generator.permutation(rows)].astype(kind))
