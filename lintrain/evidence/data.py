@@ -334,12 +334,29 @@ class ObjectEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftWeights:
+    """What became of the weights that a file did not have, when the first gradients of training were there.
+
+    `unchanged` have the values that they had before the load. Of these, `trained` have a gradient, `frozen` get none
+    and their layer was called. `renamed`: the file has unread weights of the same shapes. `are_last`: all of them are
+    defined after those that were loaded. `names` are some of them, the frozen ones first.
+    """
+
+    unchanged: int
+    trained: int
+    frozen: int
+    renamed: bool
+    are_last: bool
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StateLoad:
     """One call of `load_state_dict` on a module, before training: tensors of the module, and names that did not fit.
 
     `prefix` is what precedes, or is missing from, every name; "" if no prefix would make them fit. `zeros` are weights
     of two dimensions or more that become all 0 and were not before, `non_finite` those with NaN or infinity. A model
-    that a library loads counts as a call, without missing names.
+    that a library loads counts as a call, without missing names. `left` is None before the first gradients.
     """
 
     location: Location
@@ -349,3 +366,4 @@ class StateLoad:
     prefix: str = ""
     zeros: tuple[str, ...] = ()
     non_finite: tuple[str, ...] = ()
+    left: LeftWeights | None = None

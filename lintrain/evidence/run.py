@@ -12,6 +12,7 @@ from lintrain.evidence.data import EncodedChat as EncodedChat
 from lintrain.evidence.data import LabelConflicts as LabelConflicts
 from lintrain.evidence.data import LabelEvidence as LabelEvidence
 from lintrain.evidence.data import LearnedRows as LearnedRows
+from lintrain.evidence.data import LeftWeights as LeftWeights
 from lintrain.evidence.data import MadeLoader as MadeLoader
 from lintrain.evidence.data import MovedModel as MovedModel
 from lintrain.evidence.data import ObjectEvidence as ObjectEvidence

@@ -50,6 +50,9 @@ A script that trains an adapter loads only part of the weights, on purpose:
         criterion(net(x), y).backward()
         optimizer.step()
 
+A probe shows what became of the missing weights. It refutes a finding if other code sets them, if no loss uses them, or
+if they belong to new last layers that train.
+
 ## Fix
 
 None: either the names or the model may be wrong.
@@ -63,6 +66,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import checkpoints, script_text
 from lintrain.rule import (
@@ -78,6 +82,9 @@ from lintrain.rule import (
     Verdict,
     lazy_pattern,
 )
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import LeftWeights, StateLoad
 
 ON_PURPOSE = lazy_pattern(
     r"lora|adapter|peft|\bema|teacher|partial|backbone|pretrain|encoder|decoder|vae|clip|proj|head|delta|strict|base",
@@ -136,9 +143,29 @@ class IgnoredMissingKeys(Rule):
         share = load.missing / max(1, load.tensors)
         prefix = f"; the names differ by `{load.prefix}`" if load.prefix else ""
         text = f"{load.missing} of {load.tensors} weights were missing in the file{prefix}"
+        if load.left is not None and not load.prefix and (verdict := _judged(text, load, load.left, share)) is not None:
+            return verdict
         if share > MANY or load.prefix:
             return Verdict.confirmed(text, missing=load.missing)
         return Verdict.refuted(text) if share < FEW else Verdict.inconclusive(text)
+
+
+def _judged(text: str, load: StateLoad, left: LeftWeights, share: float) -> Verdict | None:
+    """What became of the missing weights in the first step; None if that decides nothing."""
+    named = ", ".join(f"`{name}`" for name in left.names)
+    if left.frozen:
+        kept = f"{left.frozen} of them keep their initial values and are used, but never train"
+        return Verdict.confirmed(f"{text}; {kept}: {named}", missing=load.missing, frozen=left.frozen)
+    if not left.unchanged:
+        return Verdict.refuted(f"{text}; other code sets them before training")
+    if not left.trained:
+        return Verdict.refuted(f"{text}; the loss uses none of them: {named}")
+    if left.renamed and not left.are_last:
+        others = f"{load.unexpected} weights of the file were skipped, the same shapes among them"
+        return Verdict.confirmed(f"{text}, and {others}; random at first: {named}", missing=load.missing)
+    if left.are_last and share <= MANY:
+        return Verdict.refuted(f"{text}; they are in the last layers, which train: {named}")
+    return None
 
 
 def _is_at(location: Location, claimed: Location) -> bool:

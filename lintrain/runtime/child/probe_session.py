@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage, StageName, StandIn, StateLoad
+from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage, StageName, StandIn
 from lintrain.evidence.stages import EndingKind, StageStatus
 from lintrain.model.location import Location
 from lintrain.runtime.child.channel import Channel, Reported
@@ -22,6 +22,7 @@ from lintrain.runtime.child.library import gpu_answers, versions, wait_for_the_o
 from lintrain.runtime.child.own_files import own_files
 from lintrain.runtime.child.saved_batch import GivenBatch
 from lintrain.runtime.child.surroundings import Thresholds
+from lintrain.runtime.measure.left_weights import StateLoads
 from lintrain.runtime.measure.objects.objects import Objects, Origins, can_be_judged_alone
 from lintrain.runtime.measure.pace import measure_device
 from lintrain.runtime.reproduction.reproducer import Reproducer
@@ -73,9 +74,8 @@ class ProbeSession:
         self.failed_by: BaseException | None = None
         self.reproducer = Reproducer(self.temporary, self.script) if request.get("reproduces") else None
         self.conflicts: dict[str, LabelConflicts | None] = {}
-        self.state_loads: list[StateLoad] = []
-        self.objects = Objects()
-        self.origins = Origins()
+        self.state_loads = StateLoads()
+        self.objects, self.origins = Objects(), Origins()
         self.tokenizers: dict[int, Any] = {}
         self.collations: Any = None
         self.watch: Any = None

@@ -33,12 +33,14 @@ class Gradients:
         self.non_finite: NonFiniteGradient | None = None
         self.alike: tuple[tuple[str, int], ...] | None = None
         self.model = run.model
+        self._run = run
 
     def read(self, scale: float, *, keep: bool = False) -> None:
         """Add the gradients of one batch, divided by the scale of mixed precision, and clear them or keep them."""
         if self.alike is None:
             # Only in the first batch: after a step, units that began alike may differ by dropout alone.
             self.alike = _units_alike(self.parameters)
+            self._run.session.state_loads.settle(self._run)
         for name, parameter in self.parameters.items():
             gradient = parameter.grad
             self.norms[name].append(None if gradient is None else float(gradient.detach().float().norm()) / scale)

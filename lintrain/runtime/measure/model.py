@@ -11,6 +11,7 @@ from typing import Any
 from lintrain.evidence.run import ModelEvidence
 from lintrain.runtime.child.library import attribute, has, library
 from lintrain.runtime.child.measured_run import MeasuredRun
+from lintrain.runtime.measure.left_weights import filled_by_script
 from lintrain.runtime.measure.objects.statements import mentions
 
 GENERIC_NAME = re.compile(r"LABEL_\d+")
@@ -182,15 +183,6 @@ def is_fresh(model: Any) -> bool:
     if base is not model and attribute(model, "lintrain_filled", None):
         return False  # an adapter of before, which keeps its head with it
     return not filled_by_script(base).issuperset(names)
-
-
-def filled_by_script(model: Any) -> frozenset[str]:
-    """Names of the weights that the script itself loaded, into the model or one of its parts."""
-    filled: set[str] = set()
-    for path, part in model.named_modules():
-        names: frozenset[str] = attribute(part, "lintrain_filled", frozenset())
-        filled.update(f"{path}.{name}" if path else name for name in names)
-    return frozenset(filled)
 
 
 def _label_names(config: Any) -> tuple[str, ...]:

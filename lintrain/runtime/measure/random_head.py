@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from lintrain.runtime.child.library import attribute, has
+from lintrain.runtime.measure.left_weights import filled_by_script
 from lintrain.runtime.measure.losses import name_of, past_views
-from lintrain.runtime.measure.model import filled_by_script
 from lintrain.runtime.measure.objects.statements import mentions
 from lintrain.runtime.measure.seen import tensors_in
 

@@ -146,6 +146,8 @@ def _hook_modules(watch: Watch, module: Any) -> None:
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Only the outermost module: a model calls its parts thousands of times, and the batch is what the whole one
         # gets.
+        if watch.session.state_loads.waits:
+            watch.session.state_loads.on_call(self)
         if watch.depth or not watch.is_on:
             return call(self, *args, **kwargs)
         watch.depth += 1

@@ -269,17 +269,16 @@ def watch_loading(session: ProbeSession, module_class: Any) -> None:
         filled = attribute(self, "lintrain_filled", frozenset[str]())
         object.__setattr__(self, "lintrain_filled", filled | frozenset(map(str, state_dict)))
         if location is not None and len(session.state_loads) < MOST and has(result, "missing_keys"):
-            session.state_loads.append(
-                StateLoad(
-                    location,
-                    len(self.state_dict()),
-                    len(result.missing_keys),
-                    len(result.unexpected_keys),
-                    _prefix(list(result.missing_keys), list(result.unexpected_keys)),
-                    zeros,
-                    bad,
-                )
+            kept = StateLoad(
+                location,
+                len(self.state_dict()),
+                len(result.missing_keys),
+                len(result.unexpected_keys),
+                _prefix(list(result.missing_keys), list(result.unexpected_keys)),
+                zeros,
+                bad,
             )
+            session.state_loads.note(kept, self, state_dict, result)
         return result
 
     module_class.load_state_dict = load_state_dict
