@@ -340,3 +340,61 @@ def test_objects_that_have_no_truth_length_equality_or_text_are_measured(trainin
     assert ending["kind"] == "measured", ending
     measured = {"dataset", "batch", "forward", "backward", "step"}
     assert {name: probed.stages[name] for name in measured} == dict.fromkeys(measured, "passed")
+
+
+GRAPHS = """
+import weakref
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.randn(96, 4), torch.arange(96) % 2), batch_size=8)
+body, head = nn.Sequential(nn.Linear(4, 8), nn.ReLU()), nn.Linear(8, 2)
+graphs = []
+
+
+def loss_of(x, y):
+    alive = [number for number, nodes in enumerate(graphs[:-1]) if any(node() is not None for node in nodes)]
+    assert not alive, f"graphs of batches {alive} are alive"
+    features = body(x)
+    logits = head(features)
+    loss = nn.functional.cross_entropy(logits, y)
+    graphs.append([weakref.ref(each) for each in (features, logits, loss)])
+    return loss
+"""
+GRAPH_TRAININGS = {
+    "loop": """
+optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=0.01)
+for epoch in range(2):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss_of(x, y).backward()
+        optimizer.step()
+""",
+    "lightning": """
+import lightning.pytorch as pl
+
+
+class Net(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = body, head
+
+    def training_step(self, batch, number):
+        return loss_of(*batch)
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+
+pl.Trainer(max_epochs=1, logger=False, enable_checkpointing=False).fit(Net(), loader)
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("training", GRAPH_TRAININGS)
+def test_no_graph_of_an_earlier_batch_is_kept_alive(training: str, tmp_path: Path) -> None:
+    probed = probe(tmp_path, GRAPHS + GRAPH_TRAININGS[training])
+    assert probed.stages["step"] == "passed", probed.out

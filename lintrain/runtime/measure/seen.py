@@ -100,6 +100,15 @@ class Iteration:
         if len(self.losses) < MOST_LOSSES:
             self.losses.append(call)
 
+    def let_go(self) -> None:
+        """Keep the numbers that losses were called with, without their graphs, and nothing of the models' calls."""
+        for call in self.losses:
+            for name in ("input", "target", "result"):
+                tensor = getattr(call, name)
+                if attribute(tensor, "grad_fn", None) is not None:
+                    setattr(call, name, tensor.detach())
+        self.forwards.clear()
+
     def tensors(self) -> list[Any]:
         """Those of its batch, then those that models were called with."""
         given = [part for forward in self.forwards for part in (*forward.args, *forward.kwargs.values())]

@@ -49,9 +49,17 @@ MENTIONED: Mapping[Literal["seed", "accumulation", "schedule"], str] = {
 }
 
 
+class DescribedIteration:
+    """What the evidence holds of an iteration, without its tensors."""
+
+    def __init__(self, iteration: Iteration) -> None:
+        self.inputs = inputs_of(iteration)
+        self.losses = tuple(loss_evidence(call) for call in iteration.losses[:MOST_LOSSES])
+
+
 def loop_evidence(
     state: LoopState,
-    first: Iteration,
+    first: DescribedIteration,
     reached: ReachedWeights | None,
     terms: tuple[LossTerm, ...],
     counts: dict[str, int],
@@ -69,13 +77,13 @@ def loop_evidence(
         batches_per_step=tuple(effects.batches_per_step),
         accumulates=batches_asked_for(),
         loader=state.loaders.use_of(state.loader),
-        inputs=inputs_of(first),
+        inputs=first.inputs,
         learning_rates=tuple(effects.rates),
         optimizers=effects.ledger.uses(),
         schedules=state.schedules.uses(),
         reached=reached,
         terms=terms,
-        losses=tuple(loss_evidence(call) for call in first.losses[:MOST_LOSSES]),
+        losses=first.losses,
         seen_at=dict(effects.counts.first_at),
         skipped=state.ran_lines.skipped(has_come_round=effects.counts["backwards"] > 1),
         mentions=tuple(subject for subject, pattern in MENTIONED.items() if mentions(pattern)),
@@ -151,7 +159,10 @@ def responses_of(run: MeasuredRun, iteration: Iteration, loss: Any) -> Responses
     if forward is None:
         return None
     call = Call(forward.called, forward.args, forward.kwargs)
-    return Responses(run, call, tokens_of(_losses_on(iteration, call), loss, run.model), iteration.losses)
+    tokens = tokens_of(_losses_on(iteration, call), loss, run.model)
+    # Repeated after the steps as well: an argument that another model computed would keep that one's graph until then.
+    given = {path: tensor.detach() for path, tensor in call.tensors().items() if tensor.grad_fn is not None}
+    return Responses(run, call.changed(given), tokens, iteration.losses)
 
 
 def _losses_on(iteration: Iteration, call: Call) -> list[LossCall]:

@@ -17,6 +17,7 @@ from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.child.surroundings import statement_now
 from lintrain.runtime.frameworks.loop.loaders import LoaderRun
 from lintrain.runtime.frameworks.loop.loop_evidence import (
+    DescribedIteration,
     FollowedEvaluation,
     forward_evidence,
     loop_evidence,
@@ -66,6 +67,7 @@ class LoopRun(LoaderRun):
         self.is_settled = False
         self._settled_at, self._since_settled = 0.0, Worked()
         self._state = state
+        state.on_iteration_end = self._let_go
         self.memory = CountedStep(self, state)
         self._model: Any = None
         self._gradients: Gradients | None = None
@@ -76,6 +78,7 @@ class LoopRun(LoaderRun):
         self._rates: list[float] = []
         self._steps = 0
         self._first: Iteration | None = None
+        self._described: DescribedIteration | None = None
         self._frozen: Frozen | None = None
         self._non_finite: NonFiniteModule | None = None
         self._bad_rows: NonFiniteRows | None = None
@@ -190,6 +193,12 @@ class LoopRun(LoaderRun):
             self._search.watch(loss, self.model)
             if self._first_batch is not None:
                 self._first_batch.keep(iteration, loss)
+
+    def _let_go(self, iteration: Iteration) -> None:
+        """The next batch begins: the graph of the first one is the script's to keep, and not the probe's."""
+        if iteration is self._first and self._described is None:
+            self._described = DescribedIteration(iteration)
+            iteration.let_go()
 
     def _reached_weights(self, iteration: Iteration, loss: Any) -> ReachedWeights | None:
         every = (*self._state.optimizers, *self._state.earlier)
@@ -341,8 +350,8 @@ class LoopRun(LoaderRun):
         self.skip_missing(AFTER_DATASET, f"the {stage} stage failed")
 
     def _send(self) -> None:
-        iteration = self._first or self._state.iteration
-        loop = loop_evidence(self._state, iteration, self._reached, self._terms, self._counts())
+        described = self._described or DescribedIteration(self._first or self._state.iteration)
+        loop = loop_evidence(self._state, described, self._reached, self._terms, self._counts())
         self.measured(loop=loop, odd_calls=self._state.odd_calls.evidence())
 
     def _counts(self) -> dict[str, int]:

@@ -39,11 +39,10 @@ from lintrain.runtime.measure.weights import group_evidence
 class LoopState(ABC):
     """The counts and the present position of a loop.
 
-    `iteration` is the batch that is trained on now, `loader` the one it comes from; `rounds` counts how often that
-    loader was read again. With `is_guided` a library runs the loop: it decides which batches it takes and when it ends.
-    With `follows_on` the training was measured, and only passes and modes count until an evaluation comes; with
-    `is_between` nothing does until the next training. `focus`: optimizers whose model is measured, if not all are;
-    `earlier`: those of trainings before this one.
+    `loader` is the one that batches come from; `rounds` counts how often it was read again. With `is_guided` a library
+    runs the loop: it decides which batches it takes and when it ends. With `follows_on` the training was measured, and
+    only passes and modes count until an evaluation comes; with `is_between` nothing does until the next training.
+    `focus`: optimizers whose model is measured, if not all are; `earlier`: those of trainings before this one.
     """
 
     def __init__(self, session: ProbeSession) -> None:
@@ -54,7 +53,8 @@ class LoopState(ABC):
         self.optimizers: list[Any] = []
         self.focus: list[Any] = []
         self.earlier: list[Any] = []
-        self.iteration = Iteration()
+        self._iteration = Iteration()
+        self.on_iteration_end: Callable[[Iteration], None] = lambda _: None
         self.loader: Any = None
         self.depth = self.backwards_by_hand = 0
         self.rounds: int = 0
@@ -77,6 +77,17 @@ class LoopState(ABC):
         passes as the script's, and a process that the script started would report a second loop.
         """
         return not self.session.measuring and not self._is_paused and self.session.is_root
+
+    @property
+    def iteration(self) -> Iteration:
+        """The batch that is trained on now."""
+        return self._iteration
+
+    @iteration.setter
+    def iteration(self, following: Iteration) -> None:
+        if self._iteration.forwards:
+            self.on_iteration_end(self._iteration)
+        self._iteration = following
 
     def on_filling(self, tensor: Any) -> None:
         """The script looks for NaN in a tensor, or takes them out of it; while a batch is made, its rows show it."""
