@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 
 from lintrain.runtime.measure import random_head as measured
 from lintrain.runtime.measure.random_head import random_head
+from tests.support.probing import path_for_lintrain, probe
 
 
 @pytest.fixture(autouse=True)
@@ -112,3 +114,42 @@ def test_a_target_of_the_training_is_no_head() -> None:
 def test_a_script_that_says_why_is_left(text: str, script: list[str]) -> None:
     script[0] = text
     assert found_in(network()) is None
+
+
+TRAINER = """
+import torch
+from torch import nn
+from transformers import Trainer, TrainingArguments
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(6, 24), nn.ReLU(), nn.Linear(24, 24), nn.ReLU())
+        self.head = nn.Linear(24, 3)
+
+    def forward(self, features=None, labels=None):
+        logits = self.head(self.body(features))
+        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+net = Net()
+for weight in net.FROZEN.parameters():
+    weight.requires_grad = False
+rows = [{"features": torch.randn(6), "labels": torch.tensor(row % 3)} for row in range(64)]
+arguments = TrainingArguments("out", per_device_train_batch_size=8, max_steps=4, report_to=[], use_cpu=True)
+Trainer(model=net, args=arguments, train_dataset=rows).train()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("frozen", ["head", "body[0]"])
+def test_the_own_module_of_a_trainer_is_asked_as_well(
+    frozen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_for_lintrain(monkeypatch)
+    found = probe(tmp_path, TRAINER.replace("FROZEN", frozen))
+    assert found.stages["step"] == "passed", found.out
+    confirmed = [rule for rule, _, outcome in found.verdicts if outcome == "confirmed"]
+    assert ("frozen-head" in confirmed) == (frozen == "head")

@@ -12,8 +12,8 @@ loading it creates another random one.
     model = get_peft_model(model, config)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
-A probe also finds the last layer of a network of your own, if it is frozen at the values that torch gave it and most
-others train.
+A probe also finds the last layer of a network of your own, in a loop or a Trainer, if it is frozen at the values that
+torch gave it and most others train.
 
 ## Good
 

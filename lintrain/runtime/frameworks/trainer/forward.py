@@ -33,6 +33,7 @@ from lintrain.runtime.measure.losses import (
 from lintrain.runtime.measure.model import base_model, is_fresh
 from lintrain.runtime.measure.non_finite import non_finite_rows
 from lintrain.runtime.measure.predictions import chance_of, number, shape_of
+from lintrain.runtime.measure.random_head import random_head
 from lintrain.runtime.measure.replay import ask
 from lintrain.runtime.measure.responses import Responses
 from lintrain.runtime.measure.seen import LossCall, number_of_rows, seen_losses, subset, taken
@@ -121,6 +122,7 @@ def measure_forward(run: TrainerRun) -> None:
     run.output_keys, run.logits_shape = shape_of(recorder.output)
     run.terms = terms_of(loss, recorder.loss_calls) if has(loss, "grad_fn") else ()
     run.loss_calls = tuple(loss_evidence(call) for call in recorder.loss_calls if call.is_own)[:MOST_CALLS]
+    run.random_head = random_head(base_model(run.model), recorder.output)
     run.measured(forward=forward_evidence(run), odd_calls=_odd_calls(run))
     show_predictions(run, "train_dataset", recorder.output)
     _predict_asked_rows(run)
@@ -161,6 +163,7 @@ def forward_evidence(run: TrainerRun) -> ForwardEvidence:
         first_non_finite=non_finite.module if non_finite else None,
         first_non_finite_input=non_finite.input_was if non_finite else None,
         first_non_finite_range=non_finite.range if non_finite else None,
+        random_head=run.random_head,
         non_finite_rows=None if finite else _bad_rows(run, run.batches[len(run.losses) - 1]),
     )
 

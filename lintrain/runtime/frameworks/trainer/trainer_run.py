@@ -30,6 +30,7 @@ class TrainerRun(MeasuredRun):
         self.wrapped: Any = trainer.model
         self.waiting: list[tuple[Any, dict[str, Any]]] = []
         self.terms: tuple[LossTerm, ...] = ()
+        self.random_head: str | None = None
         self.loss_calls: tuple[LossEvidence, ...] = ()
         self.peaks: list[float] = []
         self.first_learning_rates: list[float] = []
