@@ -176,3 +176,20 @@ def test_rules_about_words_are_listed_as_json(capsys: pytest.CaptureFixture[str]
 def test_words_on_no_page_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "xyzzy plugh"]) == 2
     assert "no known error is in this text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("before", [[], ["--"]])
+def test_a_text_that_begins_with_a_dash_is_a_text(before: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    text = "--load_best_model_at_end requires the save and eval strategy to match"
+    assert run(["explain", *before, text]) == 0
+    assert "unmatched-save-strategy" in capsys.readouterr().out
+
+
+def test_an_option_that_is_none_of_explain_says_how_to_write_a_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "--load_best_model_at_end"]) == 2
+    assert capsys.readouterr().err == (
+        "lintrain: `--load_best_model_at_end` is no option of explain; a text that begins with a dash follows `--`:"
+        " `lintrain explain -- --load_best_model_at_end`\n"
+    )
+    assert run(["explain", "--output-fromat", "json", "loop"]) == 2
+    assert "--output-format" in capsys.readouterr().err

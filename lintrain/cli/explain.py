@@ -26,7 +26,30 @@ NEAR = 0.8
 """From here on, a text that is no rule is a misspelt one."""
 
 
-@click.command(short_help="Explain a rule, a stage or an error.")
+class ExplainCommand(click.Command):
+    """Takes a text that begins with a dash as the text: messages do, such as `--bf16 requires …`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments; raises CommandError for an unknown option, with what to write if it is a text."""
+        from lintrain.cli._output import CommandError
+
+        # No option contains a space, and after `--` everything is text.
+        texts = [each for each in args if each.startswith("-") and " " in each]
+        if texts and "--" not in args:
+            args = [*(each for each in args if each not in texts), "--", *texts]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities:  # a misspelt option
+                raise
+            name = error.option_name
+            raise CommandError(
+                f"`{name}` is no option of explain; a text that begins with a dash follows `--`:"
+                f" `lintrain explain -- {name}`"
+            ) from error
+
+
+@click.command(cls=ExplainCommand, short_help="Explain a rule, a stage or an error.")
 @click.argument("rule", metavar="RULE|STAGE|TEXT|FILE", shell_complete=complete_rules)
 @click.option("--output-format", type=click.Choice(("text", "json")), default="text", help="Format of the page.")
 def command(rule: str, output_format: str) -> None:
