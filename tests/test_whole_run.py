@@ -26,6 +26,7 @@ from lintrain.callbacks.reporting import MistakeWarning, Reporting
 from lintrain.callbacks.signs import signs
 from lintrain.callbacks.whole_run import WholeRun
 from lintrain.runtime.child.saved_batch import MOST_BYTES, GivenBatch, SavedBatch, load_batch, save_batch
+from lintrain.runtime.in_process.embeddings import compared
 from lintrain.runtime.in_process.loss_graph import GROUP, LateReader, heads_of, leaves_of
 from lintrain.runtime.parent.pass_request import is_kept_batch
 from tests.test_in_process_lightning import Classifier, made
@@ -550,3 +551,67 @@ def test_another_file_is_no_kept_batch(tmp_path: Path) -> None:
     assert given.instead_of("batch") == "batch"
     assert "not a batch that lintrain saved" in notes[0]
     assert not is_kept_batch(path)
+
+
+COSINES = {
+    "cosine_similarity": lambda one, other: -F.cosine_similarity(one, other).mean(),
+    "cosine_embedding_loss": lambda one, other: F.cosine_embedding_loss(one, other, torch.ones(len(one))),
+    "normalize": lambda one, other: 2 - 2 * (F.normalize(one) * F.normalize(other)).sum(1).mean(),
+}
+
+
+def compare(function: Callable[[Any, Any], Any], *, apart: float, steps: int = 900) -> list[str]:
+    """Train two views of rows to have one direction; `apart` weighs what keeps different rows apart."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(steps):
+            x = torch.randn(16, 8)
+            one, other = net(x), net(x + 0.1 * torch.randn(16, 8))
+            loss = function(one, other)
+            if apart:
+                loss = loss + apart * (F.normalize(one) @ F.normalize(one).T - torch.eye(16)).square().mean()
+            lintrain.watch(loss)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        LOOPS.finish()
+    return kinds(caught)
+
+
+@pytest.mark.parametrize("name", COSINES)
+@pytest.mark.parametrize("apart", [0.0, 2.0])
+def test_embeddings_that_collapse_are_named_and_those_kept_apart_are_not(name: str, apart: float) -> None:
+    assert compare(COSINES[name], apart=apart) == ([] if apart else ["collapsed"])
+
+
+def test_products_of_one_hot_rows_are_no_embeddings() -> None:
+    scores = torch.randn(16, 8, requires_grad=True)
+    chosen = F.one_hot(torch.zeros(16, dtype=torch.long), 8).float()
+    found = compared(-(scores.log_softmax(1) * chosen).sum(1).mean())
+    assert found is not None
+    assert found.alikeness(found.values.flatten().tolist()) is None
+
+
+@pytest.mark.parametrize(("discount", "expected"), [(1.2, ["diverged"]), (0.98, []), (1.0, [])])
+def test_values_that_grow_without_bound_are_named(discount: float, expected: list[str]) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)
+    value = torch.zeros(())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(3_000):
+            x = torch.randn(32, 4)
+            # The value of the next state, of a copy that follows each 50 steps.
+            value = 1.0 + discount * value if step % 50 == 49 else value
+            output = net(x)
+            loss: Any = F.smooth_l1_loss(output, torch.rand(32, 1) + value)
+            lintrain.watch(loss)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        LOOPS.finish()
+    assert kinds(caught) == expected

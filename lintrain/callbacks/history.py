@@ -18,6 +18,7 @@ BLOCK = 20
 FIRST, ROWS_NOW = 8, 200
 """The samples at the beginning, and the rows at the end, whose losses are compared."""
 
+SCALED = 10
 RECENT = 400
 KEPT_SAMPLES = 120
 
@@ -36,7 +37,8 @@ class Sample:
 class HeadHistory:
     """The last samples of one loss function; `was_varied` once several classes were predicted in one window.
 
-    `unscored` counts the last samples without any target that counts, after samples that had some.
+    `unscored` counts the last samples without any target that counts, after samples that had some. `scales` are the
+    mean sizes of targets that are numbers, one for each `SCALED` samples.
     """
 
     classes: int
@@ -48,6 +50,7 @@ class HeadHistory:
     unscored_since: int = 0
     was_varied: bool = False
     read: int = 0
+    scales: array[float] = field(default_factory=lambda: array("d"))
 
     def add(self, step: int, values: Sequence[float]) -> None:
         """A sample: predictions, targets and losses of its rows, one after the other; -1 is a target left out."""
@@ -64,6 +67,8 @@ class HeadHistory:
         self.samples.append(Sample(step, *chosen))
         if self.read == FIRST:
             self.first = median(self.rows("losses"))
+        if not self.classes and self.read % SCALED == 0:
+            self.scales.append(mean(abs(value) for each in list(self.samples)[-SCALED:] for value in each.targets))
 
     def grows(self) -> bool:
         """Whether its rows have larger losses than the first ones had, as far as that is known."""
@@ -122,6 +127,9 @@ class Rates:
         return bool(self._earlier) and (self.last > 1.02 * self._earlier[0] or self.last < 0.02 * self.peak)
 
 
+ALIKE = 0.999
+"""The mean of directions is so long where any two of them have a cosine of about 0.998; trained ones are far apart."""
+
 VANISHED = 1e-8
 """A rate that is so small a share of its peak moves no weight; a schedule passes this only in its last steps."""
 
@@ -149,6 +157,7 @@ class History:
         self.evaluations: list[Point] = []
         self.unmoved = self.unmoved_since = 0
         self.without = self.without_since = 0
+        self.alike = self.alike_since = 0
         self.accumulates = False
 
     def named(self, step: int) -> str:
@@ -187,6 +196,13 @@ class History:
         """An optimizer whose weights have no gradient steps, the `count`th time in a row among the sampled steps."""
         self.without_since = step if count == 1 else self.without_since
         self.without = count
+
+    def add_alikeness(self, step: int, share: float | None) -> None:
+        """How alike the embeddings of different rows are, 1 if they are the same but for their length."""
+        if share is None:
+            return
+        self.alike_since = self.alike_since if self.alike else step
+        self.alike = self.alike + 1 if share > ALIKE else 0
 
     def add_samples(
         self, step: int, number: int, classes: int, values: Sequence[float], *, is_mean: bool = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from statistics import mean, median, pstdev
 
 from lintrain.callbacks.history import BLOCK, HeadHistory, History
@@ -27,6 +28,12 @@ ROWS = 400
 
 FROZEN = 200
 """Losses over which no weight moved."""
+
+WINDOWS, GROWING, FAR_AWAY = 8, 0.1, 1_000
+"""Windows of samples in which targets grow, by what least logarithm in each, and by what factor since the first."""
+
+LONG_ALIKE = 30
+"""Samples in a row, each of one batch."""
 
 LONG_UNMOVED = 5
 """Comparisons without a change, when steps were rare before."""
@@ -192,6 +199,29 @@ def _rises(history: History) -> Iterator[Judgement]:
         yield _diverged(history, later[-1], "which is where it began")
 
 
+def _targets_run_away(history: History) -> Iterator[Judgement]:
+    """Targets that grow by the same factor again and again, as those that a network computes from its own outputs."""
+    for head in history.heads.values():
+        last = list(head.scales)[-WINDOWS - 1 :]
+        if len(last) <= WINDOWS or not 0 < FAR_AWAY * head.scales[0] < last[-1]:
+            continue
+        steps = [math.log(after / before) if before else 0.0 for before, after in pairwise(last)]
+        half = WINDOWS // 2
+        # Values that approach a bound grow by less and less: rewards of 1 with a discount of 0.99 end at 100.
+        if min(steps) > GROWING and mean(steps[half:]) > 0.9 * mean(steps[:half]):
+            yield Judgement(
+                "diverged",
+                Level.WARNING,
+                f"the targets of the loss have grown to {short(last[-1])}, {short(last[-1] / head.scales[0])} times"
+                " their start, and still grow by the same factor",
+                "Targets that come from the network's own outputs, such as Q-values, have no bound if each one is"
+                " larger than the output that it is made from.",
+                "see that the discount is below 1, that the last step of an episode adds no further value, and that"
+                " targets come from a copy of the network that changes slowly; clip or scale rewards",
+                page="undetached-target",
+            )
+
+
 def _diverged(history: History, now: float, what: str) -> Judgement:
     step, best = history.best
     return Judgement(
@@ -273,6 +303,21 @@ def _one_number(head: HeadHistory) -> Iterator[Judgement]:
         )
 
 
+def _alike(history: History) -> Iterator[Judgement]:
+    """Embeddings of different rows that have the same direction, for long."""
+    if history.count >= LEARNING and history.alike >= LONG_ALIKE:
+        yield Judgement(
+            "collapsed",
+            Level.WARNING,
+            f"all rows have had the same embedding, but for its length, since {history.named(history.alike_since)}",
+            "A loss of cosines between pairs that belong together is lowest where every row has one direction: such"
+            " embeddings tell nothing apart.",
+            "add pairs that do not belong together, or what else prevents this: a predictor with a stopped gradient,"
+            " batch normalization, or a variance term",
+            page="constant-output",
+        )
+
+
 def _one_class(history: History) -> Iterator[Judgement]:
     """Predictions that became one class for every row."""
     for head in history.heads.values():
@@ -311,8 +356,10 @@ ALWAYS: tuple[Callable[[History], Iterator[Judgement]], ...] = (
     _no_gradient,
     _without_gradients,
     _nothing_scored,
+    _alike,
     _jumps,
     _runaway,
+    _targets_run_away,
     _drift,
 )
 ALONE: tuple[Callable[[History], Iterator[Judgement]], ...] = (_rises, _not_learned, _one_class)

@@ -21,6 +21,7 @@ from lintrain.doctor.judgement import Judgement
 from lintrain.model.location import Location
 from lintrain.runtime.child.library import library
 from lintrain.runtime.child.saved_batch import SavedBatch, bytes_of_batch, rows_in, save_batch
+from lintrain.runtime.in_process.embeddings import compared
 from lintrain.runtime.in_process.loss_graph import (
     GROUP,
     Fingerprint,
@@ -187,9 +188,11 @@ class WholeRun:
 
     def _sample(self, loss: Any, step: int) -> None:
         try:
-            heads = heads_of(loss)
+            heads, sides = heads_of(loss), compared(loss)
         except GraphGoneError:
-            heads, self._failures = [], self._failures + 1
+            heads, sides, self._failures = [], None, self._failures + 1
+        if sides is not None:
+            self._reader.add(sides.values, lambda values: self.history.add_alikeness(step, sides.alikeness(values)))
         for number, head in enumerate(heads):
             self._reader.add(head.values, self._takes_samples(step, number, head))
 

@@ -28,10 +28,10 @@ MOST_SCORES = 2**16
 
 def leaves_of(loss: Any) -> list[Any]:
     """The tensors that a loss's backward pass gives gradients to, as far as a bounded walk reaches."""
-    return [node.variable for node in _nodes(loss, MOST_NODES) if has(node, "variable")]
+    return [node.variable for node in nodes_of_loss(loss, MOST_NODES) if has(node, "variable")]
 
 
-def _nodes(loss: Any, most: int) -> Iterator[Any]:
+def nodes_of_loss(loss: Any, most: int) -> Iterator[Any]:
     """The nodes of a graph, those near the loss first."""
     first = attribute(loss, "grad_fn", None)
     waiting = deque([] if first is None else [first])
@@ -79,7 +79,7 @@ class GraphGoneError(Exception):
 def heads_of(loss: Any) -> list[Head]:
     """Samples of the loss functions near a loss; raises GraphGoneError after its backward pass."""
     found: list[Head] = []
-    for node in _nodes(loss, NEAR_NODES):
+    for node in nodes_of_loss(loss, NEAR_NODES):
         read = READERS.get(type(node).__name__)
         if read is None or len(found) == MOST_HEADS:
             continue
