@@ -40,7 +40,7 @@ class Gradients:
         if self.alike is None:
             # Only in the first batch: after a step, units that began alike may differ by dropout alone.
             self.alike = _units_alike(self.parameters)
-            self._run.session.state_loads.settle(self._run)
+            self._run.session.state_loads.settle(lambda loads: self._run.measured(state_loads=loads))
         for name, parameter in self.parameters.items():
             gradient = parameter.grad
             self.norms[name].append(None if gradient is None else float(gradient.detach().float().norm()) / scale)

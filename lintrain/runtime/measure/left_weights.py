@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lintrain.evidence.run import LeftWeights, StateLoad
 from lintrain.runtime.child.library import attribute, has, is_mapping
 from lintrain.startup.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from lintrain.runtime.child.measured_run import MeasuredRun
 
 MOST, SHOWN = 256, 4
 """Weights that are remembered, and those that are named."""
@@ -59,14 +56,14 @@ class StateLoads(list[StateLoad]):
         if id(module) in self._called:
             self._called[id(module)] = True
 
-    def settle(self, run: MeasuredRun) -> None:
-        """The first gradients are there: keep what became of the weights that each load left."""
+    def settle(self, report: Callable[[StateLoads], None]) -> None:
+        """The first gradients are there: keep, and report, what became of the weights that each load left."""
         lax, self._lax, self.waits = self._lax, [], False
         for load in lax:
             if (module := load.module()) is not None:
                 self[load.number] = replace(self[load.number], left=self._left(load, module))
         if lax:
-            run.measured(state_loads=self)
+            report(self)
 
     def _left(self, load: _Load, module: Any) -> LeftWeights:
         own, filled = dict(module.named_parameters()), filled_by_script(module)
