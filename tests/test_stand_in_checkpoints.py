@@ -221,6 +221,8 @@ def test_a_token_is_found_by_its_earlier_name(monkeypatch: pytest.MonkeyPatch, t
 
 def test_what_reads_images_is_found_by_its_earlier_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Processor:
+        feature_extractor: str
+
         def __init__(self, **readers: str) -> None:
             self.__dict__.update(readers)
 
