@@ -10,9 +10,8 @@ from functools import lru_cache
 
 from lintrain.knowledge.networks import READY_MADE, certainly_differs
 from lintrain.knowledge.trainers import TRAINER, TRAINING_ARGUMENTS, is_training_arguments, trainer_parameters
-from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter, Parameters
+from lintrain.pipeline.values.model import Model, ModelPart, Module
 from lintrain.pipeline.values.python import (
-    ABSENT,
     Class,
     Constant,
     Either,
@@ -395,16 +394,3 @@ def _has_weights(part: Value) -> bool:
 def _is_fixed(parameter: LibraryObject) -> bool:
     trains = parameter.arguments.get("requires_grad", parameter.arguments.get("1"))
     return isinstance(trains, Constant) and trains.value is False
-
-
-def are_parameters_of_modules(parameters: Value, levels: int = 3) -> bool:
-    """Whether these are parameters of known modules, and nothing else, in groups in a list at most."""
-    match parameters:
-        case Parameters(of=owners) | Parameter(of=owners):
-            return bool(owners) and not any(isinstance(module, ModelPart) for module in owners)
-        case Sequence(items=items) if levels and items and parameters.knows_items:
-            return all(are_parameters_of_modules(each, levels - 1) for each in items)
-        case Mapping(entries=entries) if levels:
-            return are_parameters_of_modules(entries.get("params", ABSENT), levels - 1)
-        case _:
-            return False

@@ -22,7 +22,6 @@ from lintrain.interpreter.core.registry import (
 )
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.modules import are_parameters_of_modules
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import FACTORS_AT, ModelPart, Optimizer, Parameter, Parameters, Scheduler
@@ -89,7 +88,7 @@ def make_optimizer(call: Call) -> Value:
         call.values("params", "lr"),
         is_part=_is_part(parameters),
         groups=tuple(_whole_groups(parameters)),
-        has_no_others=are_parameters_of_modules(parameters),
+        given=parameters,
         text=call.text,
         origin=call.location,
     )

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Either, LibraryObject, Unknown, Value
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Either, LibraryObject, Mapping, Unknown, Value
+from lintrain.pipeline.values.python import Sequence as Items
 from lintrain.pipeline.values.tensors import Operation, Shape
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -318,8 +319,8 @@ class Optimizer(Value):
     """Whether it may have been given only some of their parameters."""
     is_extended: bool = False
     """Whether it was given more parameters later."""
-    has_no_others: bool = False
-    """Whether all that it was given belongs to these modules."""
+    given: Value = ABSENT
+    """The parameters, as the call names them."""
     groups: tuple[Parameters, ...] = ()
     """The groups that are all the parameters of modules, each where it was given."""
 
@@ -327,6 +328,11 @@ class Optimizer(Value):
     def name(self) -> str:
         """The last part of the class's path."""
         return self.path.rpartition(".")[2]
+
+    @property
+    def has_no_others(self) -> bool:
+        """Whether all that it was given belongs to the modules that it trains."""
+        return _of_modules(self.given)
 
 
 FACTORS_AT = (0, 1, 2, 3, 5, 7, 10, 20, 30, 50, 100, 300, 1000, 3000, 10_000, 100_000)
@@ -352,3 +358,16 @@ class Scheduler(Value):
     def name(self) -> str:
         """The last part of the path of what made it."""
         return self.path.rpartition(".")[2]
+
+
+def _of_modules(parameters: Value, levels: int = 3) -> bool:
+    """Whether these are parameters of known modules, and nothing else, in groups in a list at most."""
+    match parameters:
+        case Parameters(of=owners) | Parameter(of=owners):
+            return bool(owners) and not any(isinstance(module, ModelPart) for module in owners)
+        case Items(items=items) if levels and items and parameters.knows_items:
+            return all(_of_modules(each, levels - 1) for each in items)
+        case Mapping(entries=entries) if levels:
+            return _of_modules(entries.get("params", ABSENT), levels - 1)
+        case _:
+            return False

@@ -67,6 +67,7 @@ def _factors(node: Any) -> Iterator[Any]:
         return
     for name in ("_saved_self", "_saved_other"):
         rows = attribute(product, name)
+        # Every n-th row is enough: a batch of thousands shall cost no more than one of thirty.
         if rows is not None and rows.ndim == 2 and len(rows) >= FEWEST_ROWS and rows.shape[1] >= FEWEST_ENTRIES:
             yield rows.detach()[:: max(1, len(rows) // MOST_ROWS)].float()
 
@@ -74,6 +75,7 @@ def _factors(node: Any) -> Iterator[Any]:
 def _read(rows: Any) -> Any:
     torch = library("torch")
     lengths = rows.norm(dim=1, keepdim=True)
+    # Directions that cancel out have a short mean, equal ones a mean of length 1.
     direction = (rows / lengths.clamp_min(1e-12)).mean(0).norm()
     others = ((rows != 0) & (rows != 1)).sum().float()
     return torch.stack([direction, (lengths - 1).abs().max(), others])

@@ -75,6 +75,7 @@ class Filled:
             return self._calls is None and mentions(MISSING)
         part = self._batch.get(column)
         if part is not None:
+            # A copy of a column has its shape and other memory, and so has another column of that shape.
             of_others = {each.memory for name, each in self._batch.items() if name != column}
             return any(
                 each.memory == part.memory or (each.shape == part.shape and each.memory not in of_others)
