@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from lintrain.evidence.run import Sweep
+from lintrain.runtime.measure import filled_values, swept_pipelines, swept_rows
 from lintrain.runtime.measure import sweep as sweeping
-from lintrain.runtime.measure import swept_pipelines, swept_rows
 
 ROWS = 60
 
@@ -73,7 +73,7 @@ PREFETCH, MAP, GENERATOR = map(step, ("_PrefetchDataset", "_MapDataset", "_Gener
 
 @pytest.fixture(autouse=True)
 def _no_words_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (sweeping, swept_rows):
+    for module in (filled_values, swept_rows):
         monkeypatch.setattr(module, "mentions", lambda _: False)
     monkeypatch.setattr(sweeping, "AT_LEAST_SECONDS", 30.0)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -41,8 +41,21 @@ def unprepared_optimizers(source: Source) -> Iterator[UnpreparedOptimizer]:
     if not any(MODEL.search(each) for each in given) or any("optim" in each.lower() for each in given):
         return
     made = {unparse(target) for node in source.nodes_of(ast.Assign) for target in node.targets}
+    made -= set(_handed_on(source))
     for step in sorted(calls, key=lambda call: call.lineno):
         owner = unparse(step.func).removesuffix(".step")
         if last_name(step.func) == "step" and OPTIMIZER.search(owner) and owner in made:
             yield UnpreparedOptimizer(source.location(step), owner, source.location(preparing[0]))
             return
+
+
+SCHEDULES = lazy_pattern(r"(?i)sched|LR$|^print$|^len$|warmup")
+"""Calls that read an optimizer, and leave it as it is."""
+
+
+def _handed_on(source: Source) -> Iterator[str]:
+    """The code of what calls get that make no schedule, alone or in a list or dictionary: they may prepare it."""
+    for call in source.nodes_of(ast.Call):
+        if not SCHEDULES.search(unparse(call.func).rpartition(".")[2]):
+            for given in (*call.args, *(each.value for each in call.keywords)):
+                yield from (unparse(each) for each in walk(given) if isinstance(each, ast.Name | ast.Attribute))

@@ -212,8 +212,9 @@ def _write(stream: TextIO, text: str) -> None:
     text = for_terminal(text)
     if _RECORDINGS:
         _record(stream, text.replace("\n", os.linesep).encode(stream.encoding, "backslashreplace"))
-    _escape_unencodable(stream)
     try:
+        # This flushes, too: what a kept answer left unwritten on a full disk fails here.
+        _escape_unencodable(stream)
         stream.write(text)
         stream.flush()
     except OSError as error:

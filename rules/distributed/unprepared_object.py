@@ -133,7 +133,8 @@ class UnpreparedObject(Rule[Claim]):
         yield from self._turned(pipeline)
         found = self._followed(pipeline)
         yield from found.values()
-        if not any(TRAINS in report.message for report in found.values()):
+        # Where the accelerator itself is known, so is what it prepares.
+        if not pipeline.launchers:
             yield from self._by_name(pipeline)
 
     def _followed(self, pipeline: Pipeline) -> dict[Location, Finding[Claim]]:

@@ -298,7 +298,10 @@ def _step_location(step: TracebackType) -> Location:
 LOOP = ("activations", "batches", "metrics", "odd_calls", "scalers", "torch_hooks")
 BETWEEN = frozenset(
     f"lintrain.runtime.{name}"
-    for name in (*(f"frameworks.loop.{part}" for part in LOOP), "sandbox.files.calls", "stand_ins.devices")
+    for name in (
+        *(f"frameworks.loop.{part}" for part in LOOP),
+        *("measure.filled_values", "sandbox.files.calls", "stand_ins.devices"),
+    )
 )
 """Modules that pass the script's own calls on to the system, to torch and to metrics, and its errors back."""
 
