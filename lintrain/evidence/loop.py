@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
+from lintrain.evidence.sequences import CtcTargets
 from lintrain.evidence.stages import StrEnum
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
@@ -60,7 +61,7 @@ class LossEvidence:
     is where the script calls it, or makes its layer, if it is a sigmoid or a softmax. `mixes_rows`: the inputs are
     probabilities, or logarithms of such, over the rows of the batch for each class. `reduction` and `ignored_index` are
     what it was called with, `log_target` says that the targets of a divergence are logarithms. `is_swapped`: a gradient
-    flows to the targets alone, and the inputs are labels.
+    flows to the targets alone, and the inputs are labels. `ctc` are the targets of a CTC loss.
     """
 
     function: str
@@ -86,6 +87,7 @@ class LossEvidence:
     log_target: bool = False
     is_swapped: bool = False
     activated_at: Location | None = None
+    ctc: CtcTargets | None = None
 
     @property
     def classes(self) -> int | None:

@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 
 from lintrain.runtime.child.channel import MemoryChannel
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import attribute, library
+from lintrain.runtime.child.library import attribute, has, library
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.frameworks.loop.torch_hooks import LOSSES, hook_torch
 from lintrain.runtime.frameworks.loop.watch import Watch
+from lintrain.runtime.measure.seen import split_arguments
 
 LATER = "comes later and was not measured"
 """The end of the notes on calls that a process of its own would not come to."""
@@ -131,11 +132,14 @@ def watched_losses(watch: Watch) -> AbstractContextManager[Any]:
 
     class Losses(mode):  # type: ignore[misc] # the library is read without its types
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            name, options = names.get(function), dict(kwargs or {})
-            if name is None or len(args) < 2 or not watch.is_on:
-                return function(*args, **options)
-            call = watch.on_loss(name, args[0], args[1], args[2:], options)
-            call.result = function(*args, **options)
+            name, named = names.get(function), dict(kwargs or {})
+            if name is None or not watch.is_on:
+                return function(*args, **named)
+            given, target, rest, options = split_arguments(name, args, named)
+            if not has(given, "shape") or not has(target, "shape"):
+                return function(*args, **named)
+            call = watch.on_loss(name, given, target, rest, options)
+            call.result = function(*args, **named)
             return call.result
 
     return Losses()

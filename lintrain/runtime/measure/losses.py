@@ -21,6 +21,7 @@ from lintrain.runtime.measure.objects.statements import only_call
 from lintrain.runtime.measure.replay import alignment
 from lintrain.runtime.measure.responses import Tokens
 from lintrain.runtime.measure.seen import Iteration, LossCall, nodes_below
+from lintrain.runtime.measure.sequences import ctc_targets
 from lintrain.startup.lazy_dataclass import dataclass
 
 OVER_CLASSES = frozenset({"cross_entropy", "nll_loss", "kl_div"})
@@ -54,6 +55,7 @@ def loss_evidence(call: LossCall) -> LossEvidence:
         log_target=bool(options.get("log_target", False)),
         is_swapped=_is_swapped(given, target),
         activated_at=_activated_at(given),
+        ctc=ctc_targets(call),
     )
 
 
@@ -248,19 +250,14 @@ def _are_pairs(call: LossCall) -> bool:
 
 def tokens_of(calls: Sequence[LossCall], loss: Any, model: Any) -> Tokens | None:
     """The call whose targets are whole numbers, with the doubt that other terms of the loss leave."""
-    found = [call for call in calls if not call.target.is_floating_point() and call.target.numel() > 1]
+    found = [call for call in calls if call.name != "ctc_loss" and not call.target.is_floating_point()]
+    found = [call for call in found if call.target.numel() > 1]
     if not found:
         return None
     if task_of(base_model(model)) == "CausalLM":
         return Tokens(found[-1], "")
     alone = standard_loss(Iteration(losses=list(calls)), loss) if has(loss, "grad_fn") else None
     return Tokens(alone or found[-1], "" if alone is not None else "the loss has other terms besides the next tokens")
-
-
-def rows_of(batch: Any) -> int:
-    """The rows of a batch with names; 0 if it has none."""
-    values = batch.values() if is_mapping(batch) else ()
-    return next((int(value.shape[0]) for value in values if attribute(value, "ndim", 0)), 0)
 
 
 MOST_NODES = 20_000

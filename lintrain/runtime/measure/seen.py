@@ -136,6 +136,12 @@ def tensors_in(value: Any) -> Iterator[Any]:
         yield from tensors_in(part)
 
 
+def rows_of(batch: Any) -> int:
+    """The rows of a batch with names; 0 if it has none."""
+    values = batch.values() if is_mapping(batch) else ()
+    return next((int(value.shape[0]) for value in values if attribute(value, "ndim", 0)), 0)
+
+
 def memory_of(value: Any) -> set[int]:
     """Where the tensors in a value have their numbers: the same for one and for a view of it."""
     return {int(tensor.untyped_storage().data_ptr()) for tensor in tensors_in(value)}
@@ -163,6 +169,7 @@ FUNCTIONS = (
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "cross_entropy",
+    "ctc_loss",
     "huber_loss",
     "kl_div",
     "l1_loss",
@@ -170,6 +177,8 @@ FUNCTIONS = (
     "nll_loss",
     "smooth_l1_loss",
 )
+OTHER_NAMES = {"ctc_loss": ("log_probs", "targets")}
+"""The first two parameters of a loss, if they are not `input` and `target`."""
 
 
 @contextmanager
@@ -182,12 +191,26 @@ def seen_losses() -> Generator[list[LossCall]]:
         yield calls
 
 
+def split_arguments(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, Any, tuple[Any, ...], dict[str, Any]]:
+    """Prediction and target of a call of a loss (None if it has none), what follows by position, and by name."""
+    options = dict(kwargs)
+    first, second = (
+        args[position] if position < len(args) else options.pop(known, None)
+        for position, known in enumerate(OTHER_NAMES.get(name, ("input", "target")))
+    )
+    return first, second, args[2:], options
+
+
 def _seen(name: str, function: Callable[..., Any], calls: list[LossCall]) -> Callable[..., Any]:
-    def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
+    def loss(*args: Any, **kwargs: Any) -> Any:
         # Kept before the call: a loss that raises is the most interesting one.
         location = frame_location(users_frame())
-        call = LossCall(name, input, target, kwargs, location=location, is_own=is_called_by_user("/torch/nn/"))
-        call.result = function(input, target, *args, **kwargs)
+        given, target, rest, options = split_arguments(name, args, kwargs)
+        is_own = is_called_by_user("/torch/nn/")
+        call = LossCall(name, given, target, options, location=location, rest=rest, is_own=is_own)
+        call.result = function(*args, **kwargs)
         calls.append(call)
         return call.result
 

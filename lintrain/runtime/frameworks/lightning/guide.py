@@ -18,9 +18,8 @@ from lintrain.runtime.frameworks.lightning.lightning_run import LightningRun
 from lintrain.runtime.frameworks.lightning.quiet import package_of
 from lintrain.runtime.frameworks.loop.watch import Watch
 from lintrain.runtime.measure.descents import FACTORS, Descents, answers_in_batch, answers_of
-from lintrain.runtime.measure.losses import rows_of
 from lintrain.runtime.measure.predictions import IGNORED, number
-from lintrain.runtime.measure.seen import Iteration, LossCall, seen_losses
+from lintrain.runtime.measure.seen import Iteration, LossCall, rows_of, seen_losses
 from lintrain.runtime.measure.weights import restore
 
 DATA_HOOKS = ("prepare_data", "setup_data", "_call_setup_hook", "_request_dataloader")

@@ -33,6 +33,7 @@ from lintrain.runtime.frameworks.loop.watch import Watch
 from lintrain.runtime.measure.calls import without_shells
 from lintrain.runtime.measure.filled_values import hook_filling
 from lintrain.runtime.measure.held_values import made_by_statement
+from lintrain.runtime.measure.seen import split_arguments
 
 MADE = StandInKind.DATA
 LOSSES = (
@@ -218,11 +219,12 @@ def _watched_softmax(watch: Watch, function: Callable[..., Any]) -> Callable[...
 
 def _watched_loss(watch: Watch, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def loss(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - torch's own name, given by keyword
+    def loss(*args: Any, **kwargs: Any) -> Any:
+        given, target, rest, options = split_arguments(name, args, kwargs)
         # Torch is about to refuse anything but tensors, such as the None of a `forward` without `return`.
-        is_watched = watch.is_on and has(input, "shape") and has(target, "shape")
-        call = watch.on_loss(name, input, target, args, kwargs) if is_watched else None
-        result = function(input, target, *args, **kwargs)
+        is_watched = watch.is_on and has(given, "shape") and has(target, "shape")
+        call = watch.on_loss(name, given, target, rest, options) if is_watched else None
+        result = function(*args, **kwargs)
         if call is not None:
             call.result = result
         return result

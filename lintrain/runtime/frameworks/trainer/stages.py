@@ -55,14 +55,13 @@ from lintrain.runtime.frameworks.trainer.trainer_run import TrainerRun
 from lintrain.runtime.measure.columns import measure_splits, shared_rows
 from lintrain.runtime.measure.descents import FACTORS, Descents
 from lintrain.runtime.measure.live_bytes import resident_models
-from lintrain.runtime.measure.losses import rows_of
 from lintrain.runtime.measure.model import measure_model
 from lintrain.runtime.measure.objects.origins import locations_of
 from lintrain.runtime.measure.objects.statements import mentions
 from lintrain.runtime.measure.pace import WARM_UP, Pace, new_profile, synchronizing, top_operators
 from lintrain.runtime.measure.predictions import number
 from lintrain.runtime.measure.projection import Peak, Projection, Training
-from lintrain.runtime.measure.seen import is_arrow, number_of_rows, subset
+from lintrain.runtime.measure.seen import is_arrow, number_of_rows, rows_of, subset
 from lintrain.runtime.measure.tokenizer import find_tokenizer, measure_tokenizer
 from lintrain.runtime.measure.weights import restore, snapshot, trainable
 
