@@ -61,7 +61,8 @@ class LossEvidence:
     is where the script calls it, or makes its layer, if it is a sigmoid or a softmax. `mixes_rows`: the inputs are
     probabilities, or logarithms of such, over the rows of the batch for each class. `reduction` and `ignored_index` are
     what it was called with, `log_target` says that the targets of a divergence are logarithms. `is_swapped`: a gradient
-    flows to the targets alone, and the inputs are labels. `ctc` are the targets of a CTC loss.
+    flows to the targets alone, and the inputs are labels. `ctc` are the targets of a CTC loss, `class_weights`
+    the weights of the classes, or of 0 and 1; () for none.
     """
 
     function: str
@@ -88,6 +89,7 @@ class LossEvidence:
     is_swapped: bool = False
     activated_at: Location | None = None
     ctc: CtcTargets | None = None
+    class_weights: tuple[float, ...] = ()
 
     @property
     def classes(self) -> int | None:

@@ -1,38 +1,56 @@
 """The weights of classes grow with the number of their rows, so that the common class counts even more.
 
 Weights are meant to balance: a class with a tenth of the rows gets a weight ten times as large. The frequencies
-themselves do the opposite, and the rare class is hardly learned at all. No error is raised.
+themselves do the opposite, and the rare class is hardly learned at all. So do weights in the order of
+`value_counts()`, which begins with the most common class. No error is raised.
 
 ## Bad
 
-    counts = np.bincount(y_train)
-    weights = torch.tensor(counts / counts.sum(), dtype=torch.float32)
-    weighted = nn.CrossEntropyLoss(weight=weights)  # <- inverted-class-weights
-    for x, y in loader:
+    labels = (torch.arange(96) % 8 == 0).long()
+    classifier = nn.Linear(8, 2)
+    optimizer = torch.optim.Adam(classifier.parameters())
+    counts = torch.bincount(labels)
+    weighted = nn.CrossEntropyLoss(weight=counts / counts.sum())  # <- inverted-class-weights
+    for x, y in DataLoader(TensorDataset(features, labels), batch_size=16, shuffle=True):
         optimizer.zero_grad()
-        weighted(net(x), y).backward()
+        weighted(classifier(x), y).backward()
         optimizer.step()
 
 ## Good
 
-    counts = np.bincount(y_train)
-    weights = torch.tensor(counts.sum() / (len(counts) * counts), dtype=torch.float32)
-    weighted = nn.CrossEntropyLoss(weight=weights)
-    for x, y in loader:
+    labels = (torch.arange(96) % 8 == 0).long()
+    classifier = nn.Linear(8, 2)
+    optimizer = torch.optim.Adam(classifier.parameters())
+    counts = torch.bincount(labels)
+    weighted = nn.CrossEntropyLoss(weight=counts.sum() / (len(counts) * counts))
+    for x, y in DataLoader(TensorDataset(features, labels), batch_size=16, shuffle=True):
         optimizer.zero_grad()
-        weighted(net(x), y).backward()
+        weighted(classifier(x), y).backward()
         optimizer.step()
 
 ## When it is fine
 
 One minus the frequency falls with it:
 
-    counts = np.bincount(y_train)
-    weights = torch.tensor(1 - counts / counts.sum(), dtype=torch.float32)
-    weighted = nn.CrossEntropyLoss(weight=weights)
-    for x, y in loader:
+    labels = (torch.arange(96) % 8 == 0).long()
+    classifier = nn.Linear(8, 2)
+    optimizer = torch.optim.Adam(classifier.parameters())
+    counts = torch.bincount(labels)
+    weighted = nn.CrossEntropyLoss(weight=1 - counts / counts.sum())
+    for x, y in DataLoader(TensorDataset(features, labels), batch_size=16, shuffle=True):
         optimizer.zero_grad()
-        weighted(net(x), y).backward()
+        weighted(classifier(x), y).backward()
+        optimizer.step()
+
+A common class that counts more by a factor of your own, such as the price of a false alarm:
+
+    labels = (torch.arange(96) % 8 == 0).long()
+    classifier = nn.Linear(8, 2)
+    optimizer = torch.optim.Adam(classifier.parameters())
+    weighted = nn.CrossEntropyLoss(weight=torch.tensor([3.0, 1.0]))
+    for x, y in DataLoader(TensorDataset(features, labels), batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        weighted(classifier(x), y).backward()
         optimizer.step()
 
 ## Fix
@@ -49,8 +67,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import class_frequencies
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule
+from lintrain.analysis import class_balance, class_frequencies
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict
 
 
 class InvertedClassWeights(Rule):
@@ -66,3 +84,30 @@ class InvertedClassWeights(Rule):
                 help="divide by the number of rows of the class: `total / count`",
                 subject=found.argument,
             )
+
+    def suspects(self, evidence: Evidence) -> Iterator[Finding]:
+        counts = class_balance.rows_of_classes(evidence)
+        if isinstance(counts, str):
+            return
+        for loss in class_balance.weighted_losses(evidence):
+            # A user may want weights that grow, but hardly in the very ratio of the rows.
+            meaning = class_balance.meaning_of(loss.class_weights, counts)
+            if loss.location is not None and meaning:
+                yield self.finding(
+                    loss.location,
+                    f"the class weights of this loss {meaning}",
+                    help="divide by the number of rows of the class, in the order of the classes: `total / count`",
+                )
+                return
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if not evidence.sees_losses:
+            return Verdict.inconclusive(evidence.without_loop)
+        counts = class_balance.rows_of_classes(evidence)
+        if isinstance(counts, str):
+            return Verdict.inconclusive(counts)
+        losses = class_balance.weighted_losses(evidence)
+        verdicts = [class_balance.judge(loss.class_weights, counts) for loss in losses]
+        if len({verdict.outcome for verdict in verdicts}) == 1:
+            return verdicts[0]
+        return Verdict.inconclusive(f"{len(losses)} losses of the first batch got weights of classes")

@@ -16,6 +16,7 @@ from lintrain.evidence.tracebacks import read_frames
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import is_users, spot
 from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
+from lintrain.runtime.measure.class_weights import class_weights
 from lintrain.runtime.measure.model import base_model, task_of
 from lintrain.runtime.measure.objects.statements import only_call
 from lintrain.runtime.measure.replay import alignment
@@ -56,6 +57,7 @@ def loss_evidence(call: LossCall) -> LossEvidence:
         is_swapped=_is_swapped(given, target),
         activated_at=_activated_at(given),
         ctc=ctc_targets(call),
+        class_weights=class_weights(call),
     )
 
 

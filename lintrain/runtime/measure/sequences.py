@@ -19,6 +19,7 @@ def ctc_targets(call: LossCall) -> CtcTargets | None:
         return None
     given = {**dict(zip(OPTIONS, call.rest, strict=False)), **call.options}
     lengths, blank = _numbers(given.get("target_lengths")), given.get("blank", 0)
+    # Padding beyond the lengths may be the blank, and often is: torch does not read it.
     rows = list(_rows(call.target.detach().cpu(), lengths)) if lengths else []
     if not rows or not isinstance(blank, int):
         return None
@@ -41,6 +42,7 @@ def _numbers(lengths: Any) -> list[int]:
 
 def _rows(targets: Any, lengths: Sequence[int]) -> Iterator[list[int]]:
     """The classes of each sequence: of a padded batch, or of sequences that are joined to one."""
+    # Lengths that do not fit raise an error in torch, or are of another version's form: nothing is counted then.
     if attribute(targets, "ndim", 0) == 2:
         if len(targets) == len(lengths) and max(lengths) <= targets.shape[1]:
             yield from (row[:length] for row, length in zip(targets.tolist(), lengths, strict=True))

@@ -77,7 +77,8 @@ class Loaders:
 def _sampler_of(loader: Any) -> Any:
     batches = attribute(loader, "batch_sampler", None)
     sampler = attribute(loader, "sampler", None)
-    return sampler if batches is None else attribute(batches, "sampler", sampler)  # that of a stream has no length
+    # A script's own class that makes batches may have none; the loader's then is a plain one that no one asks.
+    return sampler if batches is None else attribute(batches, "sampler", batches)
 
 
 def _rows_in(loader: Any) -> int | None:
