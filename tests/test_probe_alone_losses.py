@@ -28,6 +28,22 @@ for _ in range(4):
     loss.backward()
     optimizer.step()
 """
+REGRESSION = """heights = 500 + 10 * torch.randn(96, 1)
+train = TensorDataset(torch.randn(64, 8), heights[:64])
+held_out = TensorDataset(torch.randn(32, 8), heights[64:]{later})
+net = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+criterion = nn.MSELoss()
+for epoch in range(2):
+    for x, y in DataLoader(train, batch_size=16, shuffle=True):
+        optimizer.zero_grad()
+        criterion(net(x), {trained}).backward()
+        optimizer.step()
+    net.eval()
+    with torch.no_grad():
+        print(sum(criterion({predicted}, {wanted}).item() for x, y in DataLoader(held_out, batch_size=16)))
+    net.train()
+"""
 
 
 def weighted(shares: str) -> str:
@@ -40,6 +56,11 @@ def padded(lengths: str, targets: str = "padded") -> str:
     return HEAD + PADDED.format(lengths=lengths, targets=targets)
 
 
+def regression(wanted: str, *, predicted: str = "net(x)", trained: str = "(y - 500) / 10", later: str = "") -> str:
+    """A loop whose targets are scaled, with an evaluation of these predictions and targets."""
+    return HEAD + REGRESSION.format(wanted=wanted, predicted=predicted, trained=trained, later=later)
+
+
 @pytest.mark.parametrize(
     ("rule", "bad", "good", "line"),
     [
@@ -47,12 +68,23 @@ def padded(lengths: str, targets: str = "padded") -> str:
         ("inverted-class-weights", weighted("2.0, 8 / 3, 8.0"), weighted("3.0, 1.0, 2.0"), 16),
         ("blank-in-ctc-targets", padded("5, 5"), padded("3, 5"), 15),
         ("blank-in-ctc-targets", padded("2, 2", "padded[:, :2].flatten() - 1"), padded("2, 2", "padded[:, :2]"), 15),
+        ("shifted-eval-data", regression("y"), regression("(y - 500) / 10"), 23),
+        ("shifted-eval-data", regression("y"), regression("y", predicted="net(x) * 10 + 500"), 23),
+        (
+            "shifted-eval-data",
+            regression("y", trained="y", later=" + 2000"),
+            regression("y", trained="y", later=" + 200"),
+            23,
+        ),
     ],
     ids=[
         "frequencies as weights",
         "weights in another order",
         "padding that counts",
         "a letter with the blank's number",
+        "targets scaled in the training loop only",
+        "predictions that are scaled back",
+        "a series that has grown",
     ],
 )
 def test_a_run_shows_targets_and_weights_and_leaves_the_twin(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from lintrain.evidence.loop import LoaderUse
+from lintrain.evidence.loop import LoaderUse, LossEvidence
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -197,9 +197,9 @@ class EvaluationEvidence:
     `is_followed`: a loop of the script's own, Lightning or Keras runs it after some steps; there is no metric function
     of a Trainer then. Of such an evaluation, `batches` and `passes` of the model were counted,
     `passes_in_training_mode` with some dropout or batch norm in this mode (for Keras the calls of such layers),
-    `recorded_passes` recorded by autograd; `losses` are those that were computed, and `metric_uses` are the calls of
-    metrics that libraries have. `predictions_shape` is that of the last logits or outputs there, `loaders` the first
-    ones that it reads.
+    `recorded_passes` recorded by autograd; `losses` are those that were computed, `called` the first calls of loss
+    functions, and `metric_uses` the calls of metrics that libraries have. `predictions_shape` is that of the last
+    logits or outputs there, `loaders` the first ones that it reads.
 
     Of a metric function: `wanted`: the run evaluates while it trains. `predictions` is the type that the metric
     function got and `returned` that of what it gave, at `returned_at`. `label_classes` counts the distinct labels that
@@ -242,6 +242,7 @@ class EvaluationEvidence:
     passes_in_training_mode: int = 0
     recorded_passes: int = 0
     losses: tuple[float, ...] = ()
+    called: tuple[LossEvidence, ...] = ()
     metric_uses: tuple[MetricUse, ...] = ()
     loaders: tuple[LoaderUse, ...] = ()
 

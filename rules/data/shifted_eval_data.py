@@ -1,7 +1,7 @@
-"""The evaluation data differ from the training data: whole classes are missing, or the rows are much longer.
+"""The evaluation data differ from the training data: in classes, in the length of rows, or in the scale of targets.
 
 Often a sorted data set was cut without shuffling it, so that the last classes are only in one part, or only one of the
-two parts was shortened. The score then says nothing of the task that the model is trained for.
+two parts was shortened or scaled. The score then says nothing of the task that the model is trained for.
 
 ## Bad
 
@@ -19,6 +19,23 @@ two parts was shortened. The score then says nothing of the task that the model 
         for inputs, labels in eval_loader:
             criterion(net(inputs), labels)
 
+Targets that are scaled for the training only:
+
+    prices = 200_000 + 40_000 * torch.randn(96, 1)
+    scaled = (prices[:64] - prices[:64].mean()) / prices[:64].std()
+    regressor = nn.Linear(8, 1)
+    adam = torch.optim.Adam(regressor.parameters())
+    train_loader = DataLoader(TensorDataset(features[:64], scaled), batch_size=16, shuffle=True)
+    eval_loader = DataLoader(TensorDataset(features[64:], prices[64:]), batch_size=16)
+    for x, y in train_loader:
+        adam.zero_grad()
+        F.mse_loss(regressor(x), y).backward()
+        adam.step()
+    regressor.eval()
+    with torch.no_grad():
+        for x, y in eval_loader:
+            F.mse_loss(regressor(x), y)  # <- shifted-eval-data
+
 ## Good
 
     train = TensorDataset(torch.randn(96, 8), torch.arange(96) % 3)
@@ -34,6 +51,23 @@ two parts was shortened. The score then says nothing of the task that the model 
         for inputs, labels in eval_loader:
             criterion(net(inputs), labels)
 
+Predictions that are scaled back:
+
+    prices = 200_000 + 40_000 * torch.randn(96, 1)
+    mean, deviation = prices[:64].mean(), prices[:64].std()
+    regressor = nn.Linear(8, 1)
+    adam = torch.optim.Adam(regressor.parameters())
+    train_loader = DataLoader(TensorDataset(features[:64], (prices[:64] - mean) / deviation), batch_size=16)
+    eval_loader = DataLoader(TensorDataset(features[64:], prices[64:]), batch_size=16)
+    for x, y in train_loader:
+        adam.zero_grad()
+        F.mse_loss(regressor(x), y).backward()
+        adam.step()
+    regressor.eval()
+    with torch.no_grad():
+        for x, y in eval_loader:
+            F.mse_loss(regressor(x) * deviation + mean, y)
+
 ## When it is fine
 
 A test of how well a model does on other domains or longer texts differs on purpose. A rare class may be missing from a
@@ -42,13 +76,14 @@ one class (anomalies are detected), and parts without a common class (few-shot l
 
 ## Fix
 
-None: shuffle before the split, or split with `stratify`.
+None: shuffle before the split, or split with `stratify`; scale both parts with the numbers of the training rows.
 
 ## References
 
 Quiñonero-Candela et al.: Dataset Shift in Machine Learning (2009).
 """
 
+from lintrain.analysis import target_scales
 from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Location, Verdict
 
 EXPECTED = 20
@@ -60,21 +95,27 @@ FEWEST_ROWS = 20
 class ShiftedEvalData(EvidenceRule):
     level = Level.WARNING
     message = "the evaluation data differ from the training data"
-    help_text = "shuffle before the split, or split with `stratify`; shorten the rows of both parts alike"
+    help_text = "shuffle before the split, or split with `stratify`; shorten and scale both parts alike"
     subject = "eval_dataset"
 
     def location_of(self, evidence: Evidence) -> Location:
-        return evidence.data_location
+        scales = target_scales.compared_scales(evidence)
+        return (scales.loss.location if scales is not None and scales.differ else None) or evidence.data_location
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         if evidence.split("train_dataset") is None or evidence.split("eval_dataset") is None:
             return Verdict.inconclusive("there are not both training and evaluation data")
+        scales = target_scales.compared_scales(evidence)
+        if scales is not None and scales.differ:
+            return Verdict.confirmed(scales.described, minimum=scales.targets[0], maximum=scales.targets[1])
         found = _missing_classes(evidence) or _other_lengths(evidence)
         if found:
             return Verdict.confirmed(found)
         counts = [len(split.labels.counts) for split in evidence.splits if split.labels is not None]
         if len(counts) > 1 and min(counts) > 1:
             return Verdict.refuted(f"training data have {counts[0]} classes, evaluation data {counts[1]}")
+        if scales is not None:
+            return Verdict.refuted(scales.described, minimum=scales.targets[0], maximum=scales.targets[1])
         return Verdict.inconclusive("classes and lengths of both are alike, as far as they are known")
 
 

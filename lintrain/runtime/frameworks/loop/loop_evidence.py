@@ -309,6 +309,7 @@ class FollowedEvaluation:
             passes_in_training_mode=counts["evaluated_in_train_mode"],
             recorded_passes=counts["recorded_for_nothing"],
             losses=tuple(passes.evaluated_losses),
+            called=tuple(passes.evaluated_calls),
             predictions_shape=passes.evaluated_shape,
             metric_uses=uses,
             loaders=tuple(use for each in self._loaders if (use := self._state.loaders.use_of(each)) is not None),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from lintrain.evidence.run import OddCallKind, OptimizerGroup
+from lintrain.evidence.run import LossEvidence, OddCallKind, OptimizerGroup
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import frame_location, users_frame
 from lintrain.runtime.child.library import library, loaded
@@ -30,6 +30,7 @@ from lintrain.runtime.frameworks.loop.odd_calls import OddCalls
 from lintrain.runtime.frameworks.loop.ran_lines import RanLines
 from lintrain.runtime.frameworks.loop.schedules import Schedules, peak_of
 from lintrain.runtime.measure.calls import without_shells
+from lintrain.runtime.measure.losses import loss_evidence
 from lintrain.runtime.measure.predictions import number
 from lintrain.runtime.measure.replay import ids_and_mask
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall, autocast_now, modes_of, tensors_in
@@ -287,7 +288,7 @@ class Bounds:
         return not has_loader and self.is_late()
 
 
-MOST = 64
+MOST, MOST_CALLS = 64, 4
 
 
 class Passes:
@@ -302,6 +303,7 @@ class Passes:
         self.waiting: list[Forward] = []
         self.losses: list[LossCall] = []
         self.evaluated_losses: list[float] = []
+        self.evaluated_calls: list[LossEvidence] = []
         self.evaluated_shape: tuple[int, ...] = ()
         self.ids: Any = None
         self.mask: Any = None
@@ -387,8 +389,9 @@ class Passes:
                 modules.add(id(forward.module))
                 self.evaluated_shape = shape_in(forward.output) or self.evaluated_shape
                 of_models += loss_in(forward.output)
-        of_calls = [call.result for call in self.losses if call not in behind.losses and call.result is not None]
-        self.evaluated_losses += of_models or [number(result) for result in of_calls]
+        calls = [call for call in self.losses if call not in behind.losses and call.result is not None]
+        self.evaluated_losses += of_models or [number(call.result) for call in calls]
+        self.evaluated_calls += map(loss_evidence, calls[: MOST_CALLS - len(self.evaluated_calls)])
         if len(modules) > 1:  # of which of them a metric judges is not known
             self.evaluated_shape = ()
         self.clear()
