@@ -10,13 +10,13 @@ predicted. Padding with this number that `target_lengths` count is trained as ou
     words = ["abba", "cab", "head", "bead", "face", "aged"]
     recognizer = nn.Linear(8, 9)
     optimizer = torch.optim.Adam(recognizer.parameters())
-    criterion = nn.CTCLoss(blank=0)
+    criterion = nn.CTCLoss(blank=0)  # <- blank-in-ctc-targets
     for word in words:
         frames = torch.randn(20, 1, 8)
         targets = torch.tensor([[ids[letter] for letter in word]])
         optimizer.zero_grad()
         scores = recognizer(frames).log_softmax(-1)
-        loss = criterion(scores, targets, torch.tensor([20]), torch.tensor([len(word)]))  # <- blank-in-ctc-targets
+        loss = criterion(scores, targets, torch.tensor([20]), torch.tensor([len(word)]))
         loss.backward()
         optimizer.step()
 
@@ -69,12 +69,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.rule import Evidence, Finding, Level, Rule, Verdict
+from lintrain.analysis import ctc_classes
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict
 
 
 class BlankInCtcTargets(Rule):
     level = Level.ERROR
     keywords = "ctc_loss|CTCLoss"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for found in ctc_classes.blank_letters(pipeline.source):
+            yield self.finding(
+                found.loss,
+                f"the blank of this CTC loss is class 0, which is the letter `{found.letter}`",
+                related=[Related(found.numbered, "numbered from 0 here", "numbered")],
+                help="number the letters from 1: `enumerate(letters, start=1)`",
+            )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
         for loss in evidence.losses_of("ctc_loss"):

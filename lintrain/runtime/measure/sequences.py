@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lintrain.evidence.sequences import CtcTargets
-from lintrain.runtime.child.library import attribute, has
+from lintrain.runtime.child.library import attribute, library
 from lintrain.runtime.measure.seen import LossCall
 
 OPTIONS = ("input_lengths", "target_lengths", "blank", "reduction", "zero_infinity")
@@ -36,8 +36,9 @@ def ctc_targets(call: LossCall) -> CtcTargets | None:
 
 def _numbers(lengths: Any) -> list[int]:
     """Lengths that are a tensor, of one number or several, or a row of numbers."""
-    found = lengths.tolist() if has(lengths, "tolist") else list(lengths or ())
-    return [int(each) for each in (found if isinstance(found, list) else [found])]
+    if lengths is None:
+        return []
+    return [int(each) for each in library("torch").as_tensor(lengths).reshape(-1).tolist()]
 
 
 def _rows(targets: Any, lengths: Sequence[int]) -> Iterator[list[int]]:
