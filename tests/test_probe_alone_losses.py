@@ -22,7 +22,7 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for _ in range(4):
     scores = net(torch.randn(20, 2, 8)).log_softmax(-1)
     loss = nn.functional.ctc_loss(
-        scores, {targets}, torch.tensor([20, 20]), target_lengths=torch.tensor([{lengths}])
+        scores, {targets}, torch.tensor([{frames}, {frames}]), target_lengths=torch.tensor([{lengths}])
     )
     optimizer.zero_grad()
     loss.backward()
@@ -51,9 +51,9 @@ def weighted(shares: str) -> str:
     return HEAD + LOADED.format(first=48, second=12, third=36, shares=shares) + STEPS
 
 
-def padded(lengths: str, targets: str = "padded") -> str:
+def padded(lengths: str, targets: str = "padded", frames: int = 20) -> str:
     """A loop with CTC loss whose targets are padded with the blank."""
-    return HEAD + PADDED.format(lengths=lengths, targets=targets)
+    return HEAD + PADDED.format(lengths=lengths, targets=targets, frames=frames)
 
 
 def regression(wanted: str, *, predicted: str = "net(x)", trained: str = "(y - 500) / 10", later: str = "") -> str:
@@ -68,6 +68,7 @@ def regression(wanted: str, *, predicted: str = "net(x)", trained: str = "(y - 5
         ("inverted-class-weights", weighted("2.0, 8 / 3, 8.0"), weighted("3.0, 1.0, 2.0"), 16),
         ("blank-in-ctc-targets", padded("5, 5"), padded("3, 5"), 15),
         ("blank-in-ctc-targets", padded("2, 2", "padded[:, :2].flatten() - 1"), padded("2, 2", "padded[:, :2]"), 15),
+        ("short-ctc-inputs", padded("5, 5", "padded.clamp(min=3)", 6), padded("5, 5", "padded + 1", 6), 15),
         ("shifted-eval-data", regression("y"), regression("(y - 500) / 10"), 23),
         ("shifted-eval-data", regression("y"), regression("y", predicted="net(x) * 10 + 500"), 23),
         (
@@ -82,6 +83,7 @@ def regression(wanted: str, *, predicted: str = "net(x)", trained: str = "(y - 5
         "weights in another order",
         "padding that counts",
         "a letter with the blank's number",
+        "a repeated class that needs a blank",
         "targets scaled in the training loop only",
         "predictions that are scaled back",
         "a series that has grown",

@@ -77,7 +77,7 @@ class VanishingGradients(EvidenceRule):
         return Verdict.refuted(f"{text}, the smallest ratio of all layers", ratio=ratios[smallest])
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
-        return cause.rule in {"detached-loss", "equal-rewards", "keras-single-unit-softmax"}
+        return cause.rule in {"detached-loss", "equal-rewards", "keras-single-unit-softmax", "short-ctc-inputs"}
 
 
 EQUAL = 1e-6

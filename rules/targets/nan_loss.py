@@ -59,7 +59,8 @@ class NanLoss(EvidenceRule):
     help_text = "find the first non-finite value: often a log or sqrt of 0, a division by 0, or the data"
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
-        return cause.rule == "swapped-loss-arguments"  # the logarithm of labels that are 0
+        # The logarithm of labels that are 0, and a sequence without a path.
+        return cause.rule in {"swapped-loss-arguments", "short-ctc-inputs"}
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         source = _bad_data(evidence)

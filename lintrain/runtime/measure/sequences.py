@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from lintrain.evidence.sequences import CtcTargets
@@ -23,6 +24,9 @@ def ctc_targets(call: LossCall) -> CtcTargets | None:
     rows = list(_rows(call.target.detach().cpu(), lengths)) if lengths else []
     if not rows or not isinstance(blank, int):
         return None
+    needed = [len(row) + sum(one == other for one, other in pairwise(row)) for row in rows]
+    frames = _numbers(given.get("input_lengths"))
+    short = [(given_to, needs) for given_to, needs in zip(frames, needed, strict=False) if given_to < needs]
     blanks = [sum(each == blank for each in row) for row in rows]
     return CtcTargets(
         blank=blank,
@@ -31,6 +35,9 @@ def ctc_targets(call: LossCall) -> CtcTargets | None:
         blanks=sum(blanks),
         with_blanks=sum(count > 0 for count in blanks),
         at_end=sum(_at_end(row, blank) for row in rows),
+        too_short=len(short),
+        first_short=next(iter(short), None),
+        zeroes_infinity=bool(given.get("zero_infinity", False)),
     )
 
 
