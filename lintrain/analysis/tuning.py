@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 
+from lintrain.analysis import gradients
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
 from lintrain.knowledge.tables import CheckpointFacts
 from lintrain.libraries.torch.freezing import dtype_of
@@ -140,7 +141,7 @@ def is_tuned_whole(pipeline: Pipeline, training: Training) -> bool:
 
 
 def weights_format(pipeline: Pipeline, training: Training) -> Format | None:
-    """The number format that the script certainly sets for a model's weights; None if it is not certain."""
+    """The number format that a model's weights certainly have when they are trained; None if it is not certain."""
     model = training.model
     # A layer that is cast alone leaves the rest as it is.
     every = changes_before(pipeline, training, Act.CAST)
@@ -155,7 +156,20 @@ def weights_format(pipeline: Pipeline, training: Training) -> Format | None:
         name = dtype_of(value) if value is not None else None
         if name is not None and location is not None:
             return Format(name, location, True)
-    return None
+    return _saved_format(pipeline, model)
+
+
+def _saved_format(pipeline: Pipeline, model: Model) -> Format | None:
+    """The format that a checkpoint was saved in: with `dtype="auto"`, the default since transformers 5."""
+    given = [model.arguments[name] for name in ("dtype", "torch_dtype", "config") if name in model.arguments]
+    is_automatic = len(given) == 1 and text_of(given[0]) == "auto"
+    if not model.is_pretrained or not model.is_complete or model.origin is None or (given and not is_automatic):
+        return None
+    if pipeline.acts(Act.CAST) or not isinstance(literal(model.checkpoint), str):
+        return None
+    is_kept = is_automatic or gradients.is_since(pipeline.targets, "transformers", (5, 0))
+    facts = facts_of(pipeline, model) if is_kept else None
+    return Format(facts.dtype, model.origin, False) if facts is not None and facts.dtype is not None else None
 
 
 def facts_of(pipeline: Pipeline, model: Model) -> CheckpointFacts | None:

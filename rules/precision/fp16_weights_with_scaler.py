@@ -5,6 +5,9 @@ step. It does so only for float32 weights, because float16 gradients may have ov
 first step with `Attempting to unscale FP16 gradients`. Mixed precision needs the weights themselves in float32. (With
 accelerate 1.15 the CPU has no scaler, so a Trainer's run fails only on a GPU.)
 
+Since transformers 5, a model without `dtype` has the format that its checkpoint was saved in. For OPT, Llama 2 and
+phi-2 that is float16.
+
 ## Bad
 
     args = TrainingArguments("out", fp16=True)

@@ -77,7 +77,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import gradients, tuning
+from lintrain.analysis import tuning
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.model import Model, Optimizer
 from lintrain.pipeline.values.python import Absent, Constant, is_missing, is_true, literal, text_of
@@ -136,7 +136,7 @@ class HalfPrecisionWeights(Rule[Claim]):
             model = training.model
             if not isinstance(model, Model) or not tuning.is_tuned_whole(pipeline, training):
                 continue
-            kept = tuning.weights_format(pipeline, training) or _saved_format(pipeline, model)
+            kept = tuning.weights_format(pipeline, training)
             if kept is None or _is_sharded(pipeline) or tuning.quantization_of(model) is not None:
                 continue
             rate = _rate(training)
@@ -210,17 +210,6 @@ def _is_sharded(pipeline: Pipeline) -> bool:
     """
     is_named = any(source.contains(SHARDING) for source in pipeline.sources.values())
     return is_named or any(PLUGINS & launcher.arguments.keys() for launcher in pipeline.launchers)
-
-
-def _saved_format(pipeline: Pipeline, model: Model) -> tuning.Format | None:
-    """The format that a checkpoint was saved in, which transformers keeps since version 5."""
-    names = {"dtype", "torch_dtype", "config"}
-    if not model.is_pretrained or not model.is_complete or names & model.arguments.keys() or model.origin is None:
-        return None
-    if pipeline.acts(Act.CAST) or not isinstance(literal(model.checkpoint), str):
-        return None
-    facts = tuning.facts_of(pipeline, model) if gradients.is_since(pipeline.targets, "transformers", (5, 0)) else None
-    return tuning.Format("bfloat16", model.origin, False) if facts is not None and facts.dtype == "bfloat16" else None
 
 
 def _rate(training: tuning.Training) -> Rate | None:
