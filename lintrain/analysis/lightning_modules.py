@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lintrain.analysis.script_text import mentions, nodes_of_kind
+from lintrain.libraries.lightning_checkpoints import NOT_SAVED
 from lintrain.model.location import Location
 from lintrain.pipeline.modules import lineage_of
-from lintrain.pipeline.record import Pipeline, Returned
+from lintrain.pipeline.record import Misuse, Pipeline, Returned
 from lintrain.pipeline.values.model import Role, Scheduler, Tensor
 from lintrain.pipeline.values.python import (
     ABSENT,
@@ -103,6 +104,13 @@ def _is_schedule(node: ast.expr, configured: Configured, names: set[str], source
 def is_lightning_module(cls: Class) -> bool:
     """Whether a class of the script is a LightningModule."""
     return not MODULES.isdisjoint(lineage_of(cls.library_bases))
+
+
+def unsaved_arguments(pipeline: Pipeline) -> list[Misuse]:
+    """The calls of `load_from_checkpoint` that lack arguments, whose names are the text; `value` is the constructor."""
+    found = [each for each in pipeline.misuses if each.use == NOT_SAVED]
+    # The command line of Lightning adds the arguments that it has made the module with.
+    return [] if found and any("LightningCLI" in source.text for source in pipeline.sources.values()) else found
 
 
 def configured_schedules(pipeline: Pipeline) -> Iterator[Configured]:
