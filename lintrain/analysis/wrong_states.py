@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import checkpoints
+from lintrain.analysis.prefixed_states import prefixed_states
 from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
@@ -39,6 +40,7 @@ def _wrong_states(source: Source) -> list[WrongState]:
         *_of_other_objects(source),
         *_overwritten_best(source),
         *_counted_saves(source),
+        *_prefixed(source),
     ]
 
 
@@ -111,6 +113,14 @@ def _path_of_best(call: ast.Call) -> str:
     path = named.get("filepath", call.args[0] if call.args else None)
     code = unparse(path) if path is not None and best.value is True else ""
     return "" if "{" in code else code
+
+
+def _prefixed(source: Source) -> Iterator[WrongState]:
+    """`plain.load_state_dict(torch.load(path))`, where the state of a wrapped network was saved."""
+    for found in prefixed_states(source):
+        problem = f"the names in this state begin with `{found.inner}.`, which a plain network lacks"
+        remedy = f"save `{found.wrapped}.{found.inner}.state_dict()`"
+        yield WrongState(found.location, problem, remedy, found.saved)
 
 
 def _own_states(source: Source) -> Iterator[WrongState]:

@@ -129,6 +129,9 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targe
 MOST_SHOWN = 3
 """How many arguments the help names."""
 
+LONGEST = 22
+"""The longest name that the message has room for."""
+
 
 class UnsavedArguments(Rule):
     level = Level.ERROR
@@ -144,7 +147,8 @@ class UnsavedArguments(Rule):
 
     def _report(self, misuse: Misuse) -> Finding:
         names, defined = misuse.text.split(), misuse.value.origin
-        shown = f"`{names[0]}`" if len(names) == 1 else f"{len(names)} arguments"
+        one = f"`{names[0]}`" if len(names[0]) <= LONGEST else "an argument"
+        shown = one if len(names) == 1 else f"{len(names)} arguments"
         passed = ", ".join(f"{name}=…" for name in names[:MOST_SHOWN])
         return self.finding(
             misuse.location,

@@ -3,7 +3,8 @@
 `torch.save(model.state_dict, path)` without the brackets saves a method and with it the whole object: code that loads
 it as weights fails. `load_state_dict` takes what `torch.load` gives, not the name of a file. An entry that was saved
 by another key raises a KeyError when the training is resumed, and a file of weights alone is no model of Keras, whose
-`save` after `fit` may overwrite the file of the best weights with the last ones. The number in the name of a checkpoint
+`save` after `fit` may overwrite the file of the best weights with the last ones. `torch.compile` and `DataParallel` put
+a prefix before all names of the state. The number in the name of a checkpoint
 of TensorFlow counts the checkpoints, so it is no epoch where only every fifth is saved.
 
 ## Bad
@@ -26,11 +27,28 @@ Another key:
     resume("net.pt")
     # raises KeyError: 'model'
 
+The state of a wrapped network, in which all names have a prefix:
+
+    net = nn.Linear(8, 3)
+    compiled = torch.compile(net)
+    torch.save(compiled.state_dict(), "net.pt")
+    best = nn.Linear(8, 3)
+    best.load_state_dict(torch.load("net.pt"))  # <- wrong-state
+    # raises RuntimeError: Error(s) in loading state_dict for Linear:
+
 ## Good
 
     torch.save({"net": net.state_dict(), "epoch": 1}, "net.pt")
     saved = torch.load("net.pt")
     net.load_state_dict(saved["net"])
+
+The network inside of the wrapper:
+
+    net = nn.Linear(8, 3)
+    compiled = torch.compile(net)
+    torch.save(compiled._orig_mod.state_dict(), "net.pt")
+    best = nn.Linear(8, 3)
+    best.load_state_dict(torch.load("net.pt"))
 
 ## When it is fine
 
