@@ -25,6 +25,9 @@ INNER = {
 }
 """What wrappers call the network that they were given, which is the prefix of all names in their state."""
 
+MOST_SAVES = 50
+"""How many saved states of a function are compared with what it loads."""
+
 STRIPS = lazy_pattern(
     r"consume_prefix|removeprefix|lstrip|\.replace\(|\.(?:startswith|partition|split)\(|\[(?:7|10):\]"
 )
@@ -49,7 +52,7 @@ def prefixed_states(source: Source) -> Iterator[PrefixedState]:
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         calls = [node for node in own_nodes(scope) if isinstance(node, ast.Call)]
         networks = _networks(source, scope)
-        saves = [each for each in map(_saved, calls) if each is not None and networks.get(each[0])]
+        saves = [each for each in map(_saved, calls) if each is not None and networks.get(each[0])][:MOST_SAVES]
         for load in calls if saves else ():
             yield from _prefixed(source, networks, saves, load)
 

@@ -30,6 +30,9 @@ NUMBERS = frozenset(f"numpy.{name}" for name in ("mean", "median", "average", "s
 
 ARRAYS = frozenset(f"numpy.{name}" for name in ("array", "asarray", "zeros", "ones", "concatenate", "stack"))
 
+MOST_CALLS = 50
+"""How many files that a script saves, or loads, are compared: each of the one with each of the other."""
+
 SETTINGS = frozenset({"self", "args", "opt", "opts", "cfg", "config", "hparams"})
 """Names that usually mean the same object in all functions of a file."""
 
@@ -61,7 +64,7 @@ def refused_files(pipeline: Pipeline) -> Iterator[RefusedFile]:
     if not reads or any(source.contains(ALLOWED) for source in pipeline.sources.values()):
         return
     writes = _writes(pipeline)
-    for read in reads:
+    for read in reads[:MOST_CALLS]:
         source = pipeline.source_of(read.location)
         call, scope = _call_at(source, read.location), blocks.scope_of(pipeline, read.location)
         same = [each for each in writes.get(source.path, ()) if call is not None and _is_same_file(each, call, scope)]
@@ -83,7 +86,7 @@ def _writes(pipeline: Pipeline) -> dict[str, list[_Write]]:
     """The calls of `torch.save` in each file."""
     found = dict[str, list[_Write]]()
     numpy = {call.location: call for call in pipeline.calls if call.path in NUMBERS | ARRAYS}
-    for event in pipeline.acts(Act.SAVE):
+    for event in pipeline.acts(Act.SAVE)[:MOST_CALLS]:
         source = pipeline.source_of(event.location)
         call = _call_at(source, event.location)
         if call is not None and len(call.args) == 2 and unparse(call.func).rpartition(".")[2] == "save":
@@ -143,7 +146,11 @@ def _value_of(scope: ast.AST, node: ast.expr, line: int) -> ast.expr:
 
 
 def _call_at(source: Source, location: Location) -> ast.Call | None:
-    return next((each for each in source.nodes_of(ast.Call) if source.location(each) == location), None)
+    return source.cached(_calls_by_location).get(location)
+
+
+def _calls_by_location(source: Source) -> dict[Location, ast.Call]:
+    return {source.location(each): each for each in source.nodes_of(ast.Call)}
 
 
 def _is_same_file(write: _Write, read: ast.Call, scope: ast.AST) -> bool:
