@@ -213,7 +213,7 @@ def _write(stream: TextIO, text: str) -> None:
     if _RECORDINGS:
         _record(stream, text.replace("\n", os.linesep).encode(stream.encoding, "backslashreplace"))
     try:
-        # This flushes, too: what a kept answer left unwritten on a full disk fails here.
+        # This flushes, too: what a cached report left unwritten on a full disk fails here.
         _escape_unencodable(stream)
         stream.write(text)
         stream.flush()
