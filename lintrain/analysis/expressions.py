@@ -150,6 +150,15 @@ class Expression:
         return self._part(self._node.elt) if isinstance(self._node, ast.ListComp) else None
 
     @property
+    def gone_through(self) -> Expression | None:
+        """`rows` of the list comprehension `[row["text"] for row in rows]`; None if it leaves out or joins some."""
+        match self._node:
+            case ast.ListComp(generators=[ast.comprehension(iter=rows, ifs=[])]):
+                return self._part(rows)
+            case _:
+                return None
+
+    @property
     def entries(self) -> tuple[tuple[Expression | None, Expression], ...]:
         """The keys and values of a dictionary literal; `**other` has no key."""
         if not isinstance(self._node, ast.Dict):

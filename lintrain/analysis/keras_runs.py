@@ -13,6 +13,7 @@ from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import ColumnValues, Slices
 from lintrain.pipeline.values.model import Layer, Model, ModelOutput, ModelPart, Network, Tensor
 from lintrain.pipeline.values.python import (
+    UNKNOWN,
     Constant,
     Either,
     Function,
@@ -215,6 +216,19 @@ def labels_of(run: KerasRun) -> KerasLabels | LabelledBatches | None:
             return None
         found.append(labels)
     return found[0] if found and len({(labels.is_one_hot, labels.classes) for labels in found}) == 1 else None
+
+
+def labels_for_evaluation(run: KerasRun) -> Iterator[tuple[Location, KerasLabels | LabelledBatches]]:
+    """The labels that `validation_data` and `evaluate` bring, as far as their format is known, and where they do."""
+    for _, arguments in run.fits:
+        given = arguments.get("validation_data")
+        value = given.value if given is not None else UNKNOWN
+        labels = _labels_in(value.items[1] if isinstance(value, Sequence) and len(value.items) > 1 else value)
+        if given is not None and labels is not None:
+            yield given.location, labels
+    for each in run.evaluation_labels:
+        if (labels := _labels_in(each.value)) is not None:
+            yield each.location, labels
 
 
 def columns_of(run: KerasRun) -> KerasLabels | None:

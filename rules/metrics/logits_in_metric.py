@@ -156,8 +156,8 @@ class LogitsInMetric(Rule[Claim]):
         is_predicted = isinstance(scores, Tensor) and isinstance(scores.model, Network)
         return self.finding(
             misuse.location,
-            "`predict` gives probabilities, which no label equals but by chance"
-            if is_predicted
+            f"`predict` gives {scores.role}, which no label equals but by chance"
+            if is_predicted and isinstance(scores, Tensor)
             else "scores are compared with class numbers, which they never equal",
             related=[Related(made.location, "the scores are computed here", "origin")]
             if made and made.location
@@ -172,7 +172,8 @@ class LogitsInMetric(Rule[Claim]):
         location = call.predictions.location if call.predictions else call.location
         is_one = scores.shape.sizes == (None, 1)
         is_binary = is_one or _has_sigmoid(scores.model)
-        classes = f"({text} > 0.5).astype(int)" if is_binary else f"{_in_brackets(text)}.argmax(axis=-1)"
+        threshold = "0" if scores.role is Role.LOGITS else "0.5"
+        classes = f"({text} > {threshold}).astype(int)" if is_binary else f"{_in_brackets(text)}.argmax(axis=-1)"
         return self.finding(
             location,
             f"`{text}` holds {scores.role}, but {_named(call.metric)} compares classes",
@@ -233,7 +234,7 @@ def _scores_given(call: MetricCall) -> Tensor | None:
     if not call.metric.takes_classes or not isinstance(given, Tensor):
         return None
     if isinstance(given.model, Network):
-        return given if given.role is Role.PROBABILITIES and given.cut is not None else None
+        return given if given.role in {Role.LOGITS, Role.PROBABILITIES} and given.cut is not None else None
     if not isinstance(given.model, Model):
         return None
     if given.role not in {Role.LOGITS, Role.PROBABILITIES} or _may_have_one_output(given.model):

@@ -18,6 +18,15 @@ Class indices for a loss that expects one-hot rows:
     network.fit(x_train, one_hot.argmax(axis=1), verbose=0)
     # raises must have the same shape
 
+Labels of the evaluation that were left as they are, so the first epoch ends with the error:
+
+    one_hot = keras.utils.to_categorical(y_train, 3)
+    network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3, activation="softmax")])
+    network.compile(optimizer="adam", loss="categorical_crossentropy")
+    held_out = (x_train[:8], one_hot[:8].argmax(axis=1))
+    network.fit(x_train, one_hot, validation_data=held_out, verbose=0)  # <- keras-sparse-mismatch
+    # raises must have the same shape
+
 ## Good
 
     network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(3, activation="softmax")])
@@ -108,6 +117,7 @@ class KerasSparseMismatch(Rule[Claim]):
                 yield self._report(run, labels, loss.name)
             else:
                 yield from self._report_metrics(run, loss.name)
+                yield from self._report_evaluation(run, loss.name)
 
     def _report_metrics(self, run: KerasRun, loss: str) -> Iterator[Finding[Claim]]:
         """A metric that reads labels in another way than the loss, which counts nonsense or ends the first batch."""
@@ -130,6 +140,21 @@ class KerasSparseMismatch(Rule[Claim]):
                 claim=Claim(None),
             )
             return
+
+    def _report_evaluation(self, run: KerasRun, loss: str) -> Iterator[Finding[Claim]]:
+        """Labels of the evaluation that were left as they are, where those of training were converted."""
+        for location, labels in keras_runs.labels_for_evaluation(run):
+            if labels.is_one_hot is not EXPECTS_ONE_HOT[loss]:
+                given, wanted = _format(labels.is_one_hot), _format(EXPECTS_ONE_HOT[loss])
+                yield self.finding(
+                    location,
+                    f"these evaluation labels are {given}, and the loss expects {wanted}",
+                    related=[Related(labels.origin, f"labels are {given}", "labels")] if labels.origin else [],
+                    help="convert them as the training labels are converted",
+                    subject="evaluation",
+                    claim=Claim(None),
+                )
+                return
 
     def _report(self, run: KerasRun, labels: KerasLabels | LabelledBatches, name: str) -> Finding[Claim]:
         given, wanted = _format(labels.is_one_hot), _format(EXPECTS_ONE_HOT[name])
@@ -160,6 +185,8 @@ class KerasSparseMismatch(Rule[Claim]):
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         keras = evidence.keras
+        if finding.subject == "evaluation":
+            return _on_evaluation(evidence)
         if keras is None or keras.targets_are_rows is None or keras.loss not in EXPECTS_ONE_HOT:
             return Verdict.inconclusive(evidence.not_reached("forward"))
         shapes = f"targets {list(keras.target_shape)} for outputs {list(keras.output_shape)}"
@@ -174,6 +201,18 @@ class KerasSparseMismatch(Rule[Claim]):
         if not other:
             return None
         return fixes.Fix.of(f"use `{other}`", fixes.Replace(finding.location, f'"{other}"'), safe=False)
+
+
+def _on_evaluation(evidence: Evidence) -> Verdict:
+    """The verdict on labels that only an evaluation reads."""
+    stage = evidence.stage("evaluation")
+    if stage is None or stage.failure is None:
+        is_done = stage is not None and stage.status == "passed"
+        reason = "the evaluation raises no error" if is_done else evidence.not_reached("evaluation")
+        return Verdict.refuted(reason) if is_done else Verdict.inconclusive(reason)
+    if stage.failure.contains("shape", "Shapes "):
+        return Verdict.confirmed(f"the evaluation raises {stage.failure.type}", stage="evaluation")
+    return Verdict.inconclusive(f"the evaluation raises {stage.failure.type}")
 
 
 def _format(is_one_hot: bool) -> str:

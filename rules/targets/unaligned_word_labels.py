@@ -78,6 +78,9 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, lazy_
 ALIGNS = lazy_pattern(r"word_ids|word_ids_|word_to_tokens|token_to_word|offset|-100|\balign")
 """What a function mentions that gives labels to tokens by their words."""
 
+LOOKUP = lazy_pattern(r"\w+|[\w.]+\[\w+\]")
+"""A label, or its number in a dictionary: `tag`, `label2id[tag]`."""
+
 
 class UnalignedWordLabels(Rule):
     level = Level.ERROR
@@ -113,8 +116,25 @@ def _labels_of_words(pipeline: Pipeline, call: Expression) -> Iterator[Assignmen
     column = re.compile(rf"(?:{'|'.join(map(re.escape, names))})\['\w+'\]")
     for made in source.cached(_assignments_of_labels):
         is_there = blocks.is_one_scope(pipeline, call.location, made.location)
-        if is_there and column.fullmatch(made.value.code):
+        if is_there and _has_label_of_each(made.value, column):
             yield made
+
+
+def _has_label_of_each(value: Expression, column: re.Pattern[str]) -> bool:
+    """Whether a value is a column, or a copy with as many labels: `[[ids[tag] for tag in row] for row in …]`."""
+    rows = value.gone_through or (value.arguments[0] if value.called_name == "list" and value.arguments else None)
+    if rows is None:
+        return column.fullmatch(value.code) is not None
+    return _has_label_of_each(rows, column) and (value.element is None or _is_label_of_one(value.element))
+
+
+def _is_label_of_one(element: Expression) -> bool:
+    """Whether an element is made of one label or row of labels alone, so that their number stays."""
+    inner = element.gone_through
+    if inner is not None and element.element is not None:
+        return inner.kind is Kind.NAME and _is_label_of_one(element.element)
+    is_copied = element.called_name in {"int", "list"} and [each.kind for each in element.arguments] == [Kind.NAME]
+    return is_copied or LOOKUP.fullmatch(element.code) is not None
 
 
 def _assignments_of_labels(source: Source) -> list[Assignment]:

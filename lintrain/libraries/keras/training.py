@@ -10,7 +10,17 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import Layer, Model, Network, Optimizer, Role, Tensor
-from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Library, Unknown, Value, is_true, literal
+from lintrain.pipeline.values.python import (
+    UNKNOWN,
+    Constant,
+    Instance,
+    Library,
+    LibraryObject,
+    Unknown,
+    Value,
+    is_true,
+    literal,
+)
 from lintrain.pipeline.values.tensors import Operation, Shape
 from lintrain.pipeline.values.training import KerasRun
 
@@ -122,14 +132,17 @@ def _evaluate(call: Call) -> Value:
     is_prediction = call.path.endswith(".predict")
     if run is not None and given is not None:
         (run.predictions if is_prediction else run.evaluations).append(given)
-    return _predicted(call) if is_prediction else UNKNOWN
+    labels = call.argument("y", 1)
+    if run is not None and labels is not None and not is_prediction:
+        run.evaluation_labels.append(labels)
+    return _predicted(call, run) if is_prediction else UNKNOWN
 
 
 OF_CLASSES = {"softmax": Role.PROBABILITIES, "sigmoid": Role.PROBABILITIES}
 """What the activation of the last layer says about its numbers."""
 
 
-def _predicted(call: Call) -> Value:
+def _predicted(call: Call, run: KerasRun | None) -> Value:
     """The array of what the last layer gives for all rows, where that is a dense one."""
     network = call.receiver
     last = network.last if isinstance(network, Network) else None
@@ -137,13 +150,20 @@ def _predicted(call: Call) -> Value:
         return UNKNOWN
     activation = last.arguments.get("activation", Constant(None))
     name = activation.name if isinstance(activation, Library) else literal(activation)
-    role = OF_CLASSES.get(str(name), Role.UNKNOWN)
+    is_classifier = run is not None and _compares_classes(run.value("loss"))
+    role = OF_CLASSES.get(str(name), Role.LOGITS if is_classifier and name in {None, "linear"} else Role.UNKNOWN)
     units = literal(last.arguments.get("units", UNKNOWN))
     size = units if isinstance(units, int) else None
     # A layer that is called on a sequence has one output for each of its steps.
     shape = Shape((None, size), False) if size == 1 and not _is_of_steps(network) else Shape()
     made = Operation("predict", call.location, call.text)
     return Tensor(role, network, call.text, made, shape, "float", made, origin=call.location)
+
+
+def _compares_classes(loss: Value) -> bool:
+    """Whether a loss is a cross-entropy, so that what it gets has one number for each class."""
+    named = loss.path if isinstance(loss, LibraryObject | Library) else str(literal(loss))
+    return "crossentropy" in named.lower()
 
 
 def _is_of_steps(network: Network) -> bool:

@@ -190,11 +190,11 @@ def note_compared(reader: Reader, left: Value, right: Value, location: Location)
 
 
 def _are_predicted(scores: Value) -> bool:
-    """Whether they are probabilities as `predict` of Keras gives them, not rounded."""
+    """Whether they are scores of classes as `predict` of Keras gives them, not rounded."""
     return (
         isinstance(scores, Tensor)
         and isinstance(scores.model, Network)
-        and scores.role is Role.PROBABILITIES
+        and scores.role in SCORED
         and scores.cut is not None
         and scores.cut.name == "predict"
     )

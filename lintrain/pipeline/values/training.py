@@ -203,6 +203,8 @@ class KerasRun(Value):
     """Whether the script reached for the model's optimizer, and may have set its learning rate."""
     evaluations: list[Argument] = field(default_factory=list[Argument])
     """What the model was evaluated on."""
+    evaluation_labels: list[Argument] = field(default_factory=list[Argument])
+    """The labels of these evaluations."""
     predictions: list[Argument] = field(default_factory=list[Argument])
     """What the model was asked to predict for."""
     takes_single_steps: bool = False
