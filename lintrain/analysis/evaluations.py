@@ -11,6 +11,7 @@ from collections import abc
 from collections.abc import Iterator, Mapping
 
 from lintrain.analysis import expressions, training_loops
+from lintrain.analysis.held_out import held_out_names
 from lintrain.analysis.training_loops import words_of
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.modules import differs_by_mode, ignores_mode, is_module, modules_in
@@ -89,7 +90,9 @@ def evaluates_rows(pipeline: Pipeline, forward: Event) -> bool:
     """Whether a pass gets all rows of an evaluation, `net(x_test)`, and nothing trains after it in its iteration."""
     name = _rows_given(pipeline, forward)
     words = words_of(name)
-    if not words & EVALUATION_WORDS or words & TRAINING_WORDS or _is_made_up(pipeline, forward, name):
+    is_held_out = name in pipeline.source_of(forward.location).cached(held_out_names)
+    is_named_so = bool(words & EVALUATION_WORDS) and not words & TRAINING_WORDS
+    if not (is_held_out or is_named_so) or _is_made_up(pipeline, forward, name):
         return False
     depth = len(forward.loops)
     acts = (event for event in pipeline.acts(*TRAINING_ACTS) if event.function == forward.function)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 
 from lintrain.model.location import Location
+from lintrain.pipeline.blocks import is_one_scope
+from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -208,8 +210,9 @@ def _is_weight_of(value: ast.expr, target: ast.expr, weights: ast.expr) -> bool:
             return False
 
 
-def same_networks(source: Source) -> Iterator[tuple[Location, str, str]]:
+def same_networks(pipeline: Pipeline) -> Iterator[tuple[Location, str, str]]:
     """The network that a second name gets without a copy, where code writes the weights of one into the other."""
+    source = pipeline.source
     calls = [each for each in source.nodes_of(ast.Call) if each.args]
     for node in source.nodes_of(ast.Assign):
         match node:
@@ -219,9 +222,13 @@ def same_networks(source: Source) -> Iterator[tuple[Location, str, str]]:
                 second, first = unparse(target), unparse(value)
             case _:
                 continue
-        if SECOND.search(second) is None or SECOND.search(first) is not None or "best" in second.lower():
+        if SECOND.search(first) is not None or "best" in second.lower() or not _is_network(source, first):
             continue
-        if _is_network(source, first) and any(_writes(call, first, second) for call in calls):
+        writes = [call for call in calls if _writes(call, first, second)]
+        if SECOND.search(second) is None:
+            # A name that says nothing may be that of another network elsewhere.
+            writes = [call for call in writes if _is_loaded_beside(pipeline, node, call)]
+        if writes:
             others = [each for each in source.nodes_of(ast.Assign) if each is not node]
             if not any(second in map(unparse, each.targets) for each in others):
                 yield source.location(value), first, second
@@ -229,6 +236,13 @@ def same_networks(source: Source) -> Iterator[tuple[Location, str, str]]:
 
 def _is_network(source: Source, code: str) -> bool:
     return source.contains(rf"(?<![\w.]){re.escape(code)}\.(?:parameters|train|state_dict)\(")
+
+
+def _is_loaded_beside(pipeline: Pipeline, bound: ast.Assign, call: ast.Call) -> bool:
+    """Whether `second.load_state_dict(first.state_dict())` is in the scope that binds both names."""
+    source = pipeline.source
+    is_loaded = isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict"
+    return is_loaded and is_one_scope(pipeline, source.location(bound), source.location(call))
 
 
 def _writes(call: ast.Call, first: str, second: str) -> bool:

@@ -117,7 +117,7 @@ class AliasedWeights(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         source = pipeline.source
         shared = [*first_weights.shared(source), *first_weights.shared_layers(source)]
-        averages, networks = list(first_weights.averages(source)), list(first_weights.same_networks(source))
+        averages, networks = list(first_weights.averages(source)), list(first_weights.same_networks(pipeline))
         aliases = [*kept_weights.aliased(pipeline), *kept_weights.kept_by_name(pipeline)]
         if not (shared or aliases or averages or networks) or script_text.mentions(pipeline, SHARDED):
             return
