@@ -173,7 +173,12 @@ class UnpaddedBatch(Rule[Claim]):
     ) -> Finding[Claim]:
         dataset = loader.dataset
         text = pipeline.code(loader.dataset_location) if loader.dataset_location else ""
-        only_numbers = isinstance(dataset, Dataset) and dataset.is_complete and not dataset.text_columns
+        only_numbers = (
+            is_missing(loader.collate)
+            and isinstance(dataset, Dataset)
+            and dataset.is_complete
+            and not dataset.text_columns
+        )
         return self.finding(
             location,
             f"rows of {_shown(text)} differ in length and are not padded",
@@ -263,7 +268,7 @@ def _given_text(pipeline: Pipeline, run: TrainerRun, parameter: str) -> str:
 def _stacks(run: TrainerRun, parameter: str) -> bool:
     """Whether this Trainer certainly stacks several rows into a batch without padding."""
     collator = run.collator
-    if not run_data.is_default_collator(collator) and not (isinstance(collator, Collator) and collator.pads is False):
+    if not _is_plain(collator):
         return False
     if is_missing(collator) and not all(is_missing(run.value(name)) for name in ("processing_class", "tokenizer")):
         return False
@@ -283,14 +288,19 @@ def _is_many(size: Value, default: int) -> bool:
 def _stacks_rows(loader: Loader) -> bool:
     """Whether this DataLoader certainly stacks several rows into a batch; its default is one row."""
     given = loader.arguments
-    if "batch_sampler" in given or "**" in given or not is_missing(loader.collate):
+    if "batch_sampler" in given or "**" in given or not _is_plain(loader.collate):
         return False
     return "batch_size" in given and _is_many(given["batch_size"], 1)
 
 
+def _is_plain(collate: Value) -> bool:
+    """Whether a collate function is none, or one of transformers that stacks rows as they are."""
+    return run_data.is_default_collator(collate) or (isinstance(collate, Collator) and collate.pads is False)
+
+
 def _own_collate(loader: Loader) -> Function | None:
     """The collate function that the class of a loader's rows defines for them."""
-    if not isinstance(loader.dataset, Instance):
+    if not isinstance(loader.dataset, Instance) or not is_missing(loader.collate):
         return None
     found = (loader.dataset.cls.lookup(name) for name in COLLATE_METHODS)
     return next((each[1] for each in found if each is not None and isinstance(each[1], Function)), None)
@@ -303,7 +313,7 @@ def _class_of(loader: Loader) -> str:
 
 def _collated_alike(pipeline: Pipeline, loader: Loader) -> Loader | None:
     """A loader of rows of the same class that has a collate function with a name."""
-    if not isinstance(loader.dataset, Instance) or not loader.is_complete:
+    if not isinstance(loader.dataset, Instance) or not loader.is_complete or not is_missing(loader.collate):
         return None
     found = pipeline.cached(_collated_by_class, pipeline).get(id(loader.dataset.cls))
     # Two loaders over one object are usually there to be compared.
