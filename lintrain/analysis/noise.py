@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import loss_terms, origins
@@ -40,6 +41,7 @@ def wrong_noise(source: Source) -> Iterator[WrongNoise]:
     if not source.contains(DRAWN):
         return
     yield from _uniform(source)
+    yield from _scaled_by_variance(source)
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
         for node in nodes:
@@ -66,6 +68,29 @@ def _uniform(source: Source) -> Iterator[WrongNoise]:
                     source.location(made),
                     f"`{name}` draws numbers from 0 to 1, where noise is expected to be normal",
                     f"use `{name.replace('rand', 'randn')}`",
+                )
+
+
+def _scaled_by_variance(source: Source) -> Iterator[WrongNoise]:
+    """Noise times `exp(logvar)`, where the divergence of the same file takes `logvar` for the log of the variance."""
+    for node in source.nodes_of(ast.BinOp):
+        sides = ((node.left, node.right), (node.right, node.left)) if isinstance(node.op, ast.Mult) else ()
+        for scale, drawn in sides:
+            made = _made(source, scale)
+            match made:
+                case ast.Call(func=ast.Attribute(attr="exp", value=ast.Name(id="torch")), args=[exponent]):
+                    pass
+                case ast.Call(func=ast.Attribute(attr="exp", value=exponent), args=[]):
+                    pass
+                case _:
+                    continue
+            name = re.escape(last_name(exponent))
+            divergence = rf"\b1\s*\+\s*[\w.]*\b{name}\b[^\n]*(?:\b{name}\.exp\(\)|exp\([\w.]*\b{name}\))"
+            if name and _is_noise(source, drawn) and source.contains(divergence):
+                yield WrongNoise(
+                    source.location(made),
+                    "the noise is scaled by the variance, where the divergence expects its root",
+                    f"use `torch.exp(0.5 * {unparse(exponent)})`",
                 )
 
 

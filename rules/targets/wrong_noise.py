@@ -2,7 +2,8 @@
 
 A network that learns to remove noise gets the noisy input and returns the noise, or the clean input. One that returns
 its own input learns nothing, and one that gets the clean input cannot know the noise. Variational autoencoders and
-diffusion models expect normal noise: `rand` has a mean of 0.5. None of these raises an error.
+diffusion models expect normal noise: `rand` has a mean of 0.5. The noise of an autoencoder is scaled by the standard
+deviation, `exp(0.5 * logvar)`, and not by the variance. None of these raises an error.
 
 ## Bad
 
