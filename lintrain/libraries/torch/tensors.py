@@ -328,9 +328,13 @@ def _with_unknown(call: Call, given: Sequence) -> Tensor:
 def _shape(call: Call, shapes: list[Shape], *, is_stack: bool) -> Shape:
     given = call.value("axis") if "axis" in call.keywords else call.value("dim", 1)
     axis: Value = Constant(0) if isinstance(given, Absent) else given
-    ranks = {shape.rank for shape in shapes if not shape.is_open}
-    number = integer(axis)
-    if call.is_open or number is None or len(ranks) != 1:
+    ranks, number = {shape.rank for shape in shapes if not shape.is_open}, integer(axis)
+    if call.is_open or number is None:
+        return ANY
+    if not ranks and not is_stack and number == 1 and {len(shape.sizes) for shape in shapes} == {3}:
+        # Maps of convolutions: nobody joins those of single images by their rows, so a batch is in front.
+        return Shape(_along([Shape((None, *shape.sizes), False) for shape in shapes], 1).sizes[1:])
+    if len(ranks) != 1:
         return ANY
     # What is put together has as many axes: where some of it is not known, the rest shows them.
     open_one = Shape((None,) * (ranks.pop() or 0), False)
