@@ -28,7 +28,7 @@ from lintrain.interpreter.tracing import (
     traced,
 )
 from lintrain.libraries.datasets.access import some_masked
-from lintrain.libraries.torch.gradients import new_leaf
+from lintrain.libraries.torch.gradients import new_leaf, note_array
 from lintrain.libraries.torch.literals import (
     SCORED,
     from_literal,
@@ -271,6 +271,7 @@ def _keep_by_method(call: Call) -> Value:
 @function("torch.tensor", "torch.autograd.Variable", "torch.autograd.variable.Variable")
 def _take_off(call: Call) -> Value:
     """The same numbers, in a tensor of its own that autograd does not know."""
+    note_array(call)
     if is_true(call.value("requires_grad")) or call.path.endswith("Variable"):
         return new_leaf(call)
     made = _made_of(call)
@@ -282,8 +283,7 @@ def _take_off(call: Call) -> Value:
 def _convert(call: Call) -> Value:
     """Whole numbers can be classes; another type changes nothing; one that is not known may be either."""
     kind = call.value("dtype", 0)
-    name = kind.name if isinstance(kind, Library) else text_of(kind)
-    if name is None:
+    if (name := kind.name if isinstance(kind, Library) else text_of(kind)) is None:
         return UNKNOWN
     if name not in WHOLE_NUMBERS:
         return mapped(call, {}, None)

@@ -228,6 +228,18 @@ def new_leaf(call: Call) -> Value:
     return from_literal(call) or of_unknown(call, given)
 
 
+TO_NUMPY = "graph to numpy"
+"""The use of a tensor that is still on autograd's graph where an array is made of it, which raises an error."""
+
+
+def note_array(call: Call) -> None:
+    """Record `output.numpy()` of numbers that forward passes computed, as far as they are known."""
+    tensor = call.receiver
+    is_array = call.path.endswith(".numpy") and not call.positional and not call.keywords
+    if is_array and isinstance(tensor, Tensor) and tensor.graph and tensor.kind in {"", "float"}:
+        call.reader.record.misuses.append(Misuse(call.location, tensor, TO_NUMPY, call.text))
+
+
 def _is_stopped(value: Value) -> bool:
     """Whether the code itself took a tensor off the graph before: `Variable(logits.data, requires_grad=True)`."""
     return isinstance(value, Tensor) and value.cut is not None and value.cut.name in {"data", "detach"}
