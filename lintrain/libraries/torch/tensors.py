@@ -332,7 +332,7 @@ def _shape(call: Call, shapes: list[Shape], *, is_stack: bool) -> Shape:
     if call.is_open or number is None:
         return ANY
     if not ranks and not is_stack and number == 1 and {len(shape.sizes) for shape in shapes} == {3}:
-        # Maps of convolutions: nobody joins those of single images by their rows, so a batch is in front.
+        # Maps of convolutions: single images are not joined by their height, so this is a batch of them.
         return Shape(_along([Shape((None, *shape.sizes), False) for shape in shapes], 1).sizes[1:])
     if len(ranks) != 1:
         return ANY
