@@ -112,6 +112,7 @@ def test_a_conversation_ends_in_a_script_that_probes_clean(name: str, assets: Pa
     talk(tmp_path, conversation, module="tests.support.warm.agents")
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_conversation_about_the_tensorflow_script_ends_without_findings(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "fixtures" / "course" / "tensorflow", tmp_path, dirs_exist_ok=True)
     script = tmp_path / "as_published.py"

@@ -23,17 +23,17 @@ def quick_cases() -> dict[str, list[str]]:
 
 
 def quick_ones(turn: str) -> list[str]:
-    """The quick attacks that are made at a commit: half of them, in one of their cases."""
+    """The quick attacks that are made at a commit: a third of them, in one of their cases."""
     cases = quick_cases()
-    made = whose_turn(cases, len(cases) // 2, turn)
+    made = whose_turn(cases, -(-len(cases) // 3), turn)
     return [name for attack in made for name in whose_turn(cases[attack], 1, turn)]
 
 
-def test_half_of_the_attacks_is_made_at_a_commit_and_every_case_at_some() -> None:
+def test_a_third_of_the_attacks_is_made_at_a_commit_and_every_case_at_some() -> None:
     cases = quick_cases()
     attacks = [name.partition(":")[0] for name in quick_ones("1")]
     assert attacks == [name for name in cases if name in attacks]
-    assert len(attacks) == len(cases) // 2
+    assert len(attacks) == -(-len(cases) // 3)
     made = {name for turn in range(500) for name in quick_ones(str(turn))}
     assert made == {name for alike in cases.values() for name in alike}
 

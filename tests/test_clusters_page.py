@@ -94,6 +94,7 @@ def carried_out(cluster: Path, commands: str, **variables: str) -> int:
     return subprocess.run(["bash", "-e", "-c", commands], cwd=cluster, env=environment, check=False).returncode
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.parametrize(("script", "is_trained"), [(SCRIPT, True), (WRONG, False)])
 def test_a_job_of_slurm_starts_if_its_probe_succeeds(cluster: Path, script: str, is_trained: bool) -> None:
     (cluster / "train.py").write_text(script)
@@ -114,6 +115,7 @@ def test_a_job_of_slurm_probes_itself_first(cluster: Path, script: str, is_train
     assert (cluster / "trained").exists() is is_trained
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.parametrize(("script", "is_trained"), [(SCRIPT, True), (WRONG, False)])
 def test_a_job_of_kubernetes_starts_if_its_probe_is_complete(cluster: Path, script: str, is_trained: bool) -> None:
     (manifest,) = blocks("yaml")

@@ -61,6 +61,7 @@ def examples() -> list[Example]:
     return [example for page in PAGES for example in read_page(FOLDER / page)[1]]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.libraries
 @pytest.mark.parametrize("page", PAGES)
 def test_every_error_of_a_page_is_explained_by_its_cause(page: str, warm_python: str) -> None:

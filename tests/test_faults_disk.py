@@ -61,6 +61,7 @@ def lintrain(
     return done.returncode, done.stderr
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.parametrize("form", ["concise", "json", "sarif", "html"])
 def test_a_report_that_does_not_fit_is_no_answer(project: Path, form: str) -> None:
     words = ("check", "--no-cache", "--output-format", form, "train.py")
@@ -142,12 +143,14 @@ def probed(project: Path, limit: Callable[[], None]) -> tuple[int, str, str]:
     return code, (project / "report").read_text(), said
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_probe_that_has_no_room_for_a_file_of_its_own_could_not_judge(project: Path) -> None:
     code, report, said = probed(project, no_room)
     assert (code, report, said.count("\n")) == (3, "", 1)
     assert said.startswith("lintrain: could not judge: no disk space for the probe's files: No usable temporary")
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_probe_whose_files_have_no_more_room_ends_with_that(project: Path) -> None:
     code, report, said = probed(project, little_room)
     assert code == 3

@@ -56,6 +56,7 @@ def probed(client: LanguageClient, uri: str) -> str:
     return str(told["params"]["message"])
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_server_on_a_full_disk_checks_and_says_that_it_cannot_probe(start: Start, tmp_path: Path) -> None:
     client = start(str(tmp_path / "cache"), no_room)
     uri = opened(client, tmp_path, MISTAKE)
@@ -67,6 +68,7 @@ def test_a_server_on_a_full_disk_checks_and_says_that_it_cannot_probe(start: Sta
     assert client.messages() == []
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_verdicts_that_a_server_cannot_keep_are_told_once(start: Start, tmp_path: Path) -> None:
     client = start("/proc/lintrain")
     uri = opened(client, tmp_path, MISTAKE)

@@ -56,6 +56,7 @@ def nobody_stays_in(folder: Path) -> bool:
     return not processes_in(folder)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_script_that_is_killed_in_its_training_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, LOOP.replace("FAULT", KILLED))
@@ -64,6 +65,7 @@ def test_a_script_that_is_killed_in_its_training_is_told(tmp_path: Path, monkeyp
     assert nobody_stays_in(tmp_path)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_script_out_of_memory_has_that_as_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)
     probed = probe(tmp_path, LOOP.replace("FAULT", STARVED))

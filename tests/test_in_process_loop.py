@@ -212,6 +212,7 @@ def functions_of_libraries() -> dict[tuple[str, str], Any]:
     return found
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_no_function_of_a_library_is_another_one_afterwards() -> None:
     loop = Loop(net_of(nn.Softmax(dim=1)))
     import_module("transformers.modeling_utils")
@@ -225,6 +226,7 @@ def test_no_function_of_a_library_is_another_one_afterwards() -> None:
     assert changes == []
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_the_first_probe_leaves_the_layers_as_they_were() -> None:
     code = (
         "import torch; kinds = torch.nn.Softmax, torch.nn.Sigmoid, torch.nn.LogSoftmax; import lintrain\n"

@@ -39,6 +39,7 @@ def typed(code: str, name: str) -> lintrain.Report:
     return report
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 def test_a_finding_stands_in_the_cell_that_it_is_about() -> None:
     report = typed(PARTS, "<ipython-input-7-0a1b2c3d4e5f>")
@@ -54,6 +55,7 @@ def test_a_finding_stands_in_the_cell_that_it_is_about() -> None:
     assert broken.evidence.failure.code == "return torch.nn.functional.cross_entropy(output, target + 9)"
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 def test_a_finding_of_code_that_nobody_keeps_says_that_it_has_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     path_for_lintrain(monkeypatch)

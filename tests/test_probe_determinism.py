@@ -38,6 +38,7 @@ def looped(before: str = "", after: str = "") -> str:
     return LOOP.replace("BEFORE", before).replace("AFTER", after)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_command")
 def test_a_loop_without_a_seed_starts_from_other_weights_and_rows_each_time(
@@ -53,6 +54,7 @@ def test_a_loop_without_a_seed_starts_from_other_weights_and_rows_each_time(
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_command")
 def test_a_second_start_that_does_the_same_refutes_a_late_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

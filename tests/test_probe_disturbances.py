@@ -54,6 +54,7 @@ finally:
 )
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.usefixtures("warm")
 @pytest.mark.slow
 def test_a_probe_leaves_the_users_folder_as_it_was(tmp_path: Path) -> None:
@@ -72,6 +73,7 @@ def test_a_probe_leaves_the_users_folder_as_it_was(tmp_path: Path) -> None:
         assert any(said in note for note in probed.run["notes"]), said
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 def test_the_scripts_own_except_and_exit_hooks_never_run(tmp_path: Path) -> None:
     wrapped = MENDED.replace(
@@ -83,6 +85,7 @@ def test_the_scripts_own_except_and_exit_hooks_never_run(tmp_path: Path) -> None
     assert "swallowed" not in probed.document["probe"]["ending"]["output"]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.usefixtures("warm")
 @pytest.mark.slow
 def test_a_loop_of_ones_own_ends_after_a_few_steps(tmp_path: Path) -> None:
@@ -101,6 +104,7 @@ torch.save(net.state_dict(), "weights.pt")
     assert files_of(tmp_path) == {"train.py"}
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.usefixtures("warm")
 @pytest.mark.slow
 def test_threads_and_processes_of_the_script_do_not_keep_it_alive(tmp_path: Path) -> None:
@@ -130,6 +134,7 @@ def test_a_script_that_starts_its_training_in_a_second_process_is_measured_there
     assert probed.run["call"]["path"] == "inner.py"
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 def test_the_script_sees_itself_as_started_by_hand(tmp_path: Path) -> None:
     asserting = """
@@ -142,6 +147,7 @@ assert sys.path[0] == os.getcwd() and not any("lintrain" in entry for entry in s
     assert probed.code == 0, probed.out
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.usefixtures("warm")
 @pytest.mark.slow
 def test_an_error_while_the_trainer_is_built_is_told_although_the_script_swallows_it(tmp_path: Path) -> None:
@@ -194,6 +200,7 @@ for batch in DataLoader(Drawn(), batch_size=4, shuffle=True):
 """
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 def test_a_loop_draws_the_same_random_numbers_and_collects_garbage_as_without_a_probe(tmp_path: Path) -> None:
     probed = probe(tmp_path, DRAWING + "raise SystemExit(5)\n")
@@ -201,6 +208,7 @@ def test_a_loop_draws_the_same_random_numbers_and_collects_garbage_as_without_a_
     assert probed.document["probe"]["ending"]["output"].splitlines()[:4] == alone.stdout.splitlines()[:4]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 def test_a_process_that_hides_from_the_probe_ends_with_it(tmp_path: Path) -> None:
     hiding = (
@@ -331,6 +339,7 @@ for batch in torch.utils.data.DataLoader(Rows(), batch_size=8, shuffle=True):
 }
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("training", ODD_TRAININGS)

@@ -104,33 +104,39 @@ def test_a_script_that_fails_by_its_own_fault_ends_with_1(tmp_path: Path, text: 
     assert (probed.code, probed.document["reason"]) == (code, reason)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_what_is_missing_in_training_is_not_the_scripts_fault(tmp_path: Path) -> None:
     probed = probe(tmp_path, script(after="open('nothing_here/log.csv')"))
     assert probed.code == 3
     assert probed.document["reason"] == "could not judge the step stage: `nothing_here/log.csv` is not on this machine"
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_third_training_batch_that_fails_is_a_batch(tmp_path: Path) -> None:
     stage = failed(probe(tmp_path, script(width="11 if index == 19 else 10")).document)
     assert (stage["name"], stage["reason"]) == ("batch", "batch 3")
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_third_forward_pass_that_fails_is_a_forward_pass(tmp_path: Path) -> None:
     stage = failed(probe(tmp_path, script(labels=" + (9 if step == 2 else 0)")).document)
     assert (stage["name"], stage["reason"]) == ("forward", "batch 3")
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_an_error_after_the_optimizer_step_belongs_to_the_step(tmp_path: Path) -> None:
     stage = failed(probe(tmp_path, script(after="1 / (step - 1)")).document)
     assert (stage["name"], stage["failure"]["location"]["line"]) == ("step", 30)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_an_error_after_the_training_is_no_evaluation(tmp_path: Path) -> None:
     probed = probe(tmp_path, script().replace("range(2)", "range(1)") + "\nmodel.save('model')\n")
     assert failed(probed.document)["reason"] == "after the training"
     assert probed.document["reason"] == "the script fails after its training: `Net` has no layer or weight `save`"
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_the_forward_line_of_a_failing_backward_pass_is_named(tmp_path: Path) -> None:
     probed = probe(tmp_path, script(forward="hidden += 1"))
     stage = failed(probed.document)
@@ -141,6 +147,7 @@ def test_the_forward_line_of_a_failing_backward_pass_is_named(tmp_path: Path) ->
     ]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.parametrize(("often", "outcome"), [("50", "inconclusive"), ("2", "confirmed")])
 def test_an_evaluation_that_no_followed_step_comes_to_is_not_refuted(tmp_path: Path, often: str, outcome: str) -> None:
     document = probe(tmp_path, script(after=f"if step % {often} == {often} - 1:\n            model.eval()")).document
@@ -163,6 +170,7 @@ Trainer(model, args, train_dataset=rows, data_collator=DataCollatorWithPadding(g
 """
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.usefixtures("assets")
 def test_the_tokenizer_that_made_the_ids_is_judged_not_the_trainers(tmp_path: Path) -> None:
     document = probe(tmp_path, IDS).document

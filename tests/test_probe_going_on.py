@@ -93,6 +93,7 @@ def folder(tmp_path: Path, warm: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_loop_is_measured_after_a_name_that_is_missing_was_imported(folder: Path) -> None:
     probed = probe(folder, LOOP)
     first, *_, last = runs_of(probed)
@@ -117,6 +118,7 @@ def test_an_empty_dictionary_stays_one_for_the_processes_of_another_run(monkeypa
     assert b"__main__" not in dill.dumps({})
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_verdict_that_rests_on_a_repaired_run_says_so_and_the_file_is_unchanged(folder: Path) -> None:
     probed = probe(folder, LOOP)
     reasons = {one["rule"]: one["verdict"]["reason"] for one in probed.document["findings"]}
@@ -125,6 +127,7 @@ def test_a_verdict_that_rests_on_a_repaired_run_says_so_and_the_file_is_unchange
     assert (folder / "train.py").read_text() == LOOP
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.parametrize("script", [LIGHTNING, KERAS], ids=["lightning", "keras"])
 def test_other_frameworks_are_measured_after_a_repair(folder: Path, script: str) -> None:
     first, *_, last = runs_of(probe(folder, script))
@@ -139,6 +142,7 @@ def test_no_fix_of_a_line_behind_the_error_is_tried(folder: Path) -> None:
     assert len(runs_of(probed)) == 1
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_the_report_shows_what_was_tried_between_the_stages(folder: Path) -> None:
     text = probe(folder, LOOP, "--text").out
     assert "\n    tried   train.py:8: add `from torch.utils.data import " in text
@@ -146,6 +150,7 @@ def test_the_report_shows_what_was_tried_between_the_stages(folder: Path) -> Non
     assert "the script's file is unchanged: fixes are tried in memory" in text
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_stand_in_takes_the_place_of_what_fails_where_no_fix_is_known(folder: Path, assets: Path) -> None:
     probed = probe(folder, NO_FIX_KNOWN)
     *_, last = runs = runs_of(probed)
@@ -159,6 +164,7 @@ def test_a_stand_in_takes_the_place_of_what_fails_where_no_fix_is_known(folder: 
     assert "refuted" not in outcomes.values()
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_program_gets_the_mistakes_behind_the_first_one_too(folder: Path) -> None:
     (folder / "train.py").write_text(LOOP)
     report = probe_path(folder / "train.py")
@@ -181,6 +187,7 @@ def test_diff_shows_the_same_and_changes_nothing(folder: Path) -> None:
     assert (folder / "train.py").read_text() == LOOP
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_fix_with_which_the_script_fails_sooner_is_not_written(folder: Path) -> None:
     checks = "import inspect, sys\nassert not hasattr(sys, 'ran'), 'ran twice'\nsys.ran = True\n"
     probed = probe(folder, checks + LOOP, "--fix")

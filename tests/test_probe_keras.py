@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.probing import Probed, path_for_lintrain, probe
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm"), pytest.mark.turns(one_in=3, of="file")]
 
 HEAD = """
 import keras
@@ -38,6 +38,7 @@ def passes(folder: Path, script: str) -> Probed:
     return probed
 
 
+@pytest.mark.turns(one_in=1)
 def test_every_stage_of_a_fit_is_measured(tmp_path: Path) -> None:
     run = passes(tmp_path, HEAD + FIT).run
     assert (run["framework"], run["trainer"], run["call"]["line"]) == ("keras", "Model.fit", 11)

@@ -77,6 +77,7 @@ def test_a_killed_probe_leaves_nothing_where_nobody_collects_its_processes(tmp_p
             os.waitpid(pid, os.WNOHANG)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_probe_whose_group_of_processes_is_killed_leaves_nothing(tmp_path: Path, temporary: Path) -> None:
     (tmp_path / "train.py").write_text(WAITS)
     script = f"exec {sys.executable} -m lintrain probe train.py -- {tmp_path}"
@@ -93,6 +94,7 @@ def test_a_probe_whose_group_of_processes_is_killed_leaves_nothing(tmp_path: Pat
     shell.wait()
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_script_that_ends_leaves_no_process_that_waits_for_the_death_of_its_probe(
     tmp_path: Path, temporary: Path
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_script_that_ends_leaves_no_process_that_waits_for_the_death_of_its_pr
     assert processes_in(tmp_path) == []
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_probe_goes_on_without_input_unless_it_is_told_to_end_with_it(tmp_path: Path, temporary: Path) -> None:
     (tmp_path / "train.py").write_text(WAITS)
     running = start_probe(tmp_path, temporary)
@@ -118,6 +121,7 @@ def test_a_probe_goes_on_without_input_unless_it_is_told_to_end_with_it(tmp_path
     assert running.wait(30) == 130
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_probe_that_is_told_so_ends_with_its_input(tmp_path: Path, temporary: Path) -> None:
     (tmp_path / "train.py").write_text(WAITS)
     running = start_probe(tmp_path, temporary, "--until-stdin-ends")
@@ -125,6 +129,7 @@ def test_a_probe_that_is_told_so_ends_with_its_input(tmp_path: Path, temporary: 
     assert running.returncode == 130
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "left by its editor"])
 def test_a_probe_ends_with_the_server_that_started_it(tmp_path: Path, temporary: Path, *, is_killed: bool) -> None:
     (tmp_path / "train.py").write_text(WAITS.replace("sys.argv[1]", repr(str(tmp_path))))

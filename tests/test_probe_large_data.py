@@ -145,6 +145,7 @@ def test_labels_of_a_sampled_dataset_are_still_counted_exactly(large: Path) -> N
     assert "processed 259 of 4800 rows" in shortcut_texts(probed)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_full_data_turns_the_sampling_off(large: Path) -> None:
@@ -168,6 +169,7 @@ def test_a_script_that_looks_at_all_mapped_rows_is_run_again_in_full(large: Path
     assert "all of the data was processed: the script uses" in shortcut_texts(probed)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_mapping_with_row_numbers_works_on_all_rows(large: Path) -> None:
@@ -177,6 +179,7 @@ def test_mapping_with_row_numbers_works_on_all_rows(large: Path) -> None:
     assert (numbers["minimum"], numbers["maximum"]) == (0, 4799)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_selecting_splitting_and_filtering_still_work_on_a_sampled_dataset(large: Path) -> None:
@@ -190,6 +193,7 @@ tokenized["train"] = part.train_test_split(0.1, stratify_by_column="label", seed
     assert [value for value, _ in label["counts"]] == [0, 1]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_the_classes_of_chosen_rows_are_asked_for_before_they_are_mapped(large: Path) -> None:

@@ -209,6 +209,7 @@ def test_a_launch_by_torchrun_is_probed_in_one_process(tmp_path: Path) -> None:
     assert probed.document["probe"]["arguments"] == ["--lr", "1"]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.usefixtures("warm")
 def test_a_script_that_asks_for_its_rank_is_answered_without_a_launcher(tmp_path: Path) -> None:
     probed = probe(tmp_path, OVER_PROCESSES)
@@ -216,6 +217,7 @@ def test_a_script_that_asks_for_its_rank_is_answered_without_a_launcher(tmp_path
     assert "one process is probed, with the variables that `torchrun` sets for it" in probed.run["shortcuts"]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.usefixtures("warm")
 def test_a_script_that_can_do_without_a_launcher_is_left_alone(tmp_path: Path) -> None:
     asks = "import os, torch\nassert int(os.environ.get('RANK', -1)) == -1\nassert 'LOCAL_RANK' not in os.environ\n"
@@ -223,6 +225,7 @@ def test_a_script_that_can_do_without_a_launcher_is_left_alone(tmp_path: Path) -
     assert (probed.code, probed.run["shortcuts"]) == (0, [])
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_module_is_probed_under_its_name(tmp_path: Path) -> None:
     package = tmp_path / "pack"
     package.mkdir()
@@ -234,6 +237,7 @@ def test_a_module_is_probed_under_its_name(tmp_path: Path) -> None:
     assert probed.run["call"] == {"path": "pack/train.py", "line": 10, "column": 9, "end_line": 10, "end_column": 66}
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_package_is_probed_by_its_main_module(tmp_path: Path) -> None:
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack" / "__init__.py").write_text("")
@@ -251,6 +255,7 @@ def test_a_probe_of_nothing_is_a_usage_error(tmp_path: Path) -> None:
     assert command(tmp_path, "probe").code == 2
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.usefixtures("warm")
 @pytest.mark.slow
 def test_a_launch_by_accelerate_takes_its_precision_over(tmp_path: Path) -> None:
@@ -318,6 +323,7 @@ def test_an_option_in_front_of_the_two_dashes_is_explained(tmp_path: Path) -> No
     assert (ours.code, "Did you mean '--overfit'?" in ours.err) == (2, True)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.usefixtures("warm")
 def test_a_multirun_of_hydra_is_refused_and_its_overrides_are_not(tmp_path: Path) -> None:
     script = (
@@ -330,6 +336,7 @@ def test_a_multirun_of_hydra_is_refused_and_its_overrides_are_not(tmp_path: Path
     assert command(tmp_path, "probe", "--json", *warm_option(), "train.py", "--", "+lr=1", "x=2").code == 0
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.usefixtures("warm")
 def test_variables_in_front_of_a_command_reach_the_script_and_no_gpu_does(tmp_path: Path) -> None:
     asks = "import os, torch\nassert (os.environ['A'], os.environ['CUDA_VISIBLE_DEVICES']) == ('1', '')\n"
@@ -351,6 +358,7 @@ slow = Slow(time.sleep)
 """
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.parametrize(
     ("parses", "given"),
     [

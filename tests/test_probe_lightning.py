@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.probing import Probed, probe
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm"), pytest.mark.turns(one_in=3, of="file")]
 
 HEAD = """
 import lightning as L
@@ -73,6 +73,7 @@ def failed(probed: Probed) -> dict[str, str]:
     }
 
 
+@pytest.mark.turns(one_in=1)
 def test_a_correct_script_passes_every_stage_and_leaves_nothing(tmp_path: Path) -> None:
     probed = probe(tmp_path, WHOLE)
     assert probed.code == 0

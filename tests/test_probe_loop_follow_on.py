@@ -9,7 +9,7 @@ import pytest
 from tests.support.probing import probe
 from tests.test_probe_loops import HEAD
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = [pytest.mark.usefixtures("warm"), pytest.mark.turns(one_in=3, of="file")]
 
 EPOCHS = """
 losses = []
@@ -166,6 +166,7 @@ def test_a_loop_that_the_run_did_not_come_to_is_not_judged_by_another(tmp_path: 
     assert "did not run this line" in finding["verdict"]["reason"]
 
 
+@pytest.mark.turns(one_in=1)
 def test_a_loop_of_a_function_that_ran_is_judged(tmp_path: Path) -> None:
     (finding,) = probe(tmp_path, HEAD + SECOND.replace("first()\nif", "if").replace(" > 10", " < 10")).document[
         "findings"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.probing import probe
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = [pytest.mark.usefixtures("warm"), pytest.mark.turns(one_in=3, of="file")]
 
 HEAD = """
 import torch
@@ -41,6 +41,7 @@ for epoch in range(3):
 PASSED = ("dataset", "batch", "forward", "backward", "step", "evaluation")
 
 
+@pytest.mark.turns(one_in=1)
 def test_every_stage_of_a_loop_is_measured_and_it_ends_after_one_short_epoch(tmp_path: Path) -> None:
     probed = probe(tmp_path, HEAD + EPOCHS, "--also", "overfit")
     assert probed.code == 0

@@ -84,6 +84,7 @@ def test_no_row_fits_a_device_smaller_than_the_weights() -> None:
         assert projection.largest_batch(2 * MIB, 256) == 0
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 def test_a_projection_is_as_near_to_the_measured_peak_as_it_says() -> None:
     # `python tools/dev.py test --more` compares all families.
@@ -149,6 +150,7 @@ for (rows,) in DataLoader(TensorDataset(torch.randn(40_000, 256)), batch_size=51
 """
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_loop_is_counted_in_its_own_steps_with_its_teacher_and_without_its_data(tmp_path: Path) -> None:
     probed = probe(tmp_path, DISTILLED, "--device-memory", "4MiB")
     memory = probed.run["memory"]
@@ -188,6 +190,7 @@ L.Trainer(max_epochs=2, logger=False, accelerator="cpu").fit(Module(), loader)
 """
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_a_run_of_lightning_is_counted_without_its_data(tmp_path: Path) -> None:
@@ -210,6 +213,7 @@ trainer.train()
 """
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_a_model_whose_weights_are_missing_is_projected_from_its_configuration(tmp_path: Path) -> None:
@@ -224,6 +228,7 @@ def test_a_model_whose_weights_are_missing_is_projected_from_its_configuration(t
     assert [found for found in probed.verdicts if found[0] == RULE.name] == [(RULE.name, 10, "confirmed")]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.parametrize("size", ["large", "24"])
 def test_a_size_that_is_none_is_a_usage_error(tmp_path: Path, size: str) -> None:
     (tmp_path / "train.py").write_text(DISTILLED)

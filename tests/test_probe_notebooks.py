@@ -15,6 +15,8 @@ from tests.support.probing import Probed, path_for_lintrain, probe_file
 LOOP = """
 import torch
 
+pytestmark = pytest.mark.turns(one_in=3, of="file")
+
 model = torch.nn.Linear(4, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for _ in range(6):
@@ -35,6 +37,7 @@ def probe_cells(folder: Path, *cells: str, options: tuple[str, ...] = (), argume
     return probe_file(folder, "train.ipynb", *options, arguments=arguments)
 
 
+@pytest.mark.turns(one_in=1)
 def test_cells_are_the_main_program(tmp_path: Path) -> None:
     probed = probe_cells(tmp_path, "assert __name__ == '__main__'\nrate = 0.1", "#md text", LOOP)
     assert (probed.code, probed.run["loop"]["steps"]) == (0, 4)

@@ -20,6 +20,7 @@ optimizer.step()
 """
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_modules_that_a_data_set_calls_row_by_row_are_not_taken_for_the_model(tmp_path: Path) -> None:
     rows = """
 class Scaled(torch.utils.data.Dataset):
@@ -59,6 +60,7 @@ for x, y in train_loader:
     assert min(probed.run["backward"]["norms"]) > 0
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_loop_that_trains_long_on_one_batch_is_measured_for_a_few_steps(tmp_path: Path) -> None:
     loop = "x, y = next(iter(train_loader))\nfor _ in range(200):" + STEP.replace("\n", "\n    ")
     probed = probe(tmp_path, HEAD + loop)
@@ -81,6 +83,7 @@ for _ in range(5):
     assert "the script updates its weights by hand: 5 backward passes, without an optimizer" in probed.out
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_training_in_processes_of_the_scripts_own_ends_the_probe_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +95,7 @@ def test_training_in_processes_of_the_scripts_own_ends_the_probe_at_once(
     assert "the script trains in processes that it starts itself" in probed.out
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_an_error_far_behind_a_single_step_is_not_one_of_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +140,7 @@ def test_an_error_of_a_later_cell_is_behind_the_step_of_an_earlier_one(tmp_path:
     assert is_behind(caught.value, [line for line in steps[0] if line[0].co_filename.endswith("cells.py")])
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_an_argument_behind_the_training_call_is_not_refuted_by_it(tmp_path: Path) -> None:
     later = """
 from transformers import TrainingArguments
@@ -146,6 +151,7 @@ args = TrainingArguments("out", evaluation_strategy="epoch")
     assert [outcome for rule, _, outcome in probed.verdicts if rule == "removed-argument"] == ["confirmed"]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_a_pass_whose_loss_fails_is_no_evaluation(tmp_path: Path) -> None:
     dated = EPOCHS.replace("        loss.backward()", "        print(loss.data[0])\n        loss.backward()")
     probed = probe(tmp_path, HEAD + dated)
@@ -153,6 +159,7 @@ def test_a_pass_whose_loss_fails_is_no_evaluation(tmp_path: Path) -> None:
     assert (probed.run["loop"]["evaluated"], probed.run["loop"]["recorded_for_nothing"]) == (0, 0)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 def test_each_loop_is_judged_by_its_own_run(tmp_path: Path) -> None:
     leaking = EPOCHS.replace("for epoch", "kept = 0\nfor epoch").replace(
         "        loss.backward()", "        kept += loss\n        loss.backward()"

@@ -16,7 +16,7 @@ from tests.support.probing import Probed, path_for_lintrain, probe
 
 EVIDENCE = "evidence.json"
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm"), pytest.mark.turns(one_in=3, of="file")]
 
 ACCELERATE = """
 import torch

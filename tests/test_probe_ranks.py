@@ -57,6 +57,7 @@ def judged(folder: Path, before: str, after: str) -> tuple[dict[str, str], dict[
     return {rule: outcome for rule, _, outcome in probed.verdicts}, probed.run["ranks"]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_command")
 def test_processes_that_split_and_write_each_for_itself_are_found_out(
@@ -72,6 +73,7 @@ def test_processes_that_split_and_write_each_for_itself_are_found_out(
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_command")
 def test_one_split_and_one_writer_are_refuted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

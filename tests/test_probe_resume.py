@@ -10,7 +10,7 @@ from lintrain.evidence.run import Evidence
 from tests.support.probing import MENDED, path_for_lintrain, probe
 from tests.test_probe_lightning import WHOLE as LIGHTNING
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm"), pytest.mark.turns(one_in=3, of="file")]
 
 LOOP = """
 import os

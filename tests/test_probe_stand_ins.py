@@ -10,7 +10,7 @@ from tests.support.probing import WARM_PYTHON, Probed, path_for_lintrain, probe
 from tools.build_fixtures import offline_environment
 
 # The classifier and the chats start cold: there libraries are replaced as the script imports them.
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm"), pytest.mark.turns(one_in=3, of="file")]
 
 CLASSIFIER = """
 import evaluate
@@ -90,11 +90,13 @@ def replaced(probed: Probed) -> dict[str, str]:
     return {each["name"]: each["by"] for each in probed.run["stand_ins"]}
 
 
+@pytest.mark.turns(one_in=1)
 def test_every_stage_runs(classifier: Probed) -> None:
     assert classifier.code == 0
     assert [name for name, status in classifier.stages.items() if status != "passed"] == []
 
 
+@pytest.mark.turns(one_in=1)
 def test_what_was_replaced_is_listed(classifier: Probed) -> None:
     found = replaced(classifier)
     assert found["bert-base-uncased"] == "BertForSequenceClassification, 2 layers, random weights"
@@ -104,6 +106,7 @@ def test_what_was_replaced_is_listed(classifier: Probed) -> None:
     assert {"fp16=True", "accuracy", "bitsandbytes", "quantization_config=BitsAndBytesConfig"} <= set(found)
 
 
+@pytest.mark.turns(one_in=1)
 def test_class_and_names_of_labels_are_those_of_the_hub(classifier: Probed) -> None:
     assert classifier.run["model"]["name"] == "BertForSequenceClassification"
     label = next(column for column in classifier.run["splits"][0]["columns"] if column["name"] == "label")

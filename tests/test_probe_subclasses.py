@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.probing import Probed, path_for_lintrain, probe
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("assets", "warm")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("assets", "warm"), pytest.mark.turns(one_in=3, of="file")]
 
 PASSED = ("dataset", "batch", "forward", "backward", "step", "evaluation")
 PREFERENCES = """
@@ -187,6 +187,7 @@ def test_equal_rewards_tell_nothing_of_the_weights_of_an_adapter(tmp_path: Path)
     assert {rule for rule, _, outcome in probed.verdicts if outcome == "confirmed"} == {"equal-rewards"}
 
 
+@pytest.mark.turns(one_in=1)
 def test_several_datasets_with_a_loss_for_each(tmp_path: Path) -> None:
     probed = passes(tmp_path, PAIRS, "--overfit", "2")
     assert probed.stages["overfit"] == "passed"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.probing import MENDED, path_for_lintrain, probe
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm"), pytest.mark.turns(one_in=3, of="file")]
 
 LEARNED = """
 import torch

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.probing import path_for_lintrain
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.turns(one_in=3, of="file")]
 
 LOOP = """
 import sys

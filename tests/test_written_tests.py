@@ -114,6 +114,7 @@ def outcomes(folder: Path, script: str, mistake: str) -> list[tuple[str, str]]:
     return sorted((words[1].replace(".py::test", ""), words[0]) for words in lines)
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_tests_of_a_trainer_pass_on_its_script_and_fail_without_the_number_of_labels(
@@ -131,6 +132,7 @@ def test_tests_of_a_trainer_pass_on_its_script_and_fail_without_the_number_of_la
     }
 
 
+@pytest.mark.turns(one_in=3, of="file")
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_tests_of_a_loop_pass_on_its_script_and_fail_with_weights_of_the_wrong_size(tmp_path: Path) -> None:
