@@ -14,7 +14,8 @@ from hatchling.builders.wheel import WheelBuilder
 
 import lintrain
 import lintrain.rule
-from lintrain.rulebook import load_rules, rule_paths
+from lintrain.rulebook import RuleFile, rule_paths
+from tests.support.stages import EVERY_STAGE
 
 ROOT = Path(__file__).parent.parent
 HEAVY = {"torch", "transformers", "datasets", "keras", "lightning", "accelerate", "numpy", "libcst", "rich", "pydantic"}
@@ -74,10 +75,11 @@ def test_a_word_that_is_not_there_is_an_attribute_error() -> None:
         lintrain.Helper  # noqa: B018 - looking it up is the test
 
 
-@pytest.mark.parametrize("path", [file.path for file in load_rules()], ids=lambda path: path.stem)
-def test_a_rule_imports_only_public_words_and_the_standard_library(path: Path) -> None:
-    foreign = [name for name in _imported(ast.parse(path.read_text())) if not _is_open_to_rules(name)]
-    assert foreign == []
+@EVERY_STAGE
+def test_a_rule_imports_only_public_words_and_the_standard_library(rules: list[RuleFile]) -> None:
+    imported = [(rule.name, name) for rule in rules for name in _imported(ast.parse(rule.path.read_text()))]
+    assert imported
+    assert [(rule, name) for rule, name in imported if not _is_open_to_rules(name)] == []
 
 
 def _imported(tree: ast.Module) -> list[str]:

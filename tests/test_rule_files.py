@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from lintrain.check.one_file import check_source
 from lintrain.rule import Rule
 from lintrain.rulebook import RuleFile, load_rules
@@ -13,6 +11,7 @@ from lintrain.source.project import Project
 from lintrain.source.source import Source
 from lintrain.verdicts.endings.explaining import kinds
 from tests.pages.demands import installed_versions
+from tests.support.stages import EVERY_STAGE
 
 RULES = load_rules()
 
@@ -29,17 +28,18 @@ for batch in batches:
 """
 
 
-@pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
-def test_the_text_of_a_rule_tells_what_it_needs(rule: RuleFile) -> None:
-    from_outside = RuleFile(rule.path)
-    assert " & ".join("|".join(group) for group in from_outside.keywords) == rule.rule.keywords
-    assert from_outside.reads_text is (type(rule.rule).check is not Rule.check)
-    assert from_outside.is_preview is rule.rule.is_preview
-    assert from_outside.needs_training is rule.rule.needs_training
-    assert from_outside.judges_networks is rule.rule.judges_networks
-    assert not (rule.rule.judges_networks and rule.rule.needs_training)
-    assert from_outside.matters_in_tests is rule.rule.matters_in_tests
-    assert rule.rule.needs_training or "prescreen" in vars(type(rule.rule)) or rule.rule.keywords
+@EVERY_STAGE
+def test_the_text_of_a_rule_tells_what_it_needs(rules: list[RuleFile]) -> None:
+    for file in rules:
+        from_outside, rule = RuleFile(file.path), file.rule
+        assert " & ".join("|".join(group) for group in from_outside.keywords) == rule.keywords, file.name
+        assert from_outside.reads_text is (type(rule).check is not Rule.check), file.name
+        assert from_outside.is_preview is rule.is_preview, file.name
+        assert from_outside.needs_training is rule.needs_training, file.name
+        assert from_outside.judges_networks is rule.judges_networks, file.name
+        assert not (rule.judges_networks and rule.needs_training), file.name
+        assert from_outside.matters_in_tests is rule.matters_in_tests, file.name
+        assert rule.needs_training or "prescreen" in vars(type(rule)) or rule.keywords, file.name
 
 
 def test_a_rule_is_loaded_only_where_its_words_are_said() -> None:

@@ -27,13 +27,22 @@ READS_CHECKPOINTS = frozenset(
         "wrong-collator",
     }
 )
-"""Rules whose page is about what the files of a checkpoint say: those of the tiny stand-ins."""
+"""Rules whose page is about what the files of a checkpoint say: those of the tiny stand-ins.
+
+A quick run does not make them, as that takes torch.
+"""
 
 
-def needs_checkpoints(rule: RuleFile) -> None:
-    """Skip a page about files that a quick run does not make, as making them takes torch."""
-    if rule.name in READS_CHECKPOINTS and not BUILT.is_dir():
-        pytest.skip("the page reads the files of a tiny model, which are not built (`python -m tools.build_fixtures`)")
+DEMANDS: dict[str, Callable[[RuleFile], list[str]]] = {
+    "the page lacks": demands.lacks_parts,
+    "Bad": demands.lacks_marks,
+    "findings in Bad": demands.misreads_bad,
+    "findings in Good or in When it is fine": lambda rule: demands.disturbs_silence(rule, RULES),
+    "fix(Bad)": demands.mends_badly,
+    "wording": demands.breaks_convention,
+    "tests/pages/unjudged.toml": judging.unlisted,
+}
+"""What is demanded of a page without running it, by what a complaint is about."""
 
 
 def none_of(complaints: Sequence[str]) -> None:
@@ -43,40 +52,10 @@ def none_of(complaints: Sequence[str]) -> None:
 
 
 @EVERY_RULE
-def test_the_page_has_all_its_parts(rule: RuleFile) -> None:
-    none_of(demands.lacks_parts(rule))
-
-
-@EVERY_RULE
-def test_every_bad_example_marks_its_lines(rule: RuleFile) -> None:
-    none_of(demands.lacks_marks(rule))
-
-
-@EVERY_RULE
-def test_bad_is_found_on_exactly_the_marked_lines(rule: RuleFile) -> None:
-    needs_checkpoints(rule)
-    none_of(demands.misreads_bad(rule))
-
-
-@EVERY_RULE
-def test_good_and_fine_examples_are_silent(rule: RuleFile) -> None:
-    none_of(demands.disturbs_silence(rule, RULES))
-
-
-@EVERY_RULE
-def test_the_fix_of_bad_is_good_and_stays_good(rule: RuleFile) -> None:
-    needs_checkpoints(rule)
-    none_of(demands.mends_badly(rule))
-
-
-@EVERY_RULE
-def test_messages_follow_the_convention(rule: RuleFile) -> None:
-    none_of(demands.breaks_convention(rule))
-
-
-@EVERY_RULE
-def test_what_no_probe_judges_is_listed_with_the_reason(rule: RuleFile) -> None:
-    none_of(judging.unlisted(rule))
+def test_the_page_is_complete_and_read_as_it_says(rule: RuleFile) -> None:
+    if rule.name in READS_CHECKPOINTS and not BUILT.is_dir():
+        pytest.skip("the page reads the files of a tiny model, which are not built (`python -m tools.build_fixtures`)")
+    none_of([f"{title}: {line}" for title, complaints_of in DEMANDS.items() for line in complaints_of(rule)])
 
 
 @pytest.mark.slow

@@ -100,9 +100,10 @@ def test_an_odd_escape_in_a_script_is_no_word_of_lintrains(recwarn: pytest.Warni
     assert not recwarn.list
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "rules").rglob("*.py")), ids=lambda path: path.stem)
-def test_no_rule_has_the_parser_speak_over_the_report(path: Path) -> None:
-    assert "ast.parse(" not in path.read_text(encoding="utf-8")
+def test_no_rule_has_the_parser_speak_over_the_report() -> None:
+    files = sorted((ROOT / "rules").rglob("*.py"))
+    assert files
+    assert [path.name for path in files if "ast.parse(" in path.read_text(encoding="utf-8")] == []
 
 
 @pytest.mark.parametrize("path", ["", "lintrain/check/one_file.py", "lintrain/source/newer_grammar.py"])
