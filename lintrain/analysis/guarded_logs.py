@@ -66,13 +66,47 @@ def _base(argument: ast.expr) -> str:
 
 
 def _is_bounded(nodes: Sequence[ast.AST], of: str) -> bool:
-    """Whether a number is kept away from zero where it comes from, or is no plain name or attribute."""
+    """Whether code of the function may keep a number away from zero, or the number is no plain name or attribute."""
     if not of.replace(".", "").isidentifier():
         return True
-    given = [node.value for node in nodes if isinstance(node, ast.Assign) and unparse(node.targets[0]) == of]
-    code = " ".join(unparse(each) for each in given)
-    return EXPONENTIAL.search(code) is not None or any(
-        isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in BOUNDS
-        for value in given
-        for each in walk(value)
-    )
+    for node in nodes:
+        match node:
+            case ast.AugAssign(target=target) if unparse(target) == of:
+                return True
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name.endswith("_") and unparse(owner) == of:
+                return True
+            case ast.Compare() if any(unparse(each) == of for each in walk(node) if isinstance(each, _kind_of(of))):
+                return True
+            case ast.Assign(targets=[target, *_], value=value) if unparse(target) == of and _keeps_away(value):
+                return True
+            case _:
+                pass
+    return False
+
+
+def _kind_of(of: str) -> type[ast.expr]:
+    """The kind of the syntax of a plain name, or of an attribute."""
+    return ast.Attribute if "." in of else ast.Name
+
+
+def _keeps_away(value: ast.expr) -> bool:
+    """Whether a value is bounded, or a sum of which a part is positive."""
+    return EXPONENTIAL.search(unparse(value)) is not None or any(map(_bounds, walk(value)))
+
+
+def _bounds(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in BOUNDS
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return any(_is_positive(each) for each in (left, right))
+        case _:
+            return False
+
+
+def _is_positive(part: ast.expr) -> bool:
+    match part:
+        case ast.Constant(value=int() | float() as number):
+            return number > 0
+        case _:
+            return SMALL_NAME.search(unparse(part)) is not None

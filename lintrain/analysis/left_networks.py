@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.analysis.built_layers import last_name
-from lintrain.analysis.device_moves import MOVED, MOVES, MOVES_BATCHES, assigned_move, goes_to_device
+from lintrain.analysis.device_moves import MOVED, MOVES, MOVES_BATCHES, ONLY_READS, assigned_move, goes_to_device
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import own_nodes, unparse
@@ -24,6 +24,12 @@ NETWORKS = lazy_pattern(
 ELSEWHERE = rf"{MOVES_BATCHES}|DataParallel|device_map|set_device|\.apply\(|to_device"
 MOVES_ITSELF = lazy_pattern(r"\bself\.(?:to|cuda)\(|\bself\.\w+ = [^\n]*\.(?:to|cuda)\(|\bself\.device ?=|device_map")
 """Code of a class or function after which its network may be on a GPU."""
+
+READS = lazy_pattern(rf"^(?:print|len|str|repr|type|isinstance)$|(?:^|\.)save$|{ONLY_READS.pattern}")
+"""Functions that leave a network where it is."""
+
+DEEPEST = 2
+"""Calls from one function of the file to the next that are followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ def left_networks(pipeline: Pipeline) -> Iterator[LeftNetwork]:
         trained = {name for node in nodes if (name := _trained_by(node))}
         for name in sorted(trained):
             made = _only_made(nodes, name)
-            if made is None or not _stays(pipeline, made):
+            if made is None or not _stays(pipeline, made) or _leaves(nodes, name, functions):
                 continue
             use = _use(source, nodes, name) or _use_by_function(source, nodes, name, functions)
             if use is not None:
@@ -100,15 +106,50 @@ def _stays(pipeline: Pipeline, made: ast.Call) -> bool:
     name = last_name(made.func)
     if "device" in unparse(made) or "cuda" in unparse(made):
         return False
-    found = [
-        node
-        for source in pipeline.sources.values()
-        for node in source.nodes_of(ast.ClassDef, ast.FunctionDef)
-        if node.name == name
-    ]
+    found = _named(pipeline, name)
     if len(found) != 1 or MOVES_ITSELF.search(unparse(found[0])):
         return False
-    return isinstance(found[0], ast.ClassDef) or not MOVED.search(unparse(found[0]))
+    if isinstance(found[0], ast.FunctionDef):
+        return not MOVED.search(unparse(found[0]))
+    bases = [each for base in found[0].bases for each in _named(pipeline, last_name(base))]
+    return not any(MOVES_ITSELF.search(unparse(each)) for each in bases)
+
+
+def _named(pipeline: Pipeline, name: str) -> list[ast.ClassDef | ast.FunctionDef]:
+    """The classes and functions of the script and its modules that have a name."""
+    found = (node for source in pipeline.sources.values() for node in source.nodes_of(ast.ClassDef, ast.FunctionDef))
+    return [node for node in found if node.name == name]
+
+
+def _leaves(nodes: Sequence[ast.AST], name: str, functions: Mapping[str, ast.FunctionDef], depth: int = 0) -> bool:
+    """Whether code may move a network: it gets the network, and is no function of the file that leaves it alone."""
+    stays = set[int]()
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Name(id=called) as func) if called == name:
+                stays.add(id(func))
+            case ast.Attribute(value=owner, attr=attr) if attr not in MOVES:
+                stays.add(id(owner))
+            case ast.Return(value=ast.Tuple(elts=given)):
+                stays |= {id(each) for each in given}
+            case ast.Return(value=given):
+                stays.add(id(given))
+            case ast.Call(func=func, args=given) if READS.search(unparse(func)):
+                stays |= {id(each) for each in given}
+            case ast.Call() if depth < DEEPEST and (function := functions.get(last_name(node.func))) is not None:
+                for parameter, value in _given(function, node).items():
+                    if not _leaves(own_nodes(function), parameter, functions, depth + 1):
+                        stays.add(id(value))
+            case _:
+                pass
+    uses = (node for node in nodes if isinstance(node, ast.Name) and node.id == name)
+    return any(isinstance(node.ctx, ast.Load) and id(node) not in stays for node in uses)
+
+
+def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.expr]:
+    """What the parameters of a function are given by a call."""
+    given = dict(zip((each.arg for each in function.args.args), call.args, strict=False))
+    return given | {each.arg: each.value for each in call.keywords if each.arg}
 
 
 def _use(source: Source, nodes: Sequence[ast.AST], name: str) -> ast.Call | None:
@@ -149,9 +190,7 @@ def _use_by_function(
         function = functions.get(last_name(node.func)) if isinstance(node, ast.Call) else None
         if function is None or not isinstance(node, ast.Call):
             continue
-        given = dict(zip((each.arg for each in function.args.args), node.args, strict=False))
-        given |= {each.arg: each.value for each in node.keywords if each.arg}
-        for parameter, value in given.items():
+        for parameter, value in _given(function, node).items():
             if isinstance(value, ast.Name) and value.id == name:
                 use = _use(source, own_nodes(function), parameter)
                 if use is not None:

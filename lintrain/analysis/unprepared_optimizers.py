@@ -40,13 +40,21 @@ def unprepared_optimizers(source: Source) -> Iterator[UnpreparedOptimizer]:
     given = [unparse(each) for call in preparing for each in call.args]
     if not any(MODEL.search(each) for each in given) or any("optim" in each.lower() for each in given):
         return
-    made = {unparse(target) for node in source.nodes_of(ast.Assign) for target in node.targets}
-    made -= set(_handed_on(source))
+    made = _made(source) - set(_handed_on(source))
     for step in sorted(calls, key=lambda call: call.lineno):
         owner = unparse(step.func).removesuffix(".step")
         if last_name(step.func) == "step" and OPTIMIZER.search(owner) and owner in made:
             yield UnpreparedOptimizer(source.location(step), owner, source.location(preparing[0]))
             return
+
+
+def _made(source: Source) -> set[str]:
+    """What the file gives a name by calls alone: no second name of something, and no part of what a call gives."""
+    given = [(target, node.value) for node in source.nodes_of(ast.Assign) for target in node.targets]
+    called = {unparse(target) for target, value in given if isinstance(value, ast.Call)}
+    others = {unparse(target) for target, value in given if not isinstance(value, ast.Call)}
+    unpacked = {unparse(each) for target, _ in given if isinstance(target, ast.Tuple) for each in target.elts}
+    return called - others - unpacked
 
 
 SCHEDULES = lazy_pattern(r"(?i)sched|LR$|^print$|^len$|warmup")

@@ -18,6 +18,10 @@ ELSEWHERE = lazy_pattern(
 """Code that scales, computes in a format that needs no scaler, or leaves both to a library."""
 
 SCALER = lazy_pattern(r"^(?:grad_)?scaler$")
+OF_COLUMNS = lazy_pattern(r"\b(?!GradScaler\b|ShardedGradScaler\b)\w+Scaler\b")
+"""Other scalers: where one is named, a parameter that is called `scaler` may be any of them."""
+
+HALVES = frozenset({"float16", "half"})
 KEEPS = frozenset({"state_dict", "load_state_dict", "step", "update", "get_scale"})
 """Methods of a scaler that scale no loss."""
 
@@ -47,7 +51,7 @@ def unscaled(source: Source) -> Iterator[Unscaled]:
         backward = next((node for node in nodes if isinstance(node, ast.Call) and _is_backward(node)), None)
         if backward is None or not any(isinstance(node, ast.With) and _casts(node) for node in nodes):
             continue
-        given = _given(scope)
+        given = _given(source, scope)
         if given is not None and given.arg not in made and not _scales(nodes, given.arg, functions):
             yield Unscaled(source.location(backward), given.arg, source.location(given))
         elif given is None and unused:
@@ -55,10 +59,13 @@ def unscaled(source: Source) -> Iterator[Unscaled]:
             yield Unscaled(source.location(backward), name, source.location(node.value))
 
 
-def _given(scope: ast.AST) -> ast.arg | None:
+def _given(source: Source, scope: ast.AST) -> ast.arg | None:
     """The parameter of a function by which it gets a scaler."""
     arguments = scope.args.args if isinstance(scope, ast.FunctionDef) else []
-    return next((each for each in arguments if SCALER.search(each.arg)), None)
+    given = next((each for each in arguments if SCALER.search(each.arg)), None)
+    if given is None or source.contains(OF_COLUMNS):
+        return None
+    return given if given.annotation is None or "GradScaler" in unparse(given.annotation) else None
 
 
 def _is_backward(call: ast.Call) -> bool:
@@ -66,10 +73,18 @@ def _is_backward(call: ast.Call) -> bool:
 
 
 def _casts(node: ast.With) -> bool:
-    return any(
-        isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) == "autocast"
-        for item in node.items
-    )
+    """Whether a block computes in float16, as far as its code says: what a variable names may be another format."""
+    casts = (item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call))
+    return any(last_name(cast.func) == "autocast" and _is_half(cast) for cast in casts)
+
+
+def _is_half(cast: ast.Call) -> bool:
+    match cast.args[:1]:
+        case [ast.Constant(value="cpu")]:
+            return False
+        case _:
+            formats = [each.value for each in cast.keywords if each.arg == "dtype"] + cast.args[1:2]
+            return all(last_name(each) in HALVES for each in formats)
 
 
 def _scales(nodes: Sequence[ast.AST], name: str, functions: set[str]) -> bool:
