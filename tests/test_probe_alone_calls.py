@@ -335,7 +335,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.turns(one_in=2)
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize(("rule", "bad", "good", "line"), PAIRS.values(), ids=PAIRS)
 def test_a_run_shows_a_call_at_its_statement_and_leaves_the_twin(
     tmp_path: Path, rule: str, bad: str, good: str, line: int

@@ -128,7 +128,7 @@ def shown(folder: Path, script: str) -> set[tuple[str, int]]:
     return {(each.rule, each.location.line) for each, verdict in judged if verdict.outcome is Outcome.CONFIRMED}
 
 
-@pytest.mark.turns(one_in=2)
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize(
     ("script", "rule", "line"),
     [
@@ -300,7 +300,7 @@ for x, y in few:
 """
 
 
-@pytest.mark.turns(one_in=2)
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize(
     "script",
     [
@@ -365,7 +365,7 @@ ENDED = [
 ]
 
 
-@pytest.mark.turns(one_in=2)
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize(("rule", "changed", "line"), ENDED, ids=[rule for rule, _, _ in ENDED])
 def test_what_ends_a_script_is_named_without_its_text(
     tmp_path: Path, rule: str, changed: dict[str, str], line: int
@@ -373,7 +373,7 @@ def test_what_ends_a_script_is_named_without_its_text(
     assert (rule, line) in shown(tmp_path, HEAD + OWN.format(**SOUND | changed) + STEPS)
 
 
-@pytest.mark.turns(one_in=2)
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize(
     ("rule", "bad", "good", "line"),
     [

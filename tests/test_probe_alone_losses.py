@@ -61,6 +61,7 @@ def regression(wanted: str, *, predicted: str = "net(x)", trained: str = "(y - 5
     return HEAD + REGRESSION.format(wanted=wanted, predicted=predicted, trained=trained, later=later)
 
 
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize(
     ("rule", "bad", "good", "line"),
     [

@@ -65,7 +65,7 @@ PLACES = {
 }
 
 
-@pytest.mark.turns(one_in=2)
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize(("rule", "script", "line"), PLACES.values(), ids=PLACES)
 def test_a_mistake_is_shown_where_it_is_made(tmp_path: Path, rule: str, script: str, line: int) -> None:
     found = shown(tmp_path, HEAD + script + (STEPS if script.endswith("for x, y in loader:\n") else ""))
@@ -117,7 +117,7 @@ ACCELERATED = [
 ]
 
 
-@pytest.mark.turns(one_in=2)
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize(("rule", "changed", "line"), ACCELERATED, ids=[rule for rule, _, _ in ACCELERATED])
 def test_a_loop_of_accelerate_is_measured_as_any_other(
     tmp_path: Path, rule: str, changed: dict[str, str], line: int

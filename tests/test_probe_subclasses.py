@@ -156,13 +156,13 @@ def passes(folder: Path, script: str, *options: str) -> Probed:
     return probed
 
 
-@pytest.mark.turns(one_in=2)
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize("options", ["max_length=32", "max_length=32, packing=True"])
 def test_instructions_of_trl(tmp_path: Path, options: str) -> None:
     assert passes(tmp_path, SFT.replace("OPTIONS", options)).run["trainer"] == "SFTTrainer"
 
 
-@pytest.mark.turns(one_in=2)
+@pytest.mark.turns(one_in=3)
 @pytest.mark.parametrize("options", ["max_length=64", "max_length=64, precompute_ref_log_probs=True"])
 def test_preferences_of_trl(tmp_path: Path, options: str) -> None:
     probed = passes(tmp_path, PREFERENCE.replace("KIND", "DPO").replace("OPTIONS", options))
