@@ -116,7 +116,9 @@ def read_after(text: str, after: str, taken: list[str]) -> list[str]:
         ("print(sqrt(4))", "def len(x):\n    return x\n\n\nalone(len, [])", []),
         ("print(sqrt(4))", "torch.set_grad_enabled(False)", []),
         ("print(sqrt(4))", "torch.nn.Linear(1, 2)(torch.zeros(1, 1))", []),
-        ("import own\n", "", []),
+        ("import own\n", "", ["alone"]),
+        ("import own\n", "import own\n\n", ["alone"]),
+        ("def sized(", "SIZE = 5\n\n\ndef sized(", ["alone"]),
     ],
 )
 def test_an_edit_leaves_the_readings_of_functions_that_it_does_not_concern(

@@ -184,14 +184,32 @@ def test_a_statement_that_gets_other_lines_forgets_what_held_the_old_ones() -> N
         return [(ast.unparse(node), node) for node in ast.walk(statement) if isinstance(node, ast.Call)]
 
     found = list[tuple[list[int], list[str], int]]()
-    for text in ("f(1)\n", "\n\nf(1)\n"):
+    for text in ("f(1)\n", "\n\nf(1)\n", "\nf(1)\n"):
         with latest.serving("a.py"):
             source = Source("a.py", text)
             called = source.gathered(calls)
             line = source.location(source.nodes_of(ast.Call)[0]).line
             found.append((source.gathered(lines), [code for code, _ in called], line))
-    assert found == [([1], ["f(1)"], 1), ([3], ["f(1)"], 3)]
-    assert asked == ["calls", "lines", "lines"]
+    assert found == [([1], ["f(1)"], 1), ([3], ["f(1)"], 3), ([2], ["f(1)"], 2)]
+    assert asked == ["calls", "lines", "lines", "lines"]
+
+
+def test_a_location_moves_with_its_node_and_that_of_a_result_does_not() -> None:
+    latest, rules = LatestTree(), load_rules()
+    text = (ROOT / "fixtures" / "course" / "as_published.py").read_text()
+    with latest.serving("train.py"):
+        source = Source("train.py", text)
+        node = source.tree.body[-1]
+        location = source.location(node)
+        reading = check_source(source, rules, TargetVersions)
+        before, line = repr(reading), location.line
+    with latest.serving("train.py"):
+        source = Source("train.py", f"\n{text}")
+        assert source.location(source.tree.body[-1]) is location
+        assert location.line == line + 1
+    assert reading.reported
+    assert reading.training
+    assert repr(reading) == before
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -167,7 +168,7 @@ class _SoFar:
             self.spent = NO_STEPS
             return None
         self.was_read, self.modules = True, _modules(pipeline)
-        self.training = tuple(training_locations(pipeline))
+        self.training = tuple(map(replace, training_locations(pipeline)))  # copies, as in `_reported`
         return pipeline
 
     def _ask(self, pipeline: Pipeline, check_cancelled: Callable[[], None]) -> None:
@@ -298,8 +299,9 @@ def _reported(rule: RuleFile, pipeline: Pipeline, finding: Finding) -> Reported:
     why = finding.why or first_paragraph(rule.manual.why)
     if source.is_partial:
         why = _with_assumption(why, pipeline, finding)
-    # Plain from here on: another process, which has not loaded the rule, has no class for its claim.
-    return Reported(replace(finding, why=why, claim=plain_claim(finding.claim) or None), fix)
+    # Plain from here on: another process, which has not loaded the rule, has no class for its claim. And with locations
+    # of its own: those of nodes move with the next edit (`LatestTree`), while this result may still be shown.
+    return deepcopy(Reported(replace(finding, why=why, claim=plain_claim(finding.claim) or None), fix))
 
 
 def _with_assumption(why: str, pipeline: Pipeline, finding: Finding) -> str:

@@ -12,8 +12,8 @@ NOWHERE = "(interactive)"
 class Location:
     """A range in one source: lines and columns start at 1, columns in characters, the end column is exclusive.
 
-    Never changed once it is made. It is not frozen since making one would take four times as long, and nearly every
-    expression of a script has one.
+    Never changed once it is made, but for an edit that moves the nodes of a file (`LatestTree`). It is not frozen since
+    making one would take four times as long, and nearly every expression of a script has one.
 
     In a notebook the lines are those of its joined code cells; `Source.locate` gives cell and line as a person sees
     them.

@@ -5,8 +5,8 @@
         ...                          # in this block, the tree of this file is parsed only where it was edited
 
 A statement that an edit leaves keeps its nodes, and what was asked about them. If the edit adds or removes lines, the
-nodes after it get other lines, and keep the answers that contain no location. Expressions are searched for in the
-edited lines alone (`LatestSearch`).
+nodes after it and their locations get other lines, and keep the answers that contain no location. Expressions are
+searched for in the edited lines alone (`LatestSearch`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
-from typing import TYPE_CHECKING, TypeVar, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lintrain.source.latest_search import LatestSearch, edited_lines
 from lintrain.source.literals import is_found
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     import re
 
 Kept = TypeVar("Kept")
+
+MOVED, LASTING = "_moved", "_lasting"
+"""Where a statement remembers what the nodes below it keep, and a node how many of its answers hold no location: the
+first ones."""
 
 
 @dataclass(eq=False, slots=True)
@@ -141,16 +146,34 @@ def _end(statement: ast.stmt) -> int:
 
 
 def _move(statements: Sequence[ast.stmt], lines: int) -> None:
-    """Move statements down by so many lines, or up; they forget the answers that contain locations."""
+    """Move statements down by so many lines, or up, with their locations; they forget the answers that contain some."""
     for statement in statements:
-        for node in {id(node): node for node in walk(statement)}.values():  # newer grammar may be read as nodes twice
-            kept = node.__dict__
+        for kept in (statement.__dict__, *_dicts_below(statement)):
             if "lineno" in kept:
                 kept["lineno"] += lines
                 kept["end_lineno"] += lines
-                kept.pop(AT, None)
-            if ASKED in kept:
-                kept[ASKED] = {question: found for question, found in kept[ASKED].items() if _is_without_places(found)}
+                if (at := kept.get(AT)) is not None:  # what was read of it has the same object
+                    at.line += lines
+                    at.end_line += lines
+            if ASKED in kept and len(kept[ASKED]) > kept.get(LASTING, 0):
+                _forget_places(kept)
+
+
+def _dicts_below(statement: ast.stmt) -> list[dict[str, Any]]:  # Any: what a node and its questions keep there
+    """What each node below a statement keeps, once: newer grammar may be read as nodes twice."""
+    kept = statement.__dict__
+    if MOVED not in kept:
+        kept[MOVED] = list({id(node): node.__dict__ for node in walk(statement)[1:]}.values())
+    return cast("list[dict[str, Any]]", kept[MOVED])
+
+
+def _forget_places(kept: dict[str, Any]) -> None:
+    """Leave of a node's answers those without a location: the first ones from then on, which lasted before too."""
+    asked, lasting = kept[ASKED], kept.get(LASTING, 0)
+    for question, answer in list(islice(asked.items(), lasting, None)):
+        if not _is_without_places(answer):
+            del asked[question]
+    kept[LASTING] = len(asked)
 
 
 PLAIN = (ast.AST, str, bool, type(None))
