@@ -55,3 +55,13 @@ def test_modes_differ_where_a_network_of_the_project_names_such_a_layer(
     scripts: dict[str, str], expected: bool, tmp_path: Path
 ) -> None:
     assert scripts_have_modes(network_in(tmp_path, scripts)) is expected
+
+
+def test_a_script_that_was_saved_again_is_searched_again(tmp_path: Path) -> None:
+    network = network_in(tmp_path, {"main.py": ON_CPU})
+    assert not uses_devices(network)
+    assert not uses_devices(network)
+    (tmp_path / "main.py").write_text(MOVES)
+    assert uses_devices(network)
+    (tmp_path / "main.py").unlink()
+    assert not uses_devices(network)

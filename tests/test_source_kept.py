@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from lintrain.model.location import Location
-from lintrain.source import places
+from lintrain.source import by_name, places
 from lintrain.source.bounds import Nesting
 from lintrain.source.latest_tree import LatestTree
-from lintrain.source.nodes import named, statements
+from lintrain.source.nodes import named, own_nodes, statements
 from lintrain.source.source import Source
 from tests.conftest import ROOT
 
@@ -80,3 +80,47 @@ def test_a_question_is_asked_again_only_of_the_statement_that_was_edited() -> No
             found.append(Source("train.py", text).gathered(words))
     assert found == [["x", "a", "y", "b", "z", "c"], ["x", "a", "y", "d", "z", "c"]]
     assert asked == ["x = a", "y = b", "z = c", "y = d"]
+
+
+DECORATED = """@held(
+    other()
+)
+def g(): pass
+"""
+
+
+@pytest.mark.parametrize("path", [None, *SCRIPTS], ids=lambda path: path.stem if path else "odd")
+def test_calls_and_scopes_by_name_are_those_that_a_look_at_every_node_finds(path: Path | None) -> None:
+    source = Source("train.py", path.read_text() if path else f"{CODE}\n{DECORATED}")
+    called = [
+        (each, each.func.attr if isinstance(each.func, ast.Attribute) else each.func.id)
+        for each in source.nodes_of(ast.Call)
+        if isinstance(each.func, ast.Attribute | ast.Name)
+    ]
+    names = sorted({name for _, name in called})
+    for chosen in (*((name,) for name in names), set(names[::2]), names, ("no_such_name",)):
+        assert by_name.calls_of(source, chosen) == [call for call, name in called if name in chosen]
+    for word in {*names, "x", "no_such_name"}:
+        found = by_name.scopes_naming(source, word)
+        for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+            has_it = any(
+                word in (getattr(node, "id", None), getattr(node, "attr", None))
+                for node in own_nodes(scope)
+                if isinstance(node, ast.Name | ast.Attribute)
+            )
+            assert not has_it or scope in found
+        assert bool(found) == any(word in named(statement) for statement in source.tree.body)
+
+
+def test_scopes_come_with_an_answer_that_is_asked_once_while_they_are_kept() -> None:
+    asked, latest = list[str](), LatestTree()
+
+    def returned(scope: by_name.Scope) -> list[ast.Return]:
+        asked.append(getattr(scope, "name", ""))
+        return [node for node in own_nodes(scope) if isinstance(node, ast.Return)]
+
+    for text in ("def f():\n    return 1\ndef g(): pass\n", "def f():\n    return 1\n\ndef g(): pass\n"):
+        with latest.serving("train.py"):
+            found = by_name.scopes_with(Source("train.py", text), returned)
+        assert [(getattr(scope, "name", ""), len(answer)) for scope, answer in found] == [("f", 1)]
+    assert asked == ["", "f", "g", ""]

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.expressions import assignment_at, escapes_of, touched_by
 from lintrain.analysis.script_text import mentions
 from lintrain.model.location import Location
@@ -17,6 +18,7 @@ from lintrain.pipeline.values.loading import Loader, TorchDataset
 from lintrain.pipeline.values.model import Module
 from lintrain.pipeline.values.python import Absent, Instance, Value
 from lintrain.source import places
+from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.project_search import scripts_build_on_cpu, scripts_have
 from lintrain.source.source import Source
@@ -211,10 +213,8 @@ def _device_values(source: Source) -> dict[str, str]:
 def _device_arguments(source: Source) -> Iterator[tuple[str, ast.expr]]:
     """What the calls of a file give to parameters about devices: `train(net, "cpu")` of `def train(net, device)`."""
     functions = {each.name: each for each in source.nodes_of(ast.FunctionDef) if "device" in unparse(each.args)}
-    for call in source.nodes_of(ast.Call) if functions else ():
-        called = functions.get(call.func.attr if isinstance(call.func, ast.Attribute) else unparse(call.func))
-        if called is None:
-            continue
+    for call in calls_of(source, functions):
+        called = functions[last_name(call.func)]
         names = [each.arg for each in called.args.args if each.arg != "self"]
         given = [*zip(names, call.args, strict=False), *((each.arg, each.value) for each in call.keywords)]
         yield from ((name, value) for name, value in given if name and "device" in name and unparse(value) != name)

@@ -9,6 +9,7 @@ import ast
 import re
 from collections import abc
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from lintrain.analysis import expressions, training_loops
 from lintrain.analysis.held_out import held_out_names
@@ -371,13 +372,18 @@ def may_change_mode(pipeline: Pipeline, event: Event, model: Value) -> bool:
     if event.act is not Act.ESCAPE:
         return False
     callee = pipeline.code(event.location).partition("(")[0]
-    if isinstance(event.subject, Optimizer) or STEPS.search(callee) or KEEPS_MODE.search(callee):
+    if isinstance(event.subject, Optimizer) or _keeps_mode(callee):
         return False  # an optimizer has the parameters of a model, and not the model
     # Code that gets only a part of the model cannot set the mode of the whole.
     if training_loops.touches(pipeline, event, model):
         return training_loops.covers(event, model)
     is_about_gradients = ABOUT_GRADIENTS.search(callee) is not None and not ABOUT_MODE.search(callee)
     return not is_about_gradients and training_loops.may_hide(pipeline, event, model)
+
+
+@lru_cache(maxsize=1024)
+def _keeps_mode(callee: str) -> bool:
+    return STEPS.search(callee) is not None or KEEPS_MODE.search(callee) is not None
 
 
 def _since(event: Event) -> int:

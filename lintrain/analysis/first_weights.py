@@ -213,25 +213,29 @@ def _is_weight_of(value: ast.expr, target: ast.expr, weights: ast.expr) -> bool:
 def same_networks(pipeline: Pipeline) -> Iterator[tuple[Location, str, str]]:
     """The network that a second name gets without a copy, where code writes the weights of one into the other."""
     source = pipeline.source
-    calls = [each for each in source.nodes_of(ast.Call) if each.args]
-    for node in source.nodes_of(ast.Assign):
-        match node:
-            case ast.Assign(
-                targets=[ast.Name() | ast.Attribute() as target], value=ast.Name() | ast.Attribute() as value
-            ):
-                second, first = unparse(target), unparse(value)
-            case _:
-                continue
-        if SECOND.search(first) is not None or "best" in second.lower() or not _is_network(source, first):
+    written = source.cached(_written_pairs)
+    for node in source.nodes_of(ast.Assign) if written else ():
+        if not source.once(_is_second_name, node):
             continue
-        writes = [call for call in calls if _writes(call, first, second)]
+        second, first = unparse(node.targets[0]), unparse(node.value)
+        writes = written.get((second, first), [])
         if SECOND.search(second) is None:
             # A name that says nothing may be that of another network elsewhere.
             writes = [call for call in writes if _is_loaded_beside(pipeline, node, call)]
-        if writes:
+        if writes and _is_network(source, first):
             others = [each for each in source.nodes_of(ast.Assign) if each is not node]
             if not any(second in map(unparse, each.targets) for each in others):
-                yield source.location(value), first, second
+                yield source.location(node.value), first, second
+
+
+def _is_second_name(node: ast.Assign) -> bool:
+    """Whether something gets a second name, by which it would stay as it is: `target_net = net`."""
+    match node:
+        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.Name() | ast.Attribute() as value):
+            second, first = unparse(target), unparse(value)
+            return SECOND.search(first) is None and "best" not in second.lower()
+        case _:
+            return False
 
 
 def _is_network(source: Source, code: str) -> bool:
@@ -245,14 +249,25 @@ def _is_loaded_beside(pipeline: Pipeline, bound: ast.Assign, call: ast.Call) -> 
     return is_loaded and is_one_scope(pipeline, source.location(bound), source.location(call))
 
 
-def _writes(call: ast.Call, first: str, second: str) -> bool:
-    """`second.load_state_dict(first.state_dict())`, `zip(second.parameters(), first.parameters())`, `update(a, b)`."""
-    match call:
-        case ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict"), args=[state]):
-            return (unparse(owner), unparse(state)) == (second, f"{first}.state_dict()")
-        case _:
-            codes = {unparse(each).removesuffix(".parameters()") for each in call.args}
-            return codes == {first, second} and UPDATES.search(unparse(call.func)) is not None
+def _written_pairs(source: Source) -> dict[tuple[str, str], list[ast.Call]]:
+    """The calls that write the weights of one network into another, by the code of both, the one that changes first.
+
+    `second.load_state_dict(first.state_dict())`, `zip(second.parameters(), first.parameters())`, `update(a, b)`.
+    """
+    found: dict[tuple[str, str], list[ast.Call]] = {}
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict"), args=[state]):
+                code = unparse(state)
+                pairs = [(unparse(owner), code.removesuffix(".state_dict()"))] if code.endswith(".state_dict()") else []
+            case ast.Call(args=[_, _, *_]) if UPDATES.search(unparse(call.func)) is not None:
+                codes = sorted({unparse(each).removesuffix(".parameters()") for each in call.args})
+                pairs = [(codes[0], codes[1]), (codes[1], codes[0])] if len(codes) == 2 else []
+            case _:
+                continue
+        for pair in pairs:
+            found.setdefault(pair, []).append(call)
+    return found
 
 
 UPDATES = re.compile(r"^zip$|update|copy|ema|sync", re.IGNORECASE)

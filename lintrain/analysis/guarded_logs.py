@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
+from lintrain.source.by_name import scopes_naming
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -31,7 +32,7 @@ class Unguarded:
 
 def unguarded_logs(source: Source) -> Iterator[Unguarded]:
     """The logarithms of `p` next to one of `p + eps` or `1 - p + eps`, and the other way round."""
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    for scope in scopes_naming(source, "log"):
         nodes = own_nodes(scope)
         logs = [(node, node.args[0]) for node in nodes if isinstance(node, ast.Call) and _is_log(node)]
         guarded = {_base(sure): node for node, argument in logs if (sure := _guarded(argument)) is not None}

@@ -43,7 +43,8 @@ def over_batches(pipeline: Pipeline) -> Iterator[Hits]:
         added = source.once(_hits_added, loop)
         if not added or has_single_rows(pipeline, source.location(loop)):
             continue
-        scope, counts = blocks.scope_of(pipeline, source.location(loop)), _counts_of_batches(loop, loader)
+        scope = blocks.scope_of(pipeline, source.location(loop))
+        counts = {f"len({loader})", *source.once(_counts_of_iterations, loop)}
         for division, total, divisor in source.once(_plain_divisions, scope):
             if total in added and divisor in counts and not _holds(added[total], division):
                 yield Hits(source.location(division), total, source.location(added[total]), divisor)
@@ -295,9 +296,9 @@ def is_comparison(node: ast.expr) -> bool:
             return False
 
 
-def _counts_of_batches(loop: ast.For, loader: str) -> set[str]:
+def _counts_of_iterations(loop: ast.For) -> set[str]:
     """The code of what counts the iterations of a loop."""
-    counts = {f"len({loader})"}
+    counts = set[str]()
     match loop:
         case ast.For(target=ast.Tuple(elts=[ast.Name(id=index), _]), iter=ast.Call(func=ast.Name(id="enumerate"))):
             counts |= {f"{index} + 1"}

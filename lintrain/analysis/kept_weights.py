@@ -10,6 +10,7 @@ from lintrain.analysis import origins
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
+from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -40,17 +41,24 @@ def aliased(pipeline: Pipeline) -> Iterator[Alias]:
     yield from _in_mappings(pipeline)
     yield from _in_attributes(source)
     for node in source.nodes_of(ast.Assign):
-        for target, value in _pairs(node):
-            if isinstance(target, ast.Name):
-                yield from _under_name(pipeline, node, target.id, value)
+        for name, value in source.once(_kept_under_names, node):
+            yield from _under_name(pipeline, node, name, value)
+
+
+def _kept_under_names(node: ast.Assign) -> list[tuple[str, ast.expr]]:
+    """The names that may keep weights of a model from an assignment, or a model, with what they are given."""
+    return [(each.id, value) for each, value in _pairs(node) if isinstance(each, ast.Name) and _keeps(each, value)]
+
+
+def _keeps(name: ast.Name, value: ast.expr) -> bool:
+    is_best = isinstance(value, ast.Name) and BEST.search(name.id) is not None
+    return is_best or bool(_owner_of_weights(value) or _weights_in(value)) or _is_list_of_weights(value)
 
 
 def _under_name(pipeline: Pipeline, node: ast.Assign, name: str, value: ast.expr) -> Iterator[Alias]:
     source, owner = pipeline.source, _owner_of_weights(value)
     weights, is_list = _weights_in(value), _is_list_of_weights(value)
     is_best = isinstance(value, ast.Name) and BEST.search(name) is not None
-    if not (owner or weights or is_list or is_best):
-        return
     scope = blocks.scope_of(pipeline, source.location(node))
     if weights:
         used = _compared_again(source, scope, node, name, weights)
@@ -92,9 +100,7 @@ def _alias(source: Source, value: ast.expr, name: str, used: ast.expr, *, is_mod
 def _in_attributes(source: Source) -> Iterator[Alias]:
     """Weights that an object keeps where a score improves, `self.state = model.state_dict()`, and loads again."""
     loads = [
-        call
-        for call in source.nodes_of(ast.Call)
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and call.args
+        call for call in calls_of(source, ("load_state_dict",)) if isinstance(call.func, ast.Attribute) and call.args
     ]
     tests = source.nodes_of(ast.If) if loads else ()
     for test in tests:
@@ -133,11 +139,14 @@ def _in_mappings(pipeline: Pipeline) -> Iterator[Alias]:
     """Weights put under a key where a score improves: `best["weights"] = model.state_dict()`, or a mapping with it."""
     source = pipeline.source
     for node in source.nodes_of(ast.Assign):
-        for name, entry, value in _entries(node):
-            scope = blocks.scope_of(pipeline, source.location(node))
-            used = _used_outside(scope, node, name, entry) if _owner_of_weights(value) else None
+        for name, entry, value in source.once(_weights_under_keys, node):
+            used = _used_outside(blocks.scope_of(pipeline, source.location(node)), node, name, entry)
             if used is not None:
                 yield _alias(source, value, entry, used)
+
+
+def _weights_under_keys(node: ast.Assign) -> list[tuple[str, str, ast.expr]]:
+    return [entry for entry in _entries(node) if _owner_of_weights(entry[2])]
 
 
 def _entries(node: ast.Assign) -> Iterator[tuple[str, str, ast.expr]]:

@@ -122,7 +122,7 @@ def masked_labels(source: Source) -> Iterator[MaskedLabels]:
     """The last numbers that functions write into copies of token ids under a mask: 0, or a negative one but -100."""
     for function in source.nodes_of(ast.FunctionDef):
         nodes = own_nodes(function)
-        for name in _copied_names(nodes):
+        for name in source.once(_copied_names, function):
             writes = [each for each in map(_write_under_mask, nodes) if each is not None and each[1] == name]
             if not writes or any(number == DEFAULT_IGNORED for _, _, number in writes):
                 continue
@@ -132,15 +132,17 @@ def masked_labels(source: Source) -> Iterator[MaskedLabels]:
                 yield MaskedLabels(source.location(node), name, number)
 
 
-def _copied_names(nodes: Sequence[ast.AST]) -> Iterator[str]:
+def _copied_names(function: ast.FunctionDef) -> list[str]:
     """The names of labels that a function binds to a copy of something else."""
-    for node in nodes:
+    found: list[str] = []
+    for node in own_nodes(function):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value):
                 if LABEL_NAME.search(name) and COPIES.search(unparse(value)):
-                    yield name
+                    found.append(name)
             case _:
                 pass
+    return found
 
 
 def _write_under_mask(node: ast.AST) -> tuple[ast.Assign, str, int] | None:

@@ -9,6 +9,7 @@ from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.device_moves import MOVED, MOVES, MOVES_BATCHES, ONLY_READS, assigned_move, goes_to_device
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
+from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import own_nodes, unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -47,13 +48,12 @@ def left_networks(pipeline: Pipeline) -> Iterator[LeftNetwork]:
     trains = source.contains(r"\.backward\(") and source.contains(r"\.parameters\(\)")
     if not trains or not source.contains(MOVED) or source.contains(ELSEWHERE):
         return
-    if any(_moves_network(call) for call in source.nodes_of(ast.Call)):
+    if any(map(_moves_network, calls_of(source, MOVES))):
         return
     functions = {node.name: node for node in source.nodes_of(ast.FunctionDef)}
     for scope in (source.tree, *functions.values()):
         nodes = own_nodes(scope)
-        trained = {name for node in nodes if (name := _trained_by(node))}
-        for name in sorted(trained):
+        for name in source.once(_trained_in, scope):
             made = _only_made(nodes, name)
             if made is None or not _stays(pipeline, made) or _leaves(nodes, name, functions):
                 continue
@@ -81,6 +81,10 @@ def _is_of_tensor(owner: ast.expr) -> bool:
             return name[:1].islower() and NETWORKS.search(unparse(inner)) is None
         case _:
             return False
+
+
+def _trained_in(scope: ast.AST) -> list[str]:
+    return sorted({name for node in own_nodes(scope) if (name := _trained_by(node))})
 
 
 def _trained_by(node: ast.AST) -> str:

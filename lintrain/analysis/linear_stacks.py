@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from lintrain.analysis.built_layers import last_name
+from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -19,11 +20,10 @@ ACTIVATION = lazy_pattern(r"(?:ReLU6?|GELU|ELU|SELU|SiLU|Mish|Tanh|Sigmoid|Softp
 
 def stacked_linears(source: Source) -> Iterator[tuple[ast.Call, ast.Call]]:
     """The pairs of linear layers without an activation between them, in a stack that has activations elsewhere."""
-    for call in source.nodes_of(ast.Call):
-        layers = call.args if last_name(call.func) == "Sequential" else []
-        if not any(isinstance(each, ast.Call) and ACTIVATION.search(unparse(each.func)) for each in layers):
+    for call in calls_of(source, ("Sequential",)):
+        if not any(isinstance(each, ast.Call) and ACTIVATION.search(unparse(each.func)) for each in call.args):
             continue
-        for one, other in pairwise(layers):
+        for one, other in pairwise(call.args):
             first, second = _sizes(one), _sizes(other)
             if first and second and first[1] == second[0] and not _is_narrow(first, second):
                 assert isinstance(one, ast.Call)

@@ -62,7 +62,7 @@ def _unset_attributes(source: Source) -> tuple[Unset, ...]:
     if source.is_partial or not source.contains(OF_TORCH) or source.contains(OTHER_MODULES):
         return ()
     classes = {node.name: node for node in source.nodes_of(ast.ClassDef)}
-    if len(classes) < len(source.nodes_of(ast.ClassDef)):
+    if not classes or len(classes) < len(source.nodes_of(ast.ClassDef)):
         return ()  # which of two classes of one name an object has is not in the text
     networks = {node.name for node in networks_of(source)}
     texts = {node.value for node in source.nodes_of(ast.Constant) if isinstance(node.value, str)}

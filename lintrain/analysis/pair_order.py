@@ -18,6 +18,7 @@ from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.split_names import SPLITS, split_of
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
+from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import statements, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -153,7 +154,7 @@ def mixed_splits(source: Source) -> Iterator[Mixed]:
 
     Only where the labels of the inputs' own split have their name in the file: else the names follow no scheme.
     """
-    for call in source.nodes_of(ast.Call) if source.contains(r"(?i)train") else ():
+    for call in calls_of(source, PAIRS | {"from_tensor_slices"}) if source.contains(r"(?i)train") else ():
         for inputs, labels in _pairs_of(call):
             one, other = unparse(inputs), unparse(labels)
             right = _labels_of(one, other) if one != other else ""

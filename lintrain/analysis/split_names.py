@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
+from lintrain.source.by_name import Scope, scopes_with
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -38,8 +39,8 @@ def training_rows_under_other_names(source: Source) -> Iterator[OtherSplit]:
             yield from _in_a_pair(source, node)
         elif may_iterate:
             yield from _iterated(source, node)
-    for body in (source.tree.body, *(each.body for each in source.nodes_of(ast.FunctionDef))):
-        yield from _files(source, [each for each in body if isinstance(each, ast.Assign)])
+    for _, files in scopes_with(source, _files):
+        yield from _odd(source, files)
     for entries in source.nodes_of(ast.Dict):
         yield from _entries(source, entries)
 
@@ -94,15 +95,15 @@ def _iterated(source: Source, node: ast.Assign) -> Iterator[OtherSplit]:
             yield OtherSplit(source.location(node.value), name, unparse(rows))
 
 
-def _files(source: Source, assigned: Sequence[ast.Assign]) -> Iterator[OtherSplit]:
+def _files(scope: Scope) -> list[tuple[str, ast.expr]]:
     """`test_file = join(folder, "train.json")` next to files of which each has the name of its split."""
+    assigned = [each for each in scope.body if isinstance(each, ast.Assign)]
     pairs = [
         (each.targets[0].id, each.value)
         for each in assigned
         if len(each.targets) == 1 and isinstance(each.targets[0], ast.Name)
     ]
-    files = [(name, value) for name, value in pairs if NAMES_FILE.search(name) and split_of(name)]
-    yield from _odd(source, files)
+    return [(name, value) for name, value in pairs if NAMES_FILE.search(name) and split_of(name)]
 
 
 NAMES_FILE = re.compile(r"(?i)file|path|csv|json|txt")

@@ -13,6 +13,7 @@ from itertools import pairwise
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.swaps import whole_number
 from lintrain.model.location import Location
+from lintrain.source.by_name import scopes_naming
 from lintrain.source.nodes import is_within, own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -36,7 +37,7 @@ class WrittenLog:
 
 def logs_of_probabilities(source: Source) -> Iterator[WrittenLog]:
     """The logarithms of a sigmoid or softmax that nothing keeps away from zero."""
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    for scope in scopes_naming(source, "log"):
         bound = _probabilities_by_name(scope)
         for node in own_nodes(scope):
             inside = _argument_of(node, "log")
@@ -270,7 +271,7 @@ class TensorForParameter:
 
 def tensors_for_parameters(source: Source) -> Iterator[TensorForParameter]:
     """The assignments of a new tensor to the weight or bias of a layer, which the layer refuses."""
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    for scope in scopes_naming(source, "weight", "bias"):
         nodes = own_nodes(scope)
         for node in nodes:
             match node:

@@ -268,9 +268,7 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     if event.act is not Act.ESCAPE:
         return False
     callee = pipeline.code(event.location).partition("(")[0]
-    if SAVES.search(callee) and not PERHAPS_ABOUT_TRAINING.search(_last_name(callee)):
-        return False
-    if OF_SCHEDULES.search(callee) or callee.startswith(("torch.cuda.", "torch.distributed.")):
+    if _leaves_training(callee):
         return False
     if isinstance(event.subject, Optimizer):
         return not READS_RATE.search(callee)
@@ -293,6 +291,14 @@ def may_hide(pipeline: Pipeline, event: Event, followed: Value) -> bool:
     if not PERHAPS_ABOUT_TRAINING.search(_last_name(callee)):
         return callee.rpartition(".")[0] in _holders(pipeline, followed)
     return (callee.startswith("self.") and _is_near(pipeline, event)) or not is_private(pipeline, followed)
+
+
+@lru_cache(maxsize=1024)
+def _leaves_training(callee: str) -> bool:
+    """Whether code is called that leaves models and gradients alone: it saves, makes a schedule, or asks a device."""
+    if SAVES.search(callee) and not PERHAPS_ABOUT_TRAINING.search(_last_name(callee)):
+        return True
+    return OF_SCHEDULES.search(callee) is not None or callee.startswith(("torch.cuda.", "torch.distributed."))
 
 
 @lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import imported_names
 from lintrain.knowledge.trainers import TORCH_OPTIMIZERS
 from lintrain.model.location import Location
+from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -82,7 +83,7 @@ def _failing(source: Source) -> Iterator[ast.Attribute]:
             first = _first_name(inner)
             if first not in imported and last_name(inner.value) not in {"self", "args", "opt", "config"}:
                 yield inner
-    given = [each for call in source.nodes_of(ast.Call) if last_name(call.func) in READS for each in _given(call)]
+    given = [each for call in calls_of(source, READS) for each in _given(call)]
     # An attribute or property of the script's own classes may have the name: a list of weights.
     own = _own_attributes(source) if given else set[str]()
     yield from (each for each in given if each.attr not in own)

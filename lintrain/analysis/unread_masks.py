@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.built_layers import last_name
+from lintrain.source.by_name import Scope, scopes_with
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -36,11 +37,8 @@ def unread_masks(source: Source) -> Iterator[UnreadMask]:
     """The calls of models in the functions of a file that lack a mask at hand."""
     if not source.contains(LIBRARIES):
         return
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    for scope, calls in scopes_with(source, _calls_with_ids):
         nodes = own_nodes(scope)
-        calls = [node for node in nodes if isinstance(node, ast.Call) and _takes_ids(node, _parameters(scope))]
-        if not calls:
-            continue
         without = [call for call in calls if not _mask_of(call)]
         yield from (UnreadMask(call, mask) for call in without if (mask := _unread(source, scope, nodes, call)))
         for call in without:
@@ -48,6 +46,11 @@ def unread_masks(source: Source) -> Iterator[UnreadMask]:
             same = next((other for other in others if _names(other) - {_mask_of(other)} == _names(call)), None)
             if same is not None:
                 yield UnreadMask(call, _mask_of(same))
+
+
+def _calls_with_ids(scope: Scope) -> list[ast.Call]:
+    parameters = _parameters(scope)
+    return [node for node in own_nodes(scope) if isinstance(node, ast.Call) and _takes_ids(node, parameters)]
 
 
 def _parameters(scope: ast.AST) -> frozenset[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lintrain.analysis.script_text import imports_of
 from lintrain.model.location import Location
+from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -70,7 +71,8 @@ def float_sizes(source: Source, others: Sequence[Source] = ()) -> list[FloatSize
     modules = _modules(source)
     may_be_float = _Looks(source, modules)
     defined = frozenset(name for each in (source, *others) for name in each.cached(_defined))
-    calls = (node for node in source.nodes_of(ast.Call) if _may_take_sizes(node, modules, defined))
+    named = calls_of(source, {*TAKES_SIZES, "range", *modules, *defined})
+    calls = (node for node in named if _may_take_sizes(node, modules, defined))
     slices = (node for node in source.nodes_of(ast.Subscript) if isinstance(node.slice, ast.Slice))
     nodes = [node for node in (*calls, *slices) if any(map(may_be_float, _given_to(node)))]
     called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}

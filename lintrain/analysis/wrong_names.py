@@ -349,16 +349,14 @@ def overwritten_eval_data(pipeline: Pipeline) -> Iterator[Overwritten]:
 
 def _repeated_for_evaluation(source: Source) -> list[ast.Assign]:
     """The assignments to names of evaluation data that are assigned more than once."""
-    named = [
-        (node, part.id)
-        for node in source.nodes_of(ast.Assign)
-        for target in node.targets
-        for part in walk(target)
-        if isinstance(part, ast.Name)
-    ]
+    named = [(node, name) for node in source.nodes_of(ast.Assign) for name in source.once(_names_given, node)]
     counts = Counter(name for _, name in named)
     wanted = {name for name, count in counts.items() if count > 1 and words_of(name) & EVALUATION_WORDS}
     return list(dict.fromkeys(node for node, name in named if name in wanted))
+
+
+def _names_given(node: ast.Assign) -> list[str]:
+    return [part.id for target in node.targets for part in walk(target) if isinstance(part, ast.Name)]
 
 
 def _is_asked_for(source: Source, name: str, location: Location) -> bool:

@@ -14,6 +14,7 @@ from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
 from lintrain.source import places
 from lintrain.source.bounds import Nesting
+from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import BLOCKS, children, ordered_statements, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -276,13 +277,13 @@ class PlainFunction:
 def plain_functions(source: Source) -> dict[str, PlainFunction]:
     """Such functions of a file by name, if it calls them at all; each name means one thing everywhere in it."""
     functions = [node for node in source.tree.body if isinstance(node, ast.FunctionDef) and not node.decorator_list]
-    calls: dict[str, list[ast.Call]] = {node.name: [] for node in functions}
-    for call in source.nodes_of(ast.Call):
-        if isinstance(call.func, ast.Name) and call.func.id in calls:
-            calls[call.func.id].append(call)
-    if not any(calls.values()):
+    calls: dict[str, list[ast.Call]] = {}
+    for call in calls_of(source, {node.name for node in functions}):
+        if isinstance(call.func, ast.Name):
+            calls.setdefault(call.func.id, []).append(call)
+    if not calls:
         return {}
-    uses = Counter(node.id for node in source.nodes_of(ast.Name) if node.id in calls)
+    uses = Counter(node.id for node in source.named(*calls) if isinstance(node, ast.Name))
     defined = Counter(node.name for node in source.nodes_of(ast.FunctionDef))
     defined.update(node.name for node in source.nodes_of(ast.AsyncFunctionDef))
     defined.update(node.name for node in source.nodes_of(ast.ClassDef))
@@ -291,7 +292,7 @@ def plain_functions(source: Source) -> dict[str, PlainFunction]:
     return {
         node.name: PlainFunction(node, tuple(calls[node.name]))
         for node in functions
-        if defined[node.name] == 1 and 0 < len(calls[node.name]) == uses[node.name]
+        if node.name in calls and defined[node.name] == 1 and len(calls[node.name]) == uses[node.name]
     }
 
 

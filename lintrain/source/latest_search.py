@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 
 from lintrain.source.literals import Part, finds, is_found_by_line, lines_found, parts_of
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+WORD = lazy_pattern(r"\w+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +80,38 @@ class LatestSearch:
     """What expressions find in the last text of a file, and in the text before it."""
 
     text: str = ""
+    previous: str = ""
     found: dict[Part, list[int]] = field(default_factory=dict["Part", list[int]])
     """Where the lines start in which an expression that was asked for finds something."""
     before: dict[Part, list[int]] = field(default_factory=dict["Part", list[int]])
     change: Change | None = None
+    counted: str = ""
+    counts: Counter[str] = field(default_factory=Counter[str])
+    """How often each word is in the text that was `counted`."""
 
     def contains(self, pattern: str | re.Pattern[str], text: str) -> bool:
         """Whether a regular expression finds something in this text of the file."""
+        self._turn_to(text)
+        return any(self._finds(part) for part in parts_of(pattern))
+
+    def words(self, text: str) -> frozenset[str]:
+        """The words of this text of the file, each once: those of the edited lines are counted again."""
+        self._turn_to(text)
+        if text != self.counted:
+            change = self.change if self.counted == self.previous else None
+            change = change or change_of(self.counted, text)
+            for word, count in Counter(WORD.findall(self.counted, change.begin, change.end)).items():
+                self.counts[word] -= count
+                if not self.counts[word]:
+                    del self.counts[word]
+            self.counts.update(WORD.findall(change.typed))
+            self.counted = text
+        return frozenset(self.counts)
+
+    def _turn_to(self, text: str) -> None:
         if text != self.text:
             self.change = change_of(self.text, text)
-            self.text, self.before, self.found = text, self.found, {}
-        return any(self._finds(part) for part in parts_of(pattern))
+            self.previous, self.text, self.before, self.found = self.text, text, self.found, {}
 
     def _finds(self, part: Part) -> bool:
         if not is_found_by_line(part, self.text):

@@ -19,7 +19,7 @@ from dataclasses import field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from lintrain.source.latest_search import LatestSearch, edited_lines
+from lintrain.source.latest_search import WORD, LatestSearch, edited_lines
 from lintrain.source.literals import is_found
 from lintrain.source.nodes import ASKED, AT, walk
 from lintrain.source.parsing import parse
@@ -104,6 +104,12 @@ def is_found_in(path: str, text: str, pattern: str | re.Pattern[str]) -> bool:
     if latest is None or latest.path != path:
         return is_found(pattern, text)
     return latest.search.contains(pattern, text)
+
+
+def words_in(path: str, text: str) -> frozenset[str]:
+    """The words of a file's text, each once."""
+    latest = _LATEST.get()
+    return frozenset(WORD.findall(text)) if latest is None or latest.path != path else latest.search.words(text)
 
 
 def _edited(body: list[ast.stmt], old: Sequence[str], new: Sequence[str]) -> list[ast.stmt] | None:

@@ -1,6 +1,6 @@
 """The scripts of the project around a file, searched for what one of them may do, without being parsed."""
 
-# ruff: noqa: PTH100, PTH109, PTH118, PTH119, PTH120
+# ruff: noqa: PTH100, PTH109, PTH116, PTH118, PTH119, PTH120
 # A search asks for every file of a project, and a `Path` costs ten times a string.
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from lintrain.cache.noted import note, note_listed
 from lintrain.source.bounds import is_within, project_around
@@ -148,8 +149,16 @@ def _scripts_in(folder: str) -> Iterator[str]:
 def _mentions(path: str, sought: re.Pattern[bytes], *, if_unread: bool) -> bool:
     note(path)
     try:
-        with open(path, "rb") as opened:  # noqa: PTH123
-            content = opened.read(LARGEST_FILE + 1)
+        state = os.stat(path)
+        if if_unread and state.st_size > LARGEST_FILE:
+            return True
+        return _found_in(path, (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns), sought)
     except OSError:
         return if_unread
-    return (if_unread and len(content) > LARGEST_FILE) or sought.search(content) is not None
+
+
+@lru_cache(maxsize=4096)
+def _found_in(path: str, _: tuple[int, ...], sought: re.Pattern[bytes]) -> bool:
+    """Whether a file in this state has a pattern: other scripts of its project ask the same, and so does each edit."""
+    with open(path, "rb") as opened:  # noqa: PTH123
+        return sought.search(opened.read(LARGEST_FILE + 1)) is not None

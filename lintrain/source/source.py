@@ -15,7 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from lintrain.model.location import Location
-from lintrain.source.latest_tree import is_found_in, tree_of
+from lintrain.source.latest_tree import is_found_in, tree_of, words_in
 from lintrain.source.newer_grammar import NewerGrammarError
 from lintrain.source.nodes import ASKED, AT, named, walk
 from lintrain.source.pasted import is_pasted
@@ -369,12 +369,9 @@ def whole_text(source: Source) -> str:
     return source.text
 
 
-WORD = lazy_pattern(r"\w+", re.ASCII)
-
-
 def words(source: Source) -> frozenset[str]:
     """The words of a text, each once; asked for by way of `cached`."""
-    return frozenset(WORD.findall(source.text))
+    return words_in(source.path, source.text)
 
 
 FindSource = Callable[[str], Source | None]

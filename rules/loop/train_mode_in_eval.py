@@ -110,12 +110,11 @@ class TrainModeInEval(Rule[Claim]):
             )
             if not is_evaluation and not is_teacher:
                 continue
-            if adversaries.is_judged_network(pipeline, forward) or _gives_losses(pipeline, forward):
-                continue
             reason = _why_in_train_mode(pipeline, forward)
-            is_switched = reason is not None and reason.role == SWITCHED
-            is_certain = is_switched or is_teacher
-            if reason is not None and (is_certain or evaluations.may_differ_by_mode(pipeline, forward.subject)):
+            if reason is None or adversaries.is_judged_network(pipeline, forward) or _gives_losses(pipeline, forward):
+                continue
+            is_switched = reason.role == SWITCHED
+            if is_switched or is_teacher or evaluations.may_differ_by_mode(pipeline, forward.subject):
                 report = self._report_switch if is_switched else self._report
                 finding = (self._report_teacher if is_teacher else report)(pipeline, forward, reason)
                 found.setdefault(finding.location, finding)
