@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
@@ -218,6 +219,13 @@ def load_rules(folder: Path | None = None) -> tuple[RuleFile, ...]:
     if folder is None:
         return tuple(file for file in find_rules() if file.rule)
     return tuple(read_rule_file(path) for path in sorted(rule_paths(folder)))
+
+
+def load_each(rules: Iterable[RuleFile]) -> None:
+    """Load some rules before they are needed; the error of one that cannot be loaded is raised where it is needed."""
+    for rule in rules:
+        with suppress(RuleFileError):
+            _ = rule.rule
 
 
 def rule_paths(root: Path) -> Iterator[Path]:

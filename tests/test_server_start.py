@@ -70,3 +70,43 @@ def test_a_server_that_starts_loads_nothing_of_what_a_probe_measures() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert "lintrain.server.probes" in loaded
     assert not [each for each in loaded if each.startswith(("lintrain.evidence.", "lintrain.verdicts."))]
+
+
+OPENS = """
+import sys, time
+from pathlib import Path
+from lintrain.check import check_run
+from lintrain.rulebook import find_rules
+from tests.support.language_client import start_inside
+
+loaded = []
+before = check_run.CheckRun.check
+def check(self):
+    loaded.append({rule.name for rule in find_rules() if rule.is_loaded})
+    outcome = before(self)
+    loaded.append({rule.name for rule in find_rules() if rule.is_loaded})
+    return outcome
+check_run.CheckRun.check = check
+client = start_inside()
+client.start([Path(sys.argv[1])])
+client.diagnostics(client.open(Path(sys.argv[1]) / "train.py"))
+end = time.monotonic() + 60
+while not all(rule.is_loaded for rule in find_rules()) and time.monotonic() < end:
+    time.sleep(0.02)
+client.stop()
+first, second = loaded[:2]
+print(len(first), "missing-zero-grad" in second, len(second) < len(find_rules()))
+print(all(rule.is_loaded for rule in find_rules()))
+"""
+
+
+def test_the_first_check_loads_the_rules_that_it_needs_and_the_others_are_loaded_after_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LOOP)
+    done = subprocess.run(
+        [sys.executable, "-c", OPENS, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["0 True True", "True"], done.stderr

@@ -9,6 +9,7 @@ import gc
 import hashlib
 import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -201,7 +202,8 @@ class Worker:
     _jobs: PriorityQueue[_Job] = field(default_factory=PriorityQueue["_Job"])
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _thread: threading.Thread | None = None
-    _has_collected: bool = False
+    _modules: int = 0
+    """How many were imported when what they hold was last taken out of collections."""
 
     async def do(self, urgency: Urgency, work: Callable[[], Answer]) -> Answer:
         """Run a job and return its result; a cancelled job is not started."""
@@ -244,9 +246,9 @@ class Worker:
 
     def _collect(self) -> None:
         gc.collect()
-        if not self._has_collected:
-            gc.freeze()  # the rules and tables that the first job loaded stay, so later collections skip them
-            self._has_collected = True
+        if len(sys.modules) > self._modules:
+            gc.freeze()  # the rules and tables that jobs loaded stay, so later collections skip them
+            self._modules = len(sys.modules)
 
 
 def _set_result(

@@ -18,6 +18,7 @@ from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
 from lintrain.report.text.pages import address_of
+from lintrain.rulebook import find_rules, load_each
 from lintrain.server.checking import Checked, OutdatedError, Snapshot, Urgency, Worker, check, digest_of, read_missing
 from lintrain.server.documents import OpenDocuments
 from lintrain.server.open_text import Document, TextRange
@@ -51,6 +52,7 @@ class EditorSession:
     on_packages_read: Callable[[Document], None] = field(default=lambda _: None)
     """Is called when packages were read that a check did not wait for."""
     _asked: set[tuple[InstalledPackage, str]] = field(default_factory=set["tuple[InstalledPackage, str]"])
+    _loads_rules: bool = False
     _running: dict[str, tuple[int, asyncio.Task[Checked]]] = field(
         default_factory=dict[str, "tuple[int, asyncio.Task[Checked]]"]
     )
@@ -133,7 +135,19 @@ class EditorSession:
             self.answers[document.uri] = turn, checked
             self._show_problems(checked)
             self._read_packages(document, checked)
+            self._load_other_rules()
         return checked
+
+    def _load_other_rules(self) -> None:
+        """Load the rules that the first document did not need: the next edit may, and a hover shows any page."""
+        if not self._loads_rules:
+            self._loads_rules = True
+            self.start(self._load_rules())
+
+    async def _load_rules(self) -> None:
+        waiting = [rule for rule in find_rules() if not rule.is_loaded]
+        for begin in range(0, len(waiting), RULES_A_JOB):
+            await self.worker.do(Urgency.LATER, partial(load_each, waiting[begin : begin + RULES_A_JOB]))
 
     def _read_packages(self, document: Document, checked: Checked) -> None:
         """Read the packages that a check did not wait for, each name once, whatever becomes of it."""
@@ -183,6 +197,9 @@ class EditorSession:
         if not task.cancelled():
             task.exception()  # retrieved, so that asyncio prints nothing
 
+
+RULES_A_JOB = 16
+"""Rules that are loaded at once, so that an edit meanwhile waits some ten milliseconds."""
 
 SOURCE = "lintrain"
 NOT_JUDGED = "not-judged"

@@ -16,7 +16,7 @@ from lintrain.check.baseline import Baseline, read_baseline
 from lintrain.check.own_rules import own_rules, rule_files, trust_file
 from lintrain.check.selection import Choice, Selection, chosen_for
 from lintrain.knowledge.versions import TargetVersions, find_versions
-from lintrain.rulebook import RuleFile, RuleFileError, load_rules
+from lintrain.rulebook import RuleFile, RuleFileError, find_rules
 from lintrain.settings.loading import BASELINE_FILE, OWN_FILES, PROJECT_FILE, find_baseline, load_settings
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.settings.table import Flag, Kind, Names, Number, Text
@@ -229,7 +229,7 @@ def _stamp(files: list[str]) -> Stamp:
 
 def _read(folder: str, client: ClientSettings, before: EffectiveConfiguration | None) -> EffectiveConfiguration:
     """The configuration from its files; if they have errors, the previous one, or the default."""
-    rules = load_rules()
+    rules = find_rules()
     problem = ""
     try:
         settings = load_settings([folder], Path(client.configuration) if client.configuration else None)
