@@ -58,7 +58,6 @@ def _keeps(name: ast.Name, value: ast.expr) -> bool:
 def _under_name(pipeline: Pipeline, node: ast.Assign, name: str, value: ast.expr) -> Iterator[Alias]:
     source, owner = pipeline.source, _owner_of_weights(value)
     weights, is_list = _weights_in(value), _is_list_of_weights(value)
-    is_best = isinstance(value, ast.Name) and BEST.search(name) is not None
     scope = blocks.scope_of(pipeline, source.location(node))
     if weights:
         used = _compared_again(source, scope, node, name, weights)
@@ -70,7 +69,7 @@ def _under_name(pipeline: Pipeline, node: ast.Assign, name: str, value: ast.expr
     else:
         used = _used_as_best(source, scope, node, name, unparse(value))
     if used is not None:
-        yield _alias(source, value, name, used, is_model=is_best)
+        yield _alias(source, value, name, used, is_model=isinstance(value, ast.Name))
 
 
 KEEPS = re.compile(r"=\s*[\w.]+\.state_dict\(\)|best_\w*\s*=\s*(model|net)\b")
@@ -99,11 +98,9 @@ def _alias(source: Source, value: ast.expr, name: str, used: ast.expr, *, is_mod
 
 def _in_attributes(source: Source) -> Iterator[Alias]:
     """Weights that an object keeps where a score improves, `self.state = model.state_dict()`, and loads again."""
-    loads = [
-        call for call in calls_of(source, ("load_state_dict",)) if isinstance(call.func, ast.Attribute) and call.args
-    ]
-    tests = source.nodes_of(ast.If) if loads else ()
-    for test in tests:
+    called = calls_of(source, ("load_state_dict",))
+    loads = [each for each in called if isinstance(each.func, ast.Attribute) and each.args]
+    for test in source.nodes_of(ast.If) if loads else ():
         nodes = [node for node in test.body if isinstance(node, ast.Assign)] if _compares(test.test) else []
         for target, value in (pair for node in nodes for pair in _pairs(node)):
             match target:
@@ -364,10 +361,7 @@ def _trains_between(source: Source, scope: ast.AST, node: ast.Assign, load: ast.
     # No iteration comes back to a load that is done before the loops.
     if any(each.lineno < load.lineno for each in around) and _loop_around(scope, node, TRAINS) is not None:
         return True
-    if load.lineno <= node.lineno:
-        return False
-    lines = source.lines[(node.end_lineno or node.lineno) : load.lineno - 1]
-    return TRAINS.search("\n".join(lines)) is not None
+    return load.lineno > node.lineno and _steps_between(source, node, load)
 
 
 def _loop_around(scope: ast.AST, node: ast.stmt, trains: re.Pattern[str]) -> Loop | None:
@@ -395,15 +389,11 @@ def _used_as_best(source: Source, scope: ast.AST, node: ast.Assign, name: str, m
     if not tests or any(isinstance(each, ast.Break | ast.Return) for test in tests for each in walk(test)):
         return None
     end = loop.end_lineno or loop.lineno
-    return next(
-        (each for each in walk(scope) if isinstance(each, ast.Name) and _reads(each, name) and each.lineno > end), None
-    )
+    reads = (each for each in walk(scope) if isinstance(each, ast.Name) and _reads(each, name))
+    return next((each for each in reads if each.lineno > end), None)
 
 
 def _bound(loop: Loop, name: str) -> list[ast.Name]:
     """Where a loop binds a name: each iteration may have another model then."""
-    return [
-        each
-        for each in walk(loop)
-        if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store)
-    ]
+    names = (each for each in walk(loop) if isinstance(each, ast.Name) and each.id == name)
+    return [each for each in names if isinstance(each.ctx, ast.Store)]

@@ -26,18 +26,8 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 FRAMEWORKS = frozenset(
-    {
-        "lightning",
-        "pytorch_lightning",
-        "ignite",
-        "fastai",
-        "deepspeed",
-        "paddle",
-        "mindspore",
-        "oneflow",
-        "jittor",
-        "mxnet",
-    }
+    {"lightning", "pytorch_lightning", "ignite", "fastai", "deepspeed", "paddle", "mindspore", "oneflow", "jittor"}
+    | {"mxnet"}
 )
 """Packages that clear gradients and set modes themselves, or work differently."""
 
