@@ -175,8 +175,8 @@ def _dicts_below(statement: ast.stmt) -> list[dict[str, Any]]:  # Any: what a no
 
 def _forget_places(kept: dict[str, Any]) -> None:
     """Leave of a node's answers those without a location: the first ones from then on, which lasted before too."""
-    asked, lasting = kept[ASKED], kept.get(LASTING, 0)
-    for question, answer in list(islice(asked.items(), lasting, None)):
+    asked: dict[object, object] = kept[ASKED]
+    for question, answer in list(islice(asked.items(), kept.get(LASTING, 0), None)):
         if not _is_without_places(answer):
             del asked[question]
     kept[LASTING] = len(asked)
