@@ -11,19 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import lintrain
-from benchmarks.watch import failing, failing_later, sound, sound_later
+from benchmarks.watch import failing, failing_later, sound, sound_later, tasks
 from benchmarks.watch.cost import show_cost
 from benchmarks.watch.parts import Watch, torch
 from lintrain.callbacks.own_loop import LOOPS
 from lintrain.callbacks.reporting import MistakeWarning
 
-HALVES = {"design": (0,), "measure": (1,), "later": (), "all": (0, 1)}
-"""Which of two runs in a row belong to a half; the runs that were written later are a part of their own."""
+HALVES = {"design": (0,), "measure": (1,), "later": (), "tasks": (), "all": (0, 1)}
+"""Which of two runs in a row belong to a half; what was written later, and the other tasks, are parts of their own."""
 
 
-def _of(half: str, runs: Sequence[Any], later: Sequence[Any]) -> list[Any]:
+def _of(half: str, runs: Sequence[Any], **parts: Sequence[Any]) -> list[Any]:
     chosen = [each for number, each in enumerate(runs) if number % 2 in HALVES[half]]
-    return [*chosen, *(later if half in ("later", "all") else ())]
+    return [*chosen, *(each for name, part in parts.items() if half in (name, "all") for each in part)]
 
 
 def signs_of(run: Callable[[Watch], None], seed: int) -> list[str]:
@@ -43,7 +43,7 @@ def _kind(sign: str) -> str:
 
 def judge_failing(half: str, *, details: bool) -> tuple[int, int]:
     """How many of the failing runs are found, and how many there are."""
-    runs = _of(half, failing.RUNS, failing_later.RUNS)
+    runs = _of(half, failing.RUNS, later=failing_later.RUNS, tasks=tasks.FAILING)
     found = 0
     for run, kinds in runs:
         signs = signs_of(run, 0)
@@ -56,7 +56,7 @@ def judge_failing(half: str, *, details: bool) -> tuple[int, int]:
 
 def judge_sound(half: str, *, seeds: int, details: bool) -> tuple[int, int]:
     """How many of the sound runs stay silent, and how many there are."""
-    runs = _of(half, sound.RUNS, sound_later.RUNS)
+    runs = _of(half, sound.RUNS, later=sound_later.RUNS, tasks=tasks.SOUND)
     silent = 0
     for run in runs:
         signs = [sign for seed in range(seeds) for sign in signs_of(run, seed)]
