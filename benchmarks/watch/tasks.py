@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
+from benchmarks.watch import tasks_of_text
 from benchmarks.watch.loops_of_libraries import run_lightning
 from benchmarks.watch.parts import CLASSES, FEATURES, F, Watch, adam, classifier, labelled, nn, step_with, torch
-from benchmarks.watch import tasks_of_text
 
 
 def _two_layers(inputs: int, outputs: int, width: int = 64) -> Any:
