@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import tempfile
 from collections.abc import Callable
@@ -29,7 +30,7 @@ def _small_gpt2() -> Any:
     transformers = import_module("transformers")
     transformers.logging.set_verbosity_error()
     sizes = {"n_positions": 32, "n_embd": 32, "n_layer": 1, "n_head": 2}
-    config = transformers.GPT2Config(len(WORDS), **sizes, pad_token_id=0, eos_token_id=2, bos_token_id=2)
+    config = transformers.GPT2Config(vocab_size=len(WORDS), **sizes, pad_token_id=0, eos_token_id=2, bos_token_id=2)
     return transformers.GPT2LMHeadModel(config)
 
 
@@ -51,6 +52,7 @@ def _prefer(rows: list[dict[str, str]]) -> None:
         )
         trl.DPOTrainer(
             model,
+            ref_model=copy.deepcopy(model),
             args=arguments,
             processing_class=_tokenizer(),
             train_dataset=datasets.Dataset.from_list(rows),
@@ -120,11 +122,13 @@ def _adapt(factor: Callable[[int], float]) -> None:
     """LoRA on weights of bfloat16 with a Trainer, whose rate is multiplied by a factor of the step."""
     peft, transformers = import_module("peft"), import_module("transformers")
     model = _small_gpt2().to(torch.bfloat16)
-    adapters = peft.LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM")
+    adapters = peft.LoraConfig(
+        r=8, target_modules=["c_attn", "c_fc", "c_proj"], fan_in_fan_out=True, task_type="CAUSAL_LM"
+    )
     model = peft.get_peft_model(model, adapters, autocast_adapter_dtype=False)
     optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=3e-3)
-    tokens = torch.randint(3, 11, (8_000, 6))
-    rows = [{"input_ids": row, "labels": row} for row in torch.cat([tokens, tokens.flip(1)], 1)]
+    first, order = torch.randint(3, 11, (8_000, 1)), torch.arange(12)
+    rows = [{"input_ids": row, "labels": row} for row in (first - 3 + order) % 8 + 3]
     with tempfile.TemporaryDirectory() as folder:
         settings = {"report_to": "none", "disable_tqdm": True, "save_strategy": "no", "use_cpu": True}
         transformers.Trainer(
