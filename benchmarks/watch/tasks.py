@@ -136,7 +136,8 @@ def change_of_season(watch: Watch) -> None:
 def _critic(watch: Watch, penalty: Callable[[int], float]) -> None:
     """Wasserstein with a penalty of gradients: three steps of the critic for each of the maker."""
     maker, critic = _two_layers(4, 2), _two_layers(2, 1)
-    makes, judges = (torch.optim.Adam(each.parameters(), 1e-3, betas=(0.0, 0.9)) for each in (maker, critic))
+    rates = ((maker, 1e-4), (critic, 5e-3))
+    makes, judges = (torch.optim.Adam(each.parameters(), rate, betas=(0.0, 0.9)) for each, rate in rates)
     for step in range(1_800):
         for _ in range(3):
             angle = torch.rand(64) * 6.283

@@ -118,17 +118,33 @@ def own_words_later(watch: Watch) -> None:
     _translate(watch, lambda step: min(1.0, step / 1_000), lambda _step: 0)
 
 
+def _counted(rows: int, by: int) -> Any:
+    """Sequences that count in a circle of eight words."""
+    return (torch.randint(8, (rows, 1)) + by * torch.arange(12)) % 8 + 3
+
+
+def _pretrained() -> Any:
+    """A model that counts by one."""
+    model = _small_gpt2()
+    optimizer = adam(model, 1e-2)
+    for _ in range(150):
+        tokens = _counted(16, 1)
+        optimizer.zero_grad()
+        model(input_ids=tokens, labels=tokens).loss.backward()
+        optimizer.step()
+    return model
+
+
 def _adapt(factor: Callable[[int], float]) -> None:
     """LoRA on weights of bfloat16 with a Trainer, whose rate is multiplied by a factor of the step."""
     peft, transformers = import_module("peft"), import_module("transformers")
-    model = _small_gpt2().to(torch.bfloat16)
+    model = _pretrained().to(torch.bfloat16)
     adapters = peft.LoraConfig(
         r=8, target_modules=["c_attn", "c_fc", "c_proj"], fan_in_fan_out=True, task_type="CAUSAL_LM"
     )
     model = peft.get_peft_model(model, adapters, autocast_adapter_dtype=False)
     optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=3e-3)
-    first, order = torch.randint(3, 11, (8_000, 1)), torch.arange(12)
-    rows = [{"input_ids": row, "labels": row} for row in (first - 3 + order) % 8 + 3]
+    rows = [{"input_ids": row, "labels": row} for row in _counted(8_000, 3)]
     with tempfile.TemporaryDirectory() as folder:
         settings = {"report_to": "none", "disable_tqdm": True, "save_strategy": "no", "use_cpu": True}
         transformers.Trainer(

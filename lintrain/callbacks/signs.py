@@ -7,11 +7,12 @@ were chosen on half of the runs of `benchmarks/watch.py`.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from statistics import mean, median, pstdev
 
-from lintrain.callbacks.history import BLOCK, HeadHistory, History
+from lintrain.callbacks.history import BLOCK, HeadHistory, History, Sample
 from lintrain.doctor.curves import judge_curves
 from lintrain.doctor.judgement import Judgement, short
 from lintrain.doctor.record import Curve, Point, RunRecord
@@ -31,6 +32,12 @@ FROZEN = 200
 
 WINDOWS, GROWING, FAR_AWAY = 8, 0.1, 1_000
 """Windows of samples in which targets grow, by what least logarithm in each, and by what factor since the first."""
+
+GROWN = 1.5
+"""By so much targets are larger than the first ones if it is they that move the loss."""
+
+LATEST = 24
+"""The samples at the end that are enough to judge, where short steps leave few of them."""
 
 LONG_ALIKE = 30
 """Samples in a row, each of one batch."""
@@ -237,10 +244,17 @@ def _diverged(history: History, now: float, what: str) -> Judgement:
 
 def _targets_move(history: History, samples: int = 10) -> bool:
     """Whether a loss of numbers grows because its targets do, as those of a value function: in the last samples it is
-    hardly worse than their mean.
+    hardly worse than their mean, and they are larger than at first.
     """
     heads = [head for head in history.heads.values() if head.classes == 0 and head.samples]
-    return any(_error_share(head, samples) < 3 for head in heads)
+    return any(_error_share(head, samples) < 3 and _has_grown(head, samples) for head in heads)
+
+
+def _has_grown(head: HeadHistory, samples: int) -> bool:
+    """Whether targets are larger than the first ones, and by no more than rewards that begin: another unit is none."""
+    first = head.scales[0] if head.scales else 0.0
+    now = mean(abs(value) for sample in list(head.samples)[-samples:] for value in sample.targets)
+    return first == 0 or GROWN * first < now < FAR_AWAY * first
 
 
 def _sums_more(history: History) -> bool:
@@ -266,24 +280,37 @@ def _not_learned(history: History) -> Iterator[Judgement]:
         if head.classes == 0:
             yield from _one_number(head)
             continue
-        targets = head.shares("targets")
-        rows = sum(targets.values())
-        if rows < ROWS or len(targets) > rows / 20 or len(head.samples) < 40:
+        yield from _one_answer(history, head)
+
+
+def _one_answer(history: History, head: HeadHistory) -> Iterator[Judgement]:
+    """A loss that is no better than that of the shares of the classes, in all samples that are kept or the latest."""
+    samples = list(head.samples)
+    for window in (samples if len(samples) >= 40 else [], _latest(samples)):
+        targets = Counter(value for sample in window for value in sample.targets)
+        losses = [value for sample in window for value in sample.losses]
+        rows, half = len(losses), len(losses) // 2
+        if rows < ROWS or len(targets) > rows / 20:
             continue
         constant = -sum(count / rows * math.log(count / rows) for count in targets.values())
-        losses = head.rows("losses")
-        half = len(losses) // 2
         if constant > 0.1 and min(mean(losses[:half]), mean(losses[half:])) >= 0.995 * constant:
             yield Judgement(
                 "no-progress",
                 Level.WARNING,
                 f"after {history.count:,} batches the loss is no better than that of one answer for every row:"
                 f" {short(mean(losses))}, and {short(constant)} for the shares of the {len(targets)} classes",
-                "The model has learned nothing that separates the classes.",
+                "The model tells no classes apart, or no longer does.",
                 "see whether one batch can be learned (`lintrain probe --also overfit`), then the rate, labels and"
                 " inputs",
                 page="cannot-overfit-batch",
             )
+            return
+
+
+def _latest(samples: list[Sample]) -> list[Sample]:
+    """The last samples if they are from as many losses as learning takes; short steps leave time for few."""
+    last = samples[-LATEST:]
+    return last if len(last) == LATEST and last[-1].step - last[0].step >= LEARNING else []
 
 
 def _one_number(head: HeadHistory) -> Iterator[Judgement]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from lintrain.api.report import MistakesError
 from lintrain.callbacks.watching import WatchingCallback
 from lintrain.doctor.record import number_of
 from lintrain.evidence.fields import EvidenceFields
-from lintrain.runtime.child.library import library
+from lintrain.runtime.child.library import attribute, has, is_row, library
 from lintrain.runtime.child.saved_batch import size_of
 from lintrain.runtime.frameworks.trainer.setup import argument_values
 from lintrain.runtime.in_process.first_steps import FirstSteps, bare
@@ -38,6 +39,9 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
     """
 
     _hook: Any = None
+    _trainer: Any = None
+    _pass: tuple[Any, Any, Any] | None = None
+    """What the last pass in training gave, its batch and its rows, until the trainer has computed the loss."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Register the hooks on the model."""
@@ -56,11 +60,34 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
         self._watching.begin(make, facts, loader=given.get("train_dataloader"), folder=args.output_dir or "")
         if not getattr(args, "torch_compile", False):  # a hook would split its graph
             self._hook = model.register_forward_hook(functools.partial(self._on_pass, state), with_kwargs=True)
+            self._follow_computed_losses(state)
+
+    def _follow_computed_losses(self, state: Any) -> None:
+        """See the losses that the trainer computes: what a model gives is another one where TRL trains on pairs."""
+        trainer = _trainer_above()
+        if trainer is None:
+            return
+        original = trainer.compute_loss
+
+        @functools.wraps(original)
+        def compute_loss(*given: Any, **named: Any) -> Any:
+            self._pass = None
+            result = original(*given, **named)
+            seen, self._pass = self._pass, None
+            loss = result[0] if is_row(result) and len(result) > 0 else result
+            if seen is not None and attribute(loss, "requires_grad", False):
+                self._on_loss(state, loss, *seen)
+            return result
+
+        trainer.compute_loss = compute_loss
+        self._trainer = trainer
 
     def _release(self) -> None:
         if self._hook is not None:
             self._hook.remove()
-        self._hook = None
+        if self._trainer is not None:
+            self._trainer.__dict__.pop("compute_loss", None)
+        self._hook = self._trainer = None
 
     def _on_pass(self, state: Any, module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
         """The model was called for training: its arguments are the batch, its output may contain the loss."""
@@ -70,10 +97,14 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
         rows = self._watching.rows_of(size_of(batch))
         if run is not None:
             run.on_batch(batch)
-        try:
-            loss = own_loss(output)
-        except NoLossError:  # the trainer computes the loss from the logits
+        if self._trainer is not None:
+            self._pass = output, batch, rows
             return
+        with suppress(NoLossError):  # a trainer that is not known computes the loss from the logits
+            self._on_loss(state, own_loss(output), output, batch, rows)
+
+    def _on_loss(self, state: Any, loss: Any, output: Any, batch: Any, rows: Any) -> None:
+        run = self._watching.run
         if run is not None:
             run.on_loss(loss, output)
         with self._released_on_error():
@@ -131,6 +162,18 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
 
     def _stops(self, control: Any, is_to_stop: bool) -> None:
         control.should_training_stop = control.should_training_stop or is_to_stop
+
+
+def _trainer_above() -> Any:
+    """The Trainer whose call this is, which callbacks are not given; None for another caller."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if has(owner, "compute_loss") and has(owner, "callback_handler"):
+            # A loss that was replaced on the object is the script's, and stays.
+            return owner if "compute_loss" not in vars(owner) else None
+        frame = frame.f_back
+    return None
 
 
 class _Holder:

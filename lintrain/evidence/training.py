@@ -207,7 +207,8 @@ class BackwardEvidence:
     """Gradients by layer group, and the global norm of each probed batch (not clipped, not scaled).
 
     `non_finite` is where they first stopped being finite, for a finite loss. `alike` are weights that are the same for
-    all units of a layer and got one gradient for all of them, with the units.
+    all units of a layer and got one gradient for all of them, with the units. `waiting` are those of an optimizer, one of
+    several, none of whose weights got a gradient: their turn comes later.
     """
 
     layers: tuple[LayerGradient, ...]
@@ -216,6 +217,7 @@ class BackwardEvidence:
     clipped_at: float | None = None
     non_finite: NonFiniteGradient | None = None
     alike: tuple[tuple[str, int], ...] = ()
+    waiting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,8 @@ class UnusedParameters(EvidenceRule):
         if batches < FEWEST_BATCHES:
             return Verdict.inconclusive(f"{len(relevant)} of {total} tensors had no gradient on the only batch")
         text = f"{len(relevant)} of {total} tensors have no gradient on {batches} batches, the first is `{relevant[0]}`"
+        if set(relevant) <= set(backward.waiting):
+            return Verdict.inconclusive(f"{text}, and they have an optimizer of their own, whose turn may come later")
         return Verdict.confirmed(text, parameters=list(relevant[:20]), batches=batches)
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:

@@ -104,7 +104,17 @@ def backward_evidence(run: MeasuredRun, gradients: Gradients) -> BackwardEvidenc
         clipped_at=run.clipped_at,
         non_finite=gradients.non_finite,
         alike=gradients.alike or (),
+        waiting=_waiting(run, gradients, unused),
     )
+
+
+def _waiting(run: MeasuredRun, gradients: Gradients, unused: set[str]) -> tuple[str, ...]:
+    """The weights of optimizers that have got no gradient at all, where others train."""
+    names = {id(weight): name for name, weight in gradients.parameters.items()}
+    groups = [[group["params"] for group in each.param_groups] for each in run.optimizers if has(each, "param_groups")]
+    held = [{names[id(weight)] for group in each for weight in group if id(weight) in names} for each in groups]
+    idle = [each for each in held if each and each <= unused]
+    return tuple(sorted(set[str]().union(*idle))) if len(idle) < len(held) else ()
 
 
 def _batches(gradients: Gradients) -> int:
