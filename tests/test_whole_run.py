@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everybody names it
-from transformers import TrainerCallback
+from transformers import Trainer, TrainerCallback
 
 import lintrain
 from lintrain.callbacks import LightningWatch, TrainerWatch, whole_run
@@ -617,3 +617,54 @@ def test_targets_that_grow_without_bound_are_named(growth: str) -> None:
         history.add_samples(5 * sample + 1, 0, 0, [*targets, *targets, *[0.01] * 8])
     found = [each for each in signs(history, is_alone=False, is_thorough=True) if "targets" in each.message]
     assert [each.name for each in found] == ["diverged"] * is_named
+
+
+def regression(targets: Callable[[int], float]) -> list[str]:
+    """The signs of a loss that falls and then rises above its start, while it is as large as its targets vary."""
+    history = History()
+    for step in range(1, 601):
+        history.add(step, 1.0 if step < 100 else 0.2 if step < 400 else 2.0)
+        if step % 5 == 0:
+            size = targets(step)
+            values = [size * (0.9 + 0.02 * row) for row in range(8)]
+            history.add_samples(step, 0, 0, [*values, *values, *[size**2 * 0.001] * 8])
+    return [each.name for each in signs(history, is_alone=True, is_thorough=False)]
+
+
+def test_a_loss_rises_with_its_targets_only_where_these_grow() -> None:
+    assert regression(lambda _step: 1.0) == ["diverged"]
+    assert regression(lambda step: 1.0 if step < 400 else 5.0) == []
+    assert regression(lambda step: 1.0 if step < 400 else 5_000.0) == ["diverged"]
+    assert regression(lambda step: 0.0 if step < 100 else 1.0) == []
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_few_samples_are_enough_to_see_that_classes_are_no_longer_told_apart(is_lost: bool) -> None:
+    """Short steps leave time for one sample of 50 losses: the latest of them decide, and not the whole window."""
+    history = History()
+    for step in range(1, 2_501):
+        loss = math.log(2) if is_lost and step > 1_000 else 0.2
+        history.add(step, loss)
+        if step % 50 == 0:
+            history.add_samples(step, 0, 2, [*([0.0, 1.0] * 16), *([0.0, 1.0] * 16), *([loss] * 32)])
+    found = [each.name for each in signs(history, is_alone=True, is_thorough=True) if each.name == "no-progress"]
+    assert found == ["no-progress"] * is_lost
+
+
+class ComputesItsLoss(Trainer):
+    """A trainer whose loss is another one than that of its model, as those of TRL are."""
+
+    def compute_loss(self, *given: Any, **named: Any) -> Any:
+        loss = super().compute_loss(*given, **named)
+        return loss * float("nan") if self.state.global_step == 20 else loss
+
+
+def test_the_loss_that_a_trainer_computes_is_followed(tmp_path: Path) -> None:
+    trainer, watch = trainer_of(tmp_path), TrainerWatch(steps=2, on_mistake="warn")
+    trainer.__class__ = ComputesItsLoss
+    trainer.args.max_steps = 30
+    trainer.add_callback(watch)
+    with pytest.warns(MistakeWarning, match="not finite at step 21"):
+        trainer.train()
+    assert watch.run_report.findings[0].rule == "non-finite"
+    assert "compute_loss" not in vars(trainer)

@@ -252,6 +252,10 @@ class OddCallKind(StrEnum):
     """The same, and a loss gets the result, which raises an error for a batch of one row."""
     IGNORED_WARMUP = "ignored warm-up"
     """A schedule that is constant from the first step on gets warm-up steps."""
+    SAME_DIRECTION = "same direction"
+    """The loss of a generator moves the scores of its rows as the loss of the network that judges them does."""
+    RANDOM_TEACHER = "random teacher"
+    """A network that is not trained gives other answers to the same rows each time, and a loss follows them."""
 
 
 @dataclass(frozen=True, slots=True)

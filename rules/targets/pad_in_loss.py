@@ -93,6 +93,28 @@ A custom collator masks padding:
     trainer = Trainer(lm, args, train_dataset=text["train"], data_collator=collate)
     trainer.train()
 
+The losses of all positions are masked before they are averaged:
+
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.head = nn.Embedding(60, 16), nn.Linear(16, 60)
+
+        def forward(self, ids):
+            return self.head(self.tokens(ids))
+
+    lengths = torch.randint(4, 9, (64, 1))
+    ids = torch.randint(1, 60, (64, 10)) * (torch.arange(10) < lengths)
+    tagger = Tagger()
+    optimizer = torch.optim.AdamW(tagger.parameters(), lr=1e-3)
+    for (x,) in DataLoader(TensorDataset(ids), batch_size=16):
+        targets = x[:, 1:]
+        each = F.cross_entropy(tagger(x[:, :-1]).transpose(1, 2), targets, reduction="none")
+        loss = (each * (targets != 0)).sum() / (targets != 0).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
 Tokens without padding have nothing to mask:
 
     ids = lm_tokenizer("one two three four five", return_tensors="pt")["input_ids"]

@@ -11,15 +11,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from lintrain.evidence.run import LossEvidence, NonFiniteGradient, TargetAlignment
+from lintrain.evidence.run import LossEvidence, NonFiniteGradient
 from lintrain.evidence.tracebacks import read_frames
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import is_users, spot
 from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library
 from lintrain.runtime.measure.class_weights import class_weights
+from lintrain.runtime.measure.counted_targets import target_alignment
 from lintrain.runtime.measure.model import base_model, task_of
 from lintrain.runtime.measure.objects.statements import only_call
-from lintrain.runtime.measure.replay import alignment
 from lintrain.runtime.measure.responses import Tokens
 from lintrain.runtime.measure.seen import Iteration, LossCall, nodes_below
 from lintrain.runtime.measure.sequences import ctc_targets
@@ -47,7 +47,7 @@ def loss_evidence(call: LossCall) -> LossEvidence:
         sums_of_exponentials=_sums(name, given, exponential=True),
         ignored=_ignored(name, target, options),
         is_plain=options.get("weight") is None and not options.get("label_smoothing"),
-        alignment=_alignment(call),
+        alignment=target_alignment(call),
         location=call.location,
         made_by=_made_by(given),
         mixes_rows=_mixes_rows(name, given),
@@ -149,12 +149,6 @@ ROUNDING = frozenset({"Ceil", "Floor", "Heaviside", "Round", "Sgn", "Sign", "Tru
 def is_rounded(predictions: Any) -> bool:
     """Whether predictions were rounded at last, or cut down to their sign."""
     return _made_by(predictions) in ROUNDING
-
-
-def _alignment(call: LossCall) -> TargetAlignment | None:
-    if call.name not in ("cross_entropy", "nll_loss") or call.ids is None:
-        return None
-    return alignment(call.target, call.ids, call.mask, call.options.get("ignore_index", IGNORED))
 
 
 def _dtype(tensor: Any) -> str:

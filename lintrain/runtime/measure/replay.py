@@ -146,10 +146,15 @@ def difference(before: tuple[Any, ...], after: tuple[Any, ...], scale: float) ->
 
 
 FARTHEST = 2
+CLEAR = 0.9
+"""The share of targets that are the tokens some positions on, from which on that is where they come from."""
 
 
-def alignment(target: Any, ids: Any, mask: Any, ignore_index: int) -> TargetAlignment | None:
-    """Int64 targets, flat or [rows, at most tokens], against int64 ids [rows, tokens]; None if they do not fit."""
+def alignment(target: Any, ids: Any, mask: Any, ignore_index: int, counted: Any = None) -> TargetAlignment | None:
+    """Int64 targets, flat or [rows, at most tokens], against int64 ids [rows, tokens]; None if they do not fit.
+
+    `counted` is bool in the shape of the targets, False for those that the loss does not depend on.
+    """
     rows, tokens = ids.shape
     if target.is_floating_point() or not rows or target.numel() % rows:
         return None
@@ -158,6 +163,8 @@ def alignment(target: Any, ids: Any, mask: Any, ignore_index: int) -> TargetAlig
         return None
     beside = target.detach().reshape(rows, columns)
     scored = beside != ignore_index
+    if counted is not None:
+        scored = scored & counted.reshape(rows, columns)
     matches = tuple(_share(beside, ids, scored, offset) for offset in range(FARTHEST + 1))
     return TargetAlignment(
         scored=int(scored.sum()),
@@ -199,9 +206,11 @@ def _share(beside: Any, ids: Any, scored: Any, offset: int) -> float | None:
 def _padding(matches: tuple[float | None, ...], scored: Any, mask: Any) -> int | None:
     """Scored targets on padding, once it is clear which tokens they are; None without a mask."""
     best = max(matches, key=lambda match: match or 0.0)
-    if mask is None or not best:
+    is_clear = best is not None and best > CLEAR
+    # Tags and masked tokens equal the tokens by chance alone: each belongs to its own position.
+    if mask is None or not best or (not is_clear and scored.shape != mask.shape):
         return None
-    attended = mask[:, matches.index(best) :][:, : scored.shape[1]]
+    attended = mask[:, matches.index(best) if is_clear else 0 :][:, : scored.shape[1]]
     return int((scored[:, : attended.shape[1]] & (attended == 0)).sum())
 
 

@@ -50,7 +50,8 @@ class LossCall:
 
     `options` are those given by name, `rest` those given by position after the target. `ids` of [rows, tokens] are
     those that the model was last called with, `mask` those of them that are attended. `is_own`: the script's code makes
-    the call, itself or by a module of torch. `is_chosen`: the script says how a divergence is averaged.
+    the call, itself or by a module of torch. `is_chosen`: the script says how a divergence is averaged. `counted` says
+    which entries of a result that is not reduced the loss depends on; it is known after the backward pass.
     """
 
     name: str
@@ -64,6 +65,22 @@ class LossCall:
     rest: tuple[Any, ...] = ()
     is_own: bool = True
     is_chosen: bool = True
+    counted: Any = None
+
+    def on_result(self, result: Any) -> None:
+        """What the call gave; of one number for each target, which of them count."""
+        self.result = result
+        if self.is_whole and attribute(result, "requires_grad", False):
+            result.register_hook(self._count)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the loss of each target is given, and the script reduces them itself."""
+        return self.options.get("reduction") == "none"
+
+    def _count(self, gradient: Any) -> None:
+        if self.counted is None:
+            self.counted = gradient.detach() != 0
 
 
 @dataclass(eq=False)

@@ -165,6 +165,7 @@ class LoopRun(LoaderRun):
             self._is_own_loss = is_about(loss, self.model, held_by(*self._state.optimizers))
         if not self._is_own_loss:
             return
+        self._state.odd_calls.teachers.on_backward_start(iteration, held_by(*self._state.optimizers))
         # The plain cross-entropy without the division by accumulation steps: that is the number which is compared
         # with ln(classes).
         standard = standard_loss(iteration, loss)

@@ -23,6 +23,8 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import attribute, has, library
 from lintrain.runtime.child.surroundings import lines_now
 from lintrain.runtime.frameworks.loop.activations import divided, hook_divergence, least_of, probability_below
+from lintrain.runtime.frameworks.loop.players import Players
+from lintrain.runtime.frameworks.loop.teachers import Teachers
 from lintrain.runtime.measure.held_values import heads_around
 from lintrain.runtime.measure.losses import ACTIVATED_AT, name_of
 from lintrain.runtime.measure.objects.statements import names_sizes, only_call
@@ -53,6 +55,8 @@ class OddCalls:
         self._views: dict[tuple[CodeType, int], set[tuple[int, ...]]] = {}
         self._splits = set[tuple[CodeType, int]]()
         self._squeezed: list[tuple[weakref.ref[Any], Location]] = []
+        self.players = Players(lambda text, at: self._add(OddCallKind.SAME_DIRECTION, at, text))
+        self.teachers = Teachers(lambda text, at: self._add(OddCallKind.RANDOM_TEACHER, at, text))
 
     def evidence(self) -> tuple[OddCall, ...]:
         """All of them, in the order in which they were first made."""
@@ -107,10 +111,11 @@ class OddCalls:
             if any(_share(given, output) for output in tensors_in(forward.output)):
                 self._gives_logits.add(id(forward.module))
 
-    def on_output(self, module: Any, output: Any) -> None:
+    def on_forward(self, forward: Forward) -> None:
         """A module gives its output."""
-        if id(module) in self._gives_logits:
-            self._logits = [*self._logits, *map(weakref.ref, tensors_in(output))][-MOST:]
+        self.players.on_forward(forward)
+        if id(forward.module) in self._gives_logits:
+            self._logits = [*self._logits, *map(weakref.ref, tensors_in(forward.output))][-MOST:]
 
     def are_logits(self, tensor: Any) -> bool:
         """Whether a tensor is known to hold logits, and has values that are no probabilities."""

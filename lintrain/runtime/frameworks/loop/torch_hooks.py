@@ -225,7 +225,9 @@ def _watched_loss(watch: Watch, name: str, function: Callable[..., Any]) -> Call
         is_watched = watch.is_on and has(given, "shape") and has(target, "shape")
         call = watch.on_loss(name, given, target, rest, options) if is_watched else None
         result = function(*args, **kwargs)
-        if call is not None:
+        if call is not None and watch.run is None:
+            call.on_result(result)
+        elif call is not None:
             call.result = result
         return result
 
@@ -244,6 +246,7 @@ def _hook_backward(watch: Watch, module: Any) -> None:
             watch.odd_calls.note(OddCallKind.OWN_GRADIENT, text, users_frame())
         watch.on_backward_start(self)
         backward(self, *args, **kwargs)
+        watch.odd_calls.players.on_backward_end()
         watch.on_backward_end()
         return None
 

@@ -157,7 +157,7 @@ class Watch(LoopState):
         is_of_loop = self.optimizers and not self.is_taking  # a data set may call modules too
         if is_of_loop and (forward := self.passes.add(module, args, kwargs, output)) is not None:
             self._restart()
-            self.odd_calls.on_output(forward.module, output)
+            self.odd_calls.on_forward(forward)
             if self.run is not None:
                 self.run.evaluation.on_forward(forward.output)
             if forward.records:
