@@ -34,7 +34,7 @@ def measure_model(run: MeasuredRun) -> ModelEvidence:
     parameters = list(run.model.parameters())
     fresh = attribute(model, "lintrain_fresh", None)
     return ModelEvidence(
-        name=type(model).__name__,
+        name=attribute(model, "lintrain_name", type(model).__name__),
         inputs=tuple(inspect.signature(model.forward).parameters),
         label_inputs=run.label_inputs,
         task=task_of(model),

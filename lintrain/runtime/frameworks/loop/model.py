@@ -18,6 +18,7 @@ class LooseParameters:
 
     def __init__(self, optimizer: Any) -> None:
         self.training = True
+        self.lintrain_name = f"weights of {type(optimizer).__name__}"
         self._weights = [weight for group in optimizer.param_groups for weight in group["params"]]
 
     def named_parameters(self) -> list[tuple[str, Any]]:
