@@ -21,7 +21,7 @@ class Training:
     def __init__(self, watch: Any, device: str = "cpu") -> None:
         torch.manual_seed(0)
         self.device = device
-        # On a busy machine the time of the processor is what a step costs; on a GPU most of it is none of the processor's.
+        # On a busy machine the time of the processor is what a step costs; that of a GPU is not counted there.
         self._clock = time.process_time if device == "cpu" else time.perf_counter
         layer = nn.TransformerEncoderLayer(128, 4, 256, dropout=0.1, batch_first=True)
         self.model = nn.Sequential(nn.Embedding(1_000, 128), nn.TransformerEncoder(layer, 2), nn.Linear(128, 1_000))
