@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +13,9 @@ from typing import Any
 import pytest
 
 from lintrain.evidence.run import StandInKind
-from lintrain.runtime.stand_ins import datasets
-from lintrain.runtime.stand_ins.corrections import Corrections
+from lintrain.runtime.child.going_on import TooSlowError
+from lintrain.runtime.stand_ins import datasets, haste
+from lintrain.runtime.stand_ins.corrections import FEW_ROWS, Corrections
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
 from lintrain.runtime.stand_ins.patterns import fitting_text
 from lintrain.runtime.stand_ins.rows import Rows
@@ -278,3 +281,34 @@ def test_a_word_of_the_command_is_a_single_token(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sys, "argv", ["train.py"])
     tokenizer = small_tokenizer("clip", "somebody/clip", None, {}, chats=False)
     assert len(tokenizer.encode("kettle", add_special_tokens=False)) > 1
+
+
+def test_a_script_that_takes_long_gets_few_rows() -> None:
+    ledger = Ledger()
+    corrections = made(ledger)
+    assert corrections.bounded(4_000) == 4_000
+    assert corrections.correct(TooSlowError())
+    assert corrections.bounded(4_000) == FEW_ROWS
+    assert ledger.renewed[0][2].startswith(f"at most {FEW_ROWS} in each data set")
+    assert not corrections.correct(TooSlowError())
+    corrections.rows = 600  # which an error has asked for since
+    assert corrections.bounded(4_000) == 600
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_only_a_script_that_does_not_come_to_its_training_is_interrupted(
+    trains: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(haste, "PATIENCE", 0.3)
+    monkeypatch.setattr(haste, "POLL", 0.05)
+    session: Any = SimpleNamespace(
+        may_start_over=True, started=0.0, has_ended=False, has_reached_training=False, measuring=False
+    )
+    corrections = empty(Ledger())
+    haste.Watchdog(session, corrections)
+    with pytest.raises(TooSlowError) if not trains else nullcontext():
+        corrections.remember("somebody/rows", COLUMNS, 300, is_known=False)
+        session.has_reached_training = trains
+        ends = time.monotonic() + 2
+        while time.monotonic() < ends and (not trains or time.monotonic() < ends - 1):
+            time.sleep(0.01)

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-TABLES = ("scripts.csv", *(f"scripts-{number}.csv" for number in range(2, 9)))
+TABLES = ("scripts.csv", *(f"scripts-{number}.csv" for number in range(2, 10)))
 ROOT = Path(__file__).parents[2]
 LEAST = 0.75
 SECONDS = 240
@@ -38,6 +38,10 @@ ON_PATH = (
     "rasbt",
     "lightly-ai",
     "adapter-hub",
+    "SPAICOM",
+    "Samwise-B",
+    "22f3002188",
+    "atikul-islam-sajib",
 )
 """Owners and repositories whose documentation installs the repository: its root, or `src`, is on the path."""
 FROM_THEIR_FOLDER = (
@@ -67,6 +71,11 @@ FROM_THEIR_FOLDER = (
     "huggingface/setfit",
     "rasbt/LLMs-from-scratch",
     "zach-karlovich/modernbert-ner-ablation",
+    "Candy-CY/Hyperspectral-Image-Classification-Models",
+    "jjzhu0579/fine-tuning-and-fewshot",
+    "wandb/examples",
+    "oza75/bambara-tts-training",
+    "JerMa88/faster-sft",
 )
 """Repositories whose documentation starts each script in its own folder, or with notebooks in folders."""
 STARTS_IN = {"pseshadri9/whisper-finetune": "ML-Quickstart", "philschmid/deep-learning-pytorch-huggingface": "training"}

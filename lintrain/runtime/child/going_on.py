@@ -35,6 +35,10 @@ CELLS = "cells.json"
 """Of the folder of a pass: the cells of a notebook."""
 
 
+class TooSlowError(BaseException):
+    """Raised in a script that takes too long before it trains; no `except Exception` of its own stops it."""
+
+
 @dataclass(frozen=True)
 class Repaired:
     """The text of the script with repairs; `lines` holds for each of its lines the number in the script's file.

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lintrain.evidence.run import Failure, LabelConflicts, ObjectEvidence, Stage, StageName, StandIn
 from lintrain.evidence.stages import EndingKind, StageStatus
 from lintrain.model.location import Location
 from lintrain.runtime.child.channel import Channel, Reported
+from lintrain.runtime.child.ending import end_process
 from lintrain.runtime.child.following import Following, is_about_names, is_main_thread
 from lintrain.runtime.child.frames import failure_of, is_probes_own
-from lintrain.runtime.child.going_on import Questions, run_from_the_top
+from lintrain.runtime.child.going_on import Questions, TooSlowError, run_from_the_top
 from lintrain.runtime.child.library import gpu_answers, versions, wait_for_the_others
 from lintrain.runtime.child.own_files import own_files
 from lintrain.runtime.child.saved_batch import GivenBatch
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
     from lintrain.evidence.fields import EvidenceFields
 
-END = os._exit
-"""The original: the script's own call of it is watched."""
 ROOT_PROCESS = "LINTRAIN_PROBE_ROOT"
 
 
@@ -87,7 +84,7 @@ class ProbeSession:
         self._questions = Questions(channel, self.exchange) if request.get("goes_on") else None
         self.following = Following()
         self._tries_fixes = bool(request.get("tries_fixes"))
-        self.measuring = self._ended = self._has_failed = False
+        self.measuring = self._ended = self._has_failed = self.has_reached_training = False
         # The end may be reported from several threads at once: a loop in a thread while the main thread exits.
         # Reentrant, for reporting measures objects, which may raise into `on_own_error`.
         self._lock = threading.RLock()
@@ -153,6 +150,7 @@ class ProbeSession:
     def report_run(self, **fields: Unpack[EvidenceFields]) -> None:
         """Send that a training run was reached, with what is known of it."""
         self.following.is_between = False
+        self.has_reached_training = True
         self.channel.send("run", run=0, values=fields)
 
     def report_stage(self, stage: Stage) -> None:
@@ -170,6 +168,11 @@ class ProbeSession:
 
     def on_error(self, error: BaseException) -> None:
         """Report an error that ends the script: in the run that it is in, or before any."""
+        if isinstance(error, TooSlowError):
+            self._has_failed = True
+            self.run_again(error)
+            self._end(EndingKind.TIME, "the script took too long before its training")
+            return
         # Before anything else: an error that the guard caused must not be reported as one of the script.
         if (refusal := self.refusal(error)) is not None:
             self._end(EndingKind.REFUSED, refusal)
@@ -263,8 +266,7 @@ class ProbeSession:
     @property
     def may_continue(self) -> bool:
         """Whether the script may continue after the present call, once that is measured without an error."""
-        has_room = self._questions is not None and self.following.has_room()
-        return has_room and not self._has_failed and not self._ended and self._is_ours() and is_main_thread()
+        return self.may_start_over and self.following.has_room() and not self._has_failed and is_main_thread()
 
     def enters(self, call: Location | None) -> bool:
         """A library is asked to train: a loop before it is closed; whether the call is new, so that it is measured."""
@@ -289,19 +291,23 @@ class ProbeSession:
         self._end(EndingKind.MEASURED, "")
         self._exit()
 
+    @property
+    def may_start_over(self) -> bool:
+        """Whether a script that fails, or takes too long, may run again in this process."""
+        return self._questions is not None and not self._ended and self._is_ours()
+
     def _is_ours(self) -> bool:
         return self.is_root and not self.channel.is_muted and self.timeline is None
 
     def _may_run_again(self) -> bool:
-        is_open = self._questions is not None and (self._has_failed or self._tries_fixes) and not self._ended
-        return is_open and self._is_ours() and is_main_thread()
+        return self.may_start_over and (self._has_failed or self._tries_fixes) and is_main_thread()
 
     def _start_over(self) -> None:
         """Forget what is known of the run that failed: another attempt begins."""
         self.channel.send("attempt")
         self.following.start_over(measures_again=self._tries_fixes)
         self.started = time.perf_counter()
-        self.measuring = self._has_failed = False
+        self.measuring = self._has_failed = self.has_reached_training = False
         # What is reproduced is the first error, which the user sees without lintrain.
         self.construction_error = self.construction_location = self.reproducer = self.failed_by = None
         self.conflicts, self.tokenizers, self.launcher = {}, {}, ""
@@ -390,11 +396,4 @@ class ProbeSession:
                 notes = [*self.notes, *self.keeper.summary(), *self.network.summary(self.keeper.others)]
                 self.channel.send("end", kind=kind, reason=reason, notes=notes, files=own_files(), pid=os.getpid())
 
-    @staticmethod
-    def _exit() -> NoReturn:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError, AttributeError):  # a stream that the script closed or replaced
-                stream.flush()
-        # No `finally:` and no exit handler of the script runs: it must not save a checkpoint of two steps over a real
-        # one, or report success.
-        END(0)
+    _exit = staticmethod(end_process)

@@ -20,10 +20,10 @@ from dataclasses import replace
 from typing import Any
 
 from lintrain.evidence.run import ColumnEvidence, StageName, Sweep, WrongRows
+from lintrain.runtime.child.ending import END
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
 from lintrain.runtime.child.measured_run import MeasuredRun
-from lintrain.runtime.child.probe_session import END
 from lintrain.runtime.child.quick_datasets import is_repeated as is_repeated_sample
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.measure.filled_values import Filled

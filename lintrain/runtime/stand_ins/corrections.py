@@ -10,11 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from lintrain.evidence.run import StandInKind
+from lintrain.runtime.child.going_on import TooSlowError
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
 from lintrain.runtime.stand_ins.sizes import Sizes, asked_family, asked_rows, asked_width
 
 MOST = 8
 SHOWN = {"parts": "texts that contain", "json": "JSON with", "structs": "lists of", "struct": "dictionaries with"}
+
+
+FEW_ROWS = 64
+"""In each data set of a script that took too long before its training."""
 
 
 class Replaced(Protocol):
@@ -53,11 +58,14 @@ class Corrections:
         self.families: dict[str, str] = {}
         self.width: int | None = None
         self.rows = 0
+        self.most_rows: int | None = None
+        self.on_rows: Callable[[], None] = lambda: None
         self._made = dict[str, int]()
         self.models = dict[str, Sizes]()
 
     def remember(self, name: str, columns: Mapping[str, Any], rows: int, *, is_known: bool) -> None:
         """So many rows were made, of one of several splits; their values tell later where a text comes from."""
+        self.on_rows()
         self._made[name] = min(rows, self._made.get(name, rows))
         before: Mapping[str, Sequence[Any]] = self._tables[name].columns if name in self._tables else {}
         whole = {each: [*before.get(each, ()), *values] for each, values in columns.items()}
@@ -66,6 +74,10 @@ class Corrections:
     def kinds(self, name: str) -> dict[str, str]:
         """The kinds of a data set's columns that errors have shown."""
         return self._kinds.get(name, {})
+
+    def bounded(self, rows: int) -> int:
+        """As many rows as are wanted, or few where the script took too long with them."""
+        return rows if self.most_rows is None else min(rows, max(self.most_rows, self.rows))
 
     def correct(self, error: BaseException | None) -> bool:
         """Change what the error shows to be made up wrongly; whether anything was."""
@@ -82,6 +94,8 @@ class Corrections:
         return False
 
     def _correct(self, error: BaseException) -> bool:
+        if isinstance(error, TooSlowError):
+            return self._take_few()
         # Rows first: most errors about shapes are caused by what the rows hold.
         need = Needs([*self._tables.values()]).of(error)
         if need is not None:
@@ -109,6 +123,14 @@ class Corrections:
             return False
         self.rows = rows
         self._note(StandInKind.DATA, "rows", f"at least {rows} in each data set, where so many are published", error)
+        return True
+
+    def _take_few(self) -> bool:
+        if self.most_rows is not None:
+            return False
+        self.most_rows = FEW_ROWS
+        what = f"at most {FEW_ROWS} in each data set: the script took long before its training"
+        self._ledger.renew(StandInKind.DATA, "rows", what)
         return True
 
     def _take_family(self, error: BaseException) -> bool:

@@ -245,7 +245,8 @@ class HubData:
         # No more than are published: a script that asks for a row beyond those is wrong.
         least = self._ledger.corrections.rows
         published = self._facts.splits if self._facts is not None else dict[str, int]()
-        return {name: max(count, min(least, published.get(name) or least)) for name, count in made.items()}
+        bounded = self._ledger.corrections.bounded
+        return {name: bounded(max(count, min(least, published.get(name) or least))) for name, count in made.items()}
 
     def kinds(self) -> dict[str, str]:
         """The columns with their kinds."""

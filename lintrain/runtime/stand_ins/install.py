@@ -22,6 +22,7 @@ from lintrain.runtime.stand_ins import (
     weights,
     word_tools,
 )
+from lintrain.runtime.stand_ins.haste import Watchdog
 from lintrain.runtime.stand_ins.ledger import Ledger
 
 
@@ -29,6 +30,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Register every hook; a GPU is replaced only in a pass that has none."""
     ledger = Ledger(session)
     session.corrects = ledger.corrections.correct
+    Watchdog(session, ledger.corrections)
     hub.install(ledger, hooks)
     datasets.install(ledger, hooks)
     metrics.install(ledger, hooks)

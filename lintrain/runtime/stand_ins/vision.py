@@ -129,7 +129,8 @@ def _fill(ledger: Ledger, dataset: Any, given: Mapping[str, Any]) -> None:
     name = next(each.__name__ for each in type(dataset).__mro__ if each.__name__ in {**ARRAYS, **FILES})
     is_train = bool(given["train"]) if "train" in given else "train" in str(given.get("split") or "train")
     form = ARRAYS.get(name) or Pictures(SIDE, 3, FILES[name], OF_FOLDER, OF_FOLDER)
-    count = form.train if is_train else form.test
+    ledger.corrections.on_rows()
+    count = ledger.corrections.bounded(form.train if is_train else form.test)
     with ledger.making(f"{name} {is_train}"):
         pictures, labels = made_pictures(form, seed=int(is_train))
     what = f"{count} random images of {form.side} x {form.side} pixels, {form.classes} classes"
@@ -203,7 +204,8 @@ def _reading_folder(ledger: Ledger, build: Callable[..., None]) -> Any:
             folder = picture_folder(ledger, str(root))
         build(self, folder, *args, **kwargs)
         self.root = root
-        times = OF_FOLDER // max(1, len(self.samples))
+        ledger.corrections.on_rows()
+        times = max(1, ledger.corrections.bounded(OF_FOLDER) // max(1, len(self.samples)))
         self.samples = self.samples * times
         self.imgs, self.targets = self.samples, self.targets * times
         what = f"{len(self.samples)} random images of {SIDE} x {SIDE} pixels, classes: {', '.join(self.classes)}"

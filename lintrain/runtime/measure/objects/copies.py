@@ -17,10 +17,10 @@ from itertools import islice
 from typing import Any, NoReturn
 
 from lintrain.evidence.run import CopiedRows
+from lintrain.runtime.child.ending import END
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.label_rows import spread
 from lintrain.runtime.child.library import attribute, has, is_mapping, is_row, library, loaded
-from lintrain.runtime.child.probe_session import END
 from lintrain.runtime.measure.seen import has_rows
 
 ROWS = 64
