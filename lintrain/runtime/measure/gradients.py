@@ -5,6 +5,7 @@ The graph that a backward pass goes through.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import re
@@ -142,14 +143,17 @@ def _is_left_out(name: str, gradients: Gradients, unused: set[str]) -> bool:
 
 def _is_of_class(holder: Any, part: str) -> bool:
     """Whether the code of a class names a part of its objects; a script may have put another one there."""
-    for kind in type(holder).__mro__:
-        try:
-            code = inspect.getsource(kind)
-        except (OSError, TypeError):
-            continue
-        if re.search(rf"\bself\.{part}\b|[\"']{part}[\"']", code):
-            return True
-    return False
+    text = re.compile(rf"\bself\.{part}\b|[\"']{part}[\"']")
+    return any(text.search(_code_of(kind)) for kind in type(holder).__mro__)
+
+
+@functools.lru_cache(maxsize=256)
+def _code_of(kind: type) -> str:
+    """The source of a class: Python parses its whole file for it, which takes up to a second."""
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return ""
 
 
 def _all_below(path: str, gradients: Gradients) -> set[str]:
