@@ -53,12 +53,15 @@ class Timers:
         return SimpleNamespace(start=lambda: None)
 
 
-@pytest.mark.parametrize(("elapsed", "longest"), [(0.5, 1.0), (6.0, 1.8), (60.0, 4.0)])
+@pytest.mark.parametrize(
+    ("elapsed", "stand_ins", "longest"),
+    [(0.5, [], 1.0), (6.0, [], 1.8), (60.0, [], 4.0), (6.0, ["gpt2"], 1.8), (30.0, ["gpt2"], 9.0), (60.0, ["a"], 12.0)],
+)
 def test_training_goes_on_for_a_share_of_the_time_before(
-    monkeypatch: pytest.MonkeyPatch, elapsed: float, longest: float
+    monkeypatch: pytest.MonkeyPatch, elapsed: float, stand_ins: list[str], longest: float
 ) -> None:
     timers = Timers(monkeypatch)
-    bounds = Bounds(Counter())
+    bounds = Bounds(Counter(), stand_ins)
     bounds.follow_on(lambda: None, elapsed)
     for _ in range(LEAST_PASSES_ON):
         bounds.on_pass()

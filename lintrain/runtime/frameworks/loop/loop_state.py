@@ -67,7 +67,7 @@ class LoopState(ABC):
         self.ran_lines = RanLines()
         self.odd_calls = OddCalls(lambda: self.is_on, lambda: self.iteration.rows())
         self.passes = Passes(self.effects.counts, self.odd_calls)
-        self.bounds = Bounds(self.effects.counts)
+        self.bounds = Bounds(self.effects.counts, session.stand_ins)
         self._is_paused = False
 
     @property
@@ -154,7 +154,7 @@ SHARE = 4
 MOST_ROUNDS = 3
 """How often the training loader may be read again until a backward pass shows that the loop trains once more."""
 MOST_STEPS_ON_A_BATCH = 32
-SECONDS_ON = 4.0
+SECONDS_ON, SECONDS_WITH_STAND_INS = 4.0, 12.0
 """How long training goes on at most, not measured, until the script evaluates: in the first half with all batches."""
 LEAST_SECONDS_ON, SHARE_ON = 1.0, 0.3
 """It goes on for this share of the time until then, or so long at least: a probe takes little more than one step."""
@@ -199,12 +199,12 @@ class Worked:
 
 
 class Bounds:
-    """Asked by the watch; `counts` are those of the loop's effects."""
+    """Asked by the watch; `counts` are those of the loop's effects, `stand_ins` what was replaced until now."""
 
-    def __init__(self, counts: Counter[str]) -> None:
-        self._counts = counts
+    def __init__(self, counts: Counter[str], stand_ins: Sequence[object] = ()) -> None:
+        self._counts, self._stand_ins = counts, stand_ins
         self._since_start = self._since_follow_on = Worked()
-        self._seconds_on = SECONDS_ON
+        self._seconds_on = self._longest_on = SECONDS_ON
         self._passes_on = 0
         self._steps_before = 0
 
@@ -227,7 +227,9 @@ class Bounds:
         """
         self._since_follow_on = Worked.from_now()
         self._passes_on = 0
-        self._seconds_on = min(SECONDS_ON, max(LEAST_SECONDS_ON, SHARE_ON * elapsed))
+        # Whether a script comes to its evaluation is what a probe with stand-ins is for.
+        self._longest_on = SECONDS_WITH_STAND_INS if self._stand_ins else SECONDS_ON
+        self._seconds_on = min(self._longest_on, max(LEAST_SECONDS_ON, SHARE_ON * elapsed))
         self._call_late(on_end, 2 * self._seconds_on)
 
     def _call_late(self, on_end: Callable[[], None], seconds: float) -> None:
@@ -258,7 +260,7 @@ class Bounds:
         # By the time alone, whether a training of one second is seen to its end would depend on the machine.
         is_short = self._passes_on < LEAST_PASSES_ON
         return self._since_follow_on.seconds() > (
-            min(SECONDS_ON, 2 * self._seconds_on) if is_short else self._seconds_on
+            min(self._longest_on, 2 * self._seconds_on) if is_short else self._seconds_on
         )
 
     def is_hurried(self) -> bool:
