@@ -181,6 +181,36 @@ def test_settings_that_a_trainer_took_itself_are_in_the_class_that_it_takes(
     assert owner("m").args is None
 
 
+def test_a_class_of_the_script_hands_older_arguments_on(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Own(Preferences):
+        def __init__(self, *args: Any, weight: float = 0.5, **given: Any) -> None:
+            super().__init__(*args, **given)
+
+    monkeypatch.setattr(Preferences, "__init__", Preferences.__init__)
+    leave_out(ledger, Preferences)
+    build: Any = Own
+    assert build("m", weight=1.0, tokenizer="t").processing_class == "t"
+
+
+def test_a_number_that_a_launcher_gives_is_one(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger.session, "shorten", lambda _: None, raising=False)
+    monkeypatch.delenv("RANK", raising=False)
+    environment: Any = type(os.environ)
+    for name in ("__getitem__", "__setitem__", "get"):
+        monkeypatch.setattr(environment, name, getattr(environment, name))
+    _answer_variables(ledger)
+    file = tmp_path / "script.py"
+    file.write_text('import os\nasks = os.environ.get("RANK")\nrank = int(os.environ.get("RANK"))\n')
+    names: dict[str, Any] = {}
+    before = dict(os.environ)
+    try:
+        exec(compile(file.read_text(), str(file), "exec"), names)
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+    assert (names["asks"], names["rank"]) == (None, 0)
+
+
 def test_a_second_adapter_is_left_out_of_a_call_for_an_older_version(ledger: Ledger) -> None:
     class PeftModel: ...
 

@@ -23,6 +23,7 @@ from lintrain.runtime.child import hub, label_rows, quick_datasets
 from lintrain.runtime.child.channel import ASKS, EVENTS, WHERE, Channel, opened, take_key, take_named_key
 from lintrain.runtime.child.frames import FORWARD_TRACE, callers_frame, is_users
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.launcher_variables import ASKED_FOR, stand_for_a_launcher
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.child.probe_session import ROOT_PROCESS, ProbeSession
 from lintrain.runtime.frameworks.keras import keras_patches as keras
@@ -243,9 +244,6 @@ def _keep_terminal() -> None:
     os.get_terminal_size = get_terminal_size
 
 
-ASKED_FOR = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-
-
 def install(session: ProbeSession, hooks: AfterImport) -> None:
     """Answer a script that reads a launcher's variables and has none, and put gloo in place of other backends."""
     if session.is_root:
@@ -275,15 +273,6 @@ def _answer_reads(session: ProbeSession) -> None:
 def _is_asked_by_user() -> bool:
     caller = callers_frame(above=2)
     return caller is not None and is_users(caller.f_code.co_filename)
-
-
-def stand_for_a_launcher(session: ProbeSession) -> None:
-    """Set what torchrun sets for one process."""
-    from lintrain.runtime.parent.launchers import one_process
-
-    for name, value in one_process().items():
-        os.environ.setdefault(name, value)
-    session.shorten("one process is probed, with the variables that `torchrun` sets for it")
 
 
 def _patch_groups(session: ProbeSession, module: Any) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.frames import is_called_by_user, users_frame
 from lintrain.runtime.child.hooks import AfterImport
+from lintrain.runtime.child.launcher_variables import ASKED_FOR, stand_for_a_launcher
 from lintrain.runtime.stand_ins.devices import ends_if_false
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.packages import Nothing
@@ -310,6 +311,9 @@ def _answer_variables(ledger: Ledger) -> None:
     @functools.wraps(get)
     def getting(self: Any, name: Any, default: Any = None) -> Any:
         found = get(self, name, default)
+        if found is None and name in ASKED_FOR and _is_counted(name, users_frame()):
+            stand_for_a_launcher(ledger.session)
+            return get(self, name, default)
         if (
             found is not None
             or not isinstance(name, str)
@@ -324,6 +328,12 @@ def _answer_variables(ledger: Ledger) -> None:
         return value
 
     environment.get = getting
+
+
+def _is_counted(name: str, frame: FrameType | None) -> bool:
+    """Whether the line of a frame takes a launcher's variable for a number: `int(os.environ.get("RANK"))`."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno) if frame is not None else ""
+    return re.search(rf"\bint\(os\.(environ\.get|getenv)\(['\"]{name}['\"]\)\)", line) is not None
 
 
 def _is_tried(frame: FrameType | None) -> bool:

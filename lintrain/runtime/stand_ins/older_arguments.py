@@ -29,6 +29,11 @@ def leave_out(ledger: Ledger, owner: Any) -> None:
         if cls not in adapted:  # a class is whole only when an object of it is made
             adapted.add(cls)
             cls.__init__ = _without_older(ledger, cls.__name__, cls.__init__)
+            # A class of the script's own may take any argument, and hand it on.
+            for each in cls.__mro__:
+                if each not in adapted and issubclass(each, owner) and "__init__" in vars(each):
+                    adapted.add(each)
+                    each.__init__ = _without_older(ledger, each.__name__, each.__init__)
         return object.__new__(cls)
 
     owner.__new__ = make
