@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import sys
 import time
@@ -22,6 +24,7 @@ from lintrain.runtime.stand_ins.rows import Rows
 from lintrain.runtime.stand_ins.sizes import asked_family, asked_rows, asked_width
 from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
+from lintrain.runtime.stand_ins.unused_packages import UnusedPackages
 
 COLUMNS: dict[str, list[Any]] = {"question": ["a text (1)"], "tags": [["x (1)"]], "mark": ["one (1)"], "extra": ["{}"]}
 COLUMNS["counts"] = [3]
@@ -98,10 +101,27 @@ def test_a_column_has_the_keys_of_the_dictionary_that_it_is_looked_up_in(tmp_pat
         "    assert 'question' not in row\n",
         "    return float('their own')\n",
         "    row = {name: row[name] for name in ('tags', 'mark')}\n    return row['question']\n",
+        "    return len(4)\n",
+        "    assert len(row) == 1\n",
     ],
 )
 def test_an_error_about_values_of_the_script_corrects_nothing(body: str, tmp_path: Path) -> None:
     assert Needs([TABLE]).of(error_of(body, tmp_path)) is None
+
+
+def test_values_of_a_row_are_no_choices_for_its_other_columns(tmp_path: Path) -> None:
+    """As the rows of `datasets` look a key up, one function below the line that asks for it."""
+    body = "    key = row['question'] and 'answer'\n    return row[key]\n"
+    need = Needs([TABLE]).of(error_of(body, tmp_path))
+    assert need is None or not need.choices
+
+
+def test_other_kinds_are_tried_where_an_error_does_not_tell_one(tmp_path: Path) -> None:
+    for body in ("    return len(row['counts'])\n", "    count = row['counts']\n    return ''.join(count)\n"):
+        needs = [*Needs([TABLE]).all_of(error_of(body, tmp_path))]
+        assert needs == [Need("somebody/rows", "counts", kind) for kind in ("text", "float")]
+    known = Table("somebody/rows", COLUMNS, is_known=True)
+    assert not [*Needs([known]).all_of(error_of("    return len(row['counts'])\n", tmp_path))]
 
 
 def test_a_column_that_a_known_data_set_lacks_is_the_scripts_own_mistake(tmp_path: Path) -> None:
@@ -183,6 +203,9 @@ class Ledger:
 
     def renew(self, kind: StandInKind, name: str, by: str) -> None:
         self.renewed.append((kind, name, by))
+
+    def withdraw(self, kind: StandInKind, name: str) -> None:
+        self.renewed[:] = [each for each in self.renewed if each[:2] != (kind, name)]
 
 
 def empty(ledger: Any) -> Corrections:
@@ -291,6 +314,9 @@ def test_a_script_that_takes_long_gets_few_rows() -> None:
     assert corrections.bounded(4_000) == FEW_ROWS
     assert ledger.renewed[0][2].startswith(f"at most {FEW_ROWS} in each data set")
     assert not corrections.correct(TooSlowError())
+    # Too few for a part of them, of rows that no table is made of.
+    assert corrections.correct(ValueError("num_samples should be a positive integer value, but got num_samples=0"))
+    assert corrections.bounded(50_000) == 8 * FEW_ROWS
     corrections.rows = 600  # which an error has asked for since
     assert corrections.bounded(4_000) == 600
 
@@ -312,3 +338,45 @@ def test_only_a_script_that_does_not_come_to_its_training_is_interrupted(
         ends = time.monotonic() + 2
         while time.monotonic() < ends and (not trains or time.monotonic() < ends - 1):
             time.sleep(0.01)
+
+
+def test_a_correction_that_ends_no_error_is_taken_back(tmp_path: Path) -> None:
+    ledger = Ledger()
+    corrections = made(ledger)
+    error = error_of("    return len(row['counts'])\n", tmp_path)
+    assert corrections.correct(error)
+    assert corrections.kinds("somebody/rows") == {"counts": "text"}
+    corrections.remember("somebody/rows", COLUMNS, 300, is_known=False)
+    assert corrections.correct(error)
+    assert corrections.kinds("somebody/rows") == {"counts": "float"}
+    assert [by.partition(",")[0] for _, _, by in ledger.renewed] == ["float"]
+    corrections.remember("somebody/rows", COLUMNS, 300, is_known=False)
+    assert not corrections.correct(error)
+    assert (corrections.kinds("somebody/rows"), ledger.renewed) == ({}, [])
+
+
+def test_parts_that_are_empty_need_more_rows(tmp_path: Path) -> None:
+    assert asked_rows(error_of("    return 1 / 0\n", tmp_path), 64) == 512
+    assert asked_rows(ValueError("num_samples should be a positive integer value, but got num_samples=0"), 64) == 512
+
+
+def test_a_package_is_missing_only_where_the_script_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = error_of("    import nonesuch_tools\n", tmp_path)
+    corrections = empty(Ledger())
+    assert corrections.correct(error)
+    assert not corrections.correct(error)
+    asked_by_script = [True]
+    finder: Any = UnusedPackages(corrections.packages, lambda: asked_by_script[0])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, finder])
+    tools = importlib.import_module("nonesuch_tools.parts")
+    own = type("Own", (tools.Thing,), {})
+    assert tools.decorate(error_of) is error_of
+    assert tools.Thing | None is tools.Thing[int] is tools.Thing
+    for use in (own, tools.function, tools.Thing.made):
+        with pytest.raises(ModuleNotFoundError, match="No module named 'nonesuch_tools'"):
+            use(1)
+    for name in [each for each in sys.modules if each.startswith("nonesuch_tools")]:
+        del sys.modules[name]
+    asked_by_script[0] = False  # a library looks whether the package is there
+    assert importlib.util.find_spec("nonesuch_tools") is None
+    assert importlib.util.find_spec("another_tool") is None

@@ -19,7 +19,7 @@ from lintrain.knowledge.stand_in_facts import (
     values_by_name,
 )
 from lintrain.runtime.stand_ins import devices, diffusion, older_names
-from lintrain.runtime.stand_ins.batches import _cut_slow_batches  # pyright: ignore[reportPrivateUsage]
+from lintrain.runtime.stand_ins.batches import _cut_slow_batches, _numbers_in  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.columns import columns_of_data_set
 from lintrain.runtime.stand_ins.devices import ends_if_false, ends_without_gpu
 from lintrain.runtime.stand_ins.diffusion import encoder_of, kind_of, small_arguments
@@ -382,6 +382,13 @@ def test_batches_after_a_slow_one_have_fewer_rows(monkeypatch: pytest.MonkeyPatc
     batches = [Fetcher().fetch([*range(rows)]) for rows in (64, 64, 64, 4)]
     assert batches == [64, 64, 8, 4]
     assert [each.name for each in made] == ["batches of 64 rows"]
+
+
+def test_texts_count_more_than_the_numbers_of_images() -> None:
+    import torch
+
+    ids, pictures = torch.zeros(64, 512, dtype=torch.int64), torch.zeros(64, 512)
+    assert _numbers_in({"input_ids": ids, "pixels": pictures, "labels": ids[:, 0]}) == 64 * 512 * 129 + 64
 
 
 @pytest.mark.parametrize(("numbers", "rows"), [(3 * 224 * 224, [8, 8]), (3 * 32 * 32, [128, 128])])

@@ -15,6 +15,8 @@ from lintrain.runtime.stand_ins.ledger import Ledger
 FEW = 8
 MOST_NUMBERS = 4_000_000
 """Of a first batch: 26 images of 224 pixels. One of 128 may take minutes without a GPU, in which no other comes."""
+OF_TOKEN = 128
+"""A token of a text takes as long as so many numbers of an image: each passes through all of a model's layers."""
 LONG = 3.0
 """Seconds of CPU time that a first batch may take."""
 SLOW = 1.5
@@ -71,8 +73,11 @@ def _takes_long(ledger: Ledger, fetcher: Any, index: Any) -> bool:
 
 
 def _numbers_in(batch: Any) -> int:
-    """How many numbers the tensors of a batch have."""
+    """How many numbers the tensors of a batch have; those of texts count more."""
     values: Any = batch.values() if hasattr(batch, "values") and hasattr(batch, "keys") else batch
     if is_row(batch) or values is not batch:
         return sum(_numbers_in(each) for each in values)
-    return int(batch.numel()) if hasattr(batch, "numel") else 0
+    if not hasattr(batch, "numel"):
+        return 0
+    is_text = str(getattr(batch, "dtype", "")) == "torch.int64" and batch.dim() > 1
+    return int(batch.numel()) * (OF_TOKEN if is_text else 1)

@@ -11,14 +11,17 @@ from typing import Any, Protocol
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.going_on import TooSlowError
+from lintrain.runtime.stand_ins.expressions import signature
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
 from lintrain.runtime.stand_ins.sizes import Sizes, asked_family, asked_rows, asked_width
+from lintrain.runtime.stand_ins.unused_packages import missing_package
+from lintrain.startup.lazy_dataclass import dataclass
 
 MOST = 8
 SHOWN = {"parts": "texts that contain", "json": "JSON with", "structs": "lists of", "struct": "dictionaries with"}
 
 
-FEW_ROWS = 64
+FEW_ROWS = 256
 """In each data set of a script that took too long before its training."""
 
 
@@ -37,6 +40,10 @@ class Replaced(Protocol):
         """Whether a model of the script is a stand-in."""
         ...
 
+    def withdraw(self, kind: StandInKind, name: str) -> None:
+        """List a stand-in no longer."""
+        ...
+
     def is_made(self, name: str) -> bool:
         """Whether a checkpoint is a stand-in."""
         ...
@@ -44,6 +51,14 @@ class Replaced(Protocol):
     def renew(self, kind: StandInKind, name: str, by: str) -> None:
         """List a stand-in, in place of what was listed under its name."""
         ...
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A correction, and the error that it is to end."""
+
+    need: Need
+    ended: tuple[str, ...]
 
 
 class Corrections:
@@ -59,6 +74,10 @@ class Corrections:
         self.width: int | None = None
         self.rows = 0
         self.most_rows: int | None = None
+        self.packages = set[str]()
+        self._latest: Tried | None = None
+        self._before = dict[str, str]()
+        self._useless = set[Need]()
         self.on_rows: Callable[[], None] = lambda: None
         self._made = dict[str, int]()
         self.models = dict[str, Sizes]()
@@ -96,19 +115,47 @@ class Corrections:
     def _correct(self, error: BaseException) -> bool:
         if isinstance(error, TooSlowError):
             return self._take_few()
+        self._take_back(error)
+        if self._take_package(error):
+            return True
         # Rows first: most errors about shapes are caused by what the rows hold.
-        need = Needs([*self._tables.values()]).of(error)
-        if need is not None:
-            return self._take(need, error)
-        return self._take_rows(error) or self._take_family(error) or self._take_width(error)
+        needs = Needs([*self._tables.values()])
+        if (need := needs.of(error)) is not None and self._take(need, error):
+            return True
+        if self._take_rows(error) or self._take_family(error) or self._take_width(error):
+            return True
+        return any(self._take(each, error) for each in needs.all_of(error))
+
+    def _take_back(self, error: BaseException) -> None:
+        """Undo a correction that the same error in the same expression follows: another is tried in its place."""
+        if self._latest is None or self._latest.ended != signature(error):
+            return
+        need, self._latest = self._latest.need, None
+        self._useless.add(need)
+        known = self._kinds[need.table]
+        known.pop(need.column, None)
+        known.update(self._before)
+        self.choices.pop(need.column, None)
+        self._ledger.withdraw(StandInKind.DATA, f"{need.table}, {need.column}")
+
+    def _take_package(self, error: BaseException) -> bool:
+        # Not before an error shows it: a script may look itself whether a package is there.
+        name = missing_package(error)
+        if name is None or name in self.packages:
+            return False
+        self.packages.add(name)
+        self._ledger.renew(StandInKind.PACKAGE, name, "left out until the script uses it: it is not installed")
+        return True
 
     def _take(self, need: Need, error: BaseException) -> bool:
         # The same correction twice would run the script for nothing: the error has another cause.
         known = self._kinds.setdefault(need.table, {})
         kind = _joined(known.get(need.column, ""), need.kind)
         is_new = known.get(need.column) != kind or (need.choices and self.choices.get(need.column) != need.choices)
-        if not is_new:
+        if not is_new or need in self._useless:
             return False
+        self._before = {need.column: known[need.column]} if need.column in known else {}
+        self._latest = Tried(need, signature(error))
         known[need.column] = kind
         if need.choices:
             self.choices[need.column] = need.choices
@@ -117,7 +164,7 @@ class Corrections:
 
     def _take_rows(self, error: BaseException) -> bool:
         # A part that is still too short after a correction (`[:1%]`) is a part of as many rows as there are now.
-        fewest = min(self._made.values(), default=0)
+        fewest = min(self._made.values(), default=self.most_rows or 0)
         rows = asked_rows(error, max(fewest, self.rows)) if fewest else None
         if rows is None or rows <= self.rows:
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+import re
 from collections.abc import Iterator
 from itertools import islice
 from types import FrameType, TracebackType
@@ -43,6 +44,24 @@ def raised(error: BaseException) -> Iterator[Raised]:
         node = _node(each)
         if node is not None:
             yield Raised(each.tb_frame, each.tb_lineno, node)
+
+
+def callers_of(error: BaseException) -> Iterator[str]:
+    """The files of the frames that an error went through, the innermost first, without the system of imports."""
+    traceback = error.__traceback__
+    files = list[str]()
+    while traceback is not None:
+        files.append(traceback.tb_frame.f_code.co_filename)
+        traceback = traceback.tb_next
+    yield from (each for each in reversed(files) if "importlib" not in each and OWN not in each.replace("\\", "/"))
+
+
+def signature(error: BaseException) -> tuple[str, ...]:
+    """What tells an error from others: its class, its text without numbers, and the expression that raised it."""
+    where = next(raised(error), None)
+    code = where.frame.f_code if where is not None else None
+    expression = (code.co_filename, ast.dump(where.node, include_attributes=True)) if where is not None and code else ()
+    return (type(error).__name__, re.sub(r"\d+", "0", str(error)), *expression)
 
 
 def _node(traceback: TracebackType) -> ast.AST | None:

@@ -15,7 +15,7 @@ from lintrain.runtime.child.going_on import TooSlowError
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.stand_ins.corrections import Corrections
 
-PATIENCE = 30.0
+PATIENCE = 40.0
 """Seconds from the first rows that were made to the training call: most scripts need a few of them."""
 POLL = 0.5
 
@@ -33,6 +33,7 @@ class Watchdog:
         is_first = not self._thread and self._session.may_start_over
         if is_first and threading.current_thread() is threading.main_thread():
             self._thread = threading.get_ident()
+            # A daemon, since a script that ends by itself must not wait for it.
             threading.Thread(target=self._wait, daemon=True).start()
 
     def _wait(self) -> None:

@@ -46,9 +46,13 @@ class Ledger:
 
     def renew(self, kind: StandInKind, name: str, by: str) -> None:
         """Remember something that was replaced, in place of what an earlier run of the script put there."""
+        self.withdraw(kind, name)
+        self.replace(kind, name, by)
+
+    def withdraw(self, kind: StandInKind, name: str) -> None:
+        """Forget what was replaced under a name."""
         made = self.session.stand_ins
         made[:] = [each for each in made if (each.kind, each.name) != (kind, name)]
-        self.replace(kind, name, by)
 
     def describe(self, name: str, by: str, shape: str) -> None:
         """Remember a checkpoint of which no weights were asked for yet; `shape` is added to the class that loads it."""

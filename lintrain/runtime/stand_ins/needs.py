@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lintrain.knowledge.stand_in_facts import is_produced, kind_of_column
+from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.library import is_dictionary, is_row
 from lintrain.runtime.stand_ins.columns import NO_COLUMNS, TURN
 from lintrain.runtime.stand_ins.expressions import MISSING, Raised, origins, raised, value_of
@@ -54,6 +55,17 @@ KIND_OF_ATTRIBUTE = {name: kind for kind, names in OF_KINDS.items() for name in 
 """By an attribute that a value lacks: the kind of values that have it."""
 NO_TEXT = re.compile(r"text input must be of type|TextEncodeInput must be|TextInputSequence must be")
 """How tokenizers say that they were given no text."""
+OF_VALUES = (TypeError, ValueError, IndexError, AttributeError, AssertionError)
+"""Errors that a value of another kind may cause."""
+OTHER_KINDS: Mapping[str, tuple[str, ...]] = {
+    "str": ("texts", "float"),
+    "int": ("text", "float"),
+    "float": ("integer", "text"),
+    "bool": ("label", "text"),
+    "list": ("text", "integers"),
+    "dict": ("text", "json"),
+}
+"""By the class of a value: the kinds that a column may have in its place."""
 FORMS_OF_TEXTS = ("json", "parts ", "date ")
 """Kinds of values that are texts."""
 LABELS = re.compile(r"(?i)(.*_)?(labels?|targets?|class|category|score|rating|stars|intent|sentiment)(_ids?)?")
@@ -90,13 +102,35 @@ class Needs:
                     self._values.setdefault(text, (table, column))
 
     def of(self, error: BaseException) -> Need | None:
-        """What the rows lack; None for an error that is not about them, or about rows that are known."""
-        # A frame further out may hold a row too, but only the innermost one that does was asked for something.
-        for where in raised(error):
-            found = self._missing(error, where) or self._unfit(error, where) or self._asserted(error, where)
+        """What the rows lack most likely; None for an error that is not about them, or about rows that are known."""
+        return next(self.all_of(error), None)
+
+    def all_of(self, error: BaseException) -> Iterator[Need]:
+        """What the rows may lack, the most likely first: the next is for an error that the one before did not end."""
+        # A frame further out may hold a row too, but mostly the innermost one that does was asked for something.
+        where = [*raised(error)]
+        for each in where:
+            found = self._missing(error, each) or self._unfit(error, each) or self._asserted(error, each)
             if found is not None:
-                return found
-        return self._about_value(error)
+                yield found
+        if (found := self._about_value(error)) is not None:
+            yield found
+        # A caller's line has more of the row than what the error is about.
+        last = next((at for at, each in enumerate(where) if is_users(each.frame.f_code.co_filename)), len(where) - 1)
+        for each in where[: last + 1] if isinstance(error, OF_VALUES) else ():
+            yield from self._guessed(each)
+
+    def _guessed(self, where: Raised) -> Iterator[Need]:
+        """Other kinds for a column whose value an expression works on, where the error does not tell which."""
+        for node, _ in origins(where.node, where.frame):
+            found = self._column_of(node, where)
+            if found is None or is_dictionary(value_of(node, where.frame)) or not _may_have(*found, ""):
+                continue
+            table, column = found
+            kind = type(next(iter(table.columns[column]), None)).__name__
+            # Any other value of the row would be as good a guess: only the nearest one is tried.
+            yield from (Need(table.name, column, other) for other in OTHER_KINDS.get(kind, ()))
+            return
 
     # columns that are missing
 
@@ -165,7 +199,9 @@ class Needs:
         known = value_of(owner, where.frame)
         # Not a subclass: a defaultdict or a mapping of the script's own has no missing keys.
         keys: list[Any] = [*known] if type(known) is dict else []
-        if not keys or isinstance(key, ast.Constant) or not error.args:
+        # A row is asked for a column: its values are no choices.
+        is_of_row = any(table.columns.keys() & {*keys} for table in self._tables)
+        if not keys or is_of_row or isinstance(key, ast.Constant) or not error.args:
             return None
         for table, column, _ in self._columns(key, where, "parts "):
             if all(isinstance(each, str) for each in keys):
@@ -217,15 +253,18 @@ class Needs:
     def _columns(self, node: ast.AST, where: Raised, kind: str) -> Iterator[tuple[Table, str, int]]:
         """The columns that an expression takes its value from and that may be of a kind, with the loops between."""
         for each, loops in origins(node, where.frame):
-            value = value_of(each, where.frame)
-            at = next((self._values[text] for text in _texts([value]) if text in self._values), None)
-            if at is None and isinstance(each, ast.Subscript):
-                key = value_of(each.slice, where.frame)
-                at = next(
-                    ((table, key) for table in self._tables if isinstance(key, str) and key in table.columns), None
-                )
+            at = self._column_of(each, where)
             if at is not None and _may_have(*at, kind):
                 yield *at, loops
+
+    def _column_of(self, node: ast.AST, where: Raised) -> tuple[Table, str] | None:
+        """The column whose value an expression has, or whose name it is asked for."""
+        texts = _texts([value_of(node, where.frame)])
+        at = next((self._values[text] for text in texts if text in self._values), None)
+        if at is None and isinstance(node, ast.Subscript):
+            key = value_of(node.slice, where.frame)
+            at = next(((table, key) for table in self._tables if isinstance(key, str) and key in table.columns), None)
+        return at
 
 
 def _may_have(table: Table, column: str, kind: str) -> bool:

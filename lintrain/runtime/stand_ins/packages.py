@@ -23,6 +23,7 @@ from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.stand_ins import unsloth
 from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.unused_packages import UnusedPackages
 
 EMPTY = {
     "tracker": (
@@ -85,7 +86,7 @@ NAMES = {name: purpose for purpose, names in EMPTY.items() for name in names}
 
 def install(ledger: Ledger) -> None:
     """Stand last among the finders: a package that is installed is found before."""
-    sys.meta_path.append(EmptyPackages(ledger))
+    sys.meta_path += (EmptyPackages(ledger), UnusedPackages(ledger.corrections.packages, _is_asked_by_script))
     _choose_keras_backend(ledger)
 
 

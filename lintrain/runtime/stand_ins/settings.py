@@ -52,6 +52,7 @@ DROPPED = (
     "use_kernels",
 )
 """Arguments of `from_pretrained` that place or quantize weights."""
+QUANTIZES = ("quantization_config", "load_in_4bit", "load_in_8bit")
 TRACKERS = ("wandb", "tensorboard", "mlflow", "comet_ml", "trackio", "swanlab", "all")
 
 
@@ -114,6 +115,7 @@ def _show_plainly(module: Any) -> None:
 def _plain(ledger: Ledger, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a `from_pretrained` for a machine without a GPU."""
     found = dict(given)
+    is_quantized = any(found.get(name) for name in QUANTIZES)
     for name in DROPPED:
         value = found.pop(name, None)
         if value and name != "low_cpu_mem_usage":
@@ -126,6 +128,10 @@ def _plain(ledger: Ledger, given: dict[str, Any]) -> dict[str, Any]:
         if str(found.get(name)) in ("float16", "torch.float16", "half"):
             _note(ledger, name, "float16", "float32: half precision is slow on the CPU")
             found[name] = "float32"
+    if is_quantized:
+        # A quantized layer takes inputs of any type; one that is not takes only its own.
+        found.pop("torch_dtype", None)
+        found["dtype"] = "float32"
     for name in ("attn_implementation", "_attn_implementation"):
         attention = found.get(name)
         if isinstance(attention, str) and ("flash" in attention or "/" in attention or "kernel" in attention):

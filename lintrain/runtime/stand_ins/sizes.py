@@ -23,6 +23,14 @@ BEYOND = re.compile(
     r"|[Ii]nd(?:ex|ices) \d+ (?:is )?out of (?:bounds|range)[^\n]*size \d+"
 )
 """How scikit-learn, `datasets` and NumPy say that there are too few rows."""
+TOO_FEW = re.compile(
+    r"num_samples should be a positive integer value, but got num_samples=0|the resulting train set will be empty"
+    r"|division by zero|modulo by zero|Sample larger than population|Cannot take a larger sample than population"
+    r"|empty sequence|iterable argument is empty|should be greater or equal to the number of classes"
+    r"|Cannot have number of splits|least populated class"
+)
+"""How Python, torch, NumPy, pandas and scikit-learn say that a part or a number of batches is empty, or too small."""
+TIMES = 8
 MOST_ROWS = 20_000
 FEWEST = 8
 UNRECOGNIZED = re.compile(
@@ -58,6 +66,9 @@ def _width(made: int, asked: int) -> int | None:
 
 def asked_rows(error: BaseException, made: int) -> int | None:
     """How many rows a part or a row number needs that is beyond the end of `made` ones; None for other errors."""
+    if isinstance(error, ValueError | ZeroDivisionError) and TOO_FEW.search(str(error)):
+        # The script takes a part of a part, in whole batches: nothing tells how large the first one has to be.
+        return min(TIMES * made, MOST_ROWS)
     found = BEYOND.search(str(error)) if isinstance(error, ValueError | IndexError) else None
     if found is None:
         return _rows_of_list(error, made) if isinstance(error, IndexError) else None
