@@ -181,6 +181,14 @@ def test_an_argument_that_loading_no_longer_has_is_left_out(tmp_path: Path, monk
     assert [each.name for each in ledger.session.stand_ins] == ["from_pretrained(use_auth_token=)"]
 
 
+def test_a_model_that_is_not_quantized_has_one_type(tmp_path: Path) -> None:
+    """A quantized layer takes inputs of any type: scripts make norms and adapters float32 next to it."""
+    ledger = made(tmp_path)._ledger
+    for name in ("quantization_config", "load_in_4bit"):
+        assert settings._plain(ledger, {name: True, "torch_dtype": "bfloat16"}) == {"dtype": "float32"}
+    assert settings._plain(ledger, {"load_in_4bit": False, "dtype": "bfloat16"}) == {"dtype": "bfloat16"}
+
+
 @pytest.mark.parametrize(
     ("text", "layers"),
     [

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from lintrain.evidence.run import StandInKind
-from lintrain.runtime.child.going_on import TooSlowError
+from lintrain.runtime.child.going_on import NoBatchesError, TooSlowError
 from lintrain.runtime.stand_ins import datasets, haste
 from lintrain.runtime.stand_ins.corrections import FEW_ROWS, Corrections
+from lintrain.runtime.stand_ins.empty_loaders import _ask_for_rows  # pyright: ignore[reportPrivateUsage]
+from lintrain.runtime.stand_ins.known_values import asked_argument
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
 from lintrain.runtime.stand_ins.patterns import fitting_text
 from lintrain.runtime.stand_ins.rows import Rows
@@ -380,3 +382,28 @@ def test_a_package_is_missing_only_where_the_script_uses_it(tmp_path: Path, monk
     asked_by_script[0] = False  # a library looks whether the package is there
     assert importlib.util.find_spec("nonesuch_tools") is None
     assert importlib.util.find_spec("another_tool") is None
+
+
+def test_an_argument_is_one_that_the_script_knows(tmp_path: Path) -> None:
+    corrections = empty(Ledger())
+    corrections.made_arguments |= {"policy_kind": "stand-in/model", "path": "stand-in/model", "other": "stand-in"}
+    body = "    kind, table = 'stand-in/model', {'llama': 1, 'qwen': 2}\n    return table[kind]\n"
+    assert corrections.correct(error_of(body, tmp_path))
+    assert corrections.arguments == {"policy_kind": "llama"}
+    assert not empty(Ledger()).correct(error_of(body, tmp_path))
+    for own in ("    return {'llama': 1}['mistral']\n", "    kind = 'stand-in'\n    return {}[kind]\n"):
+        assert not asked_argument(error_of(own, tmp_path), corrections.made_arguments)
+
+
+@pytest.mark.parametrize(("batches", "may_start_over", "asks"), [(0, True, True), (0, False, False), (3, True, False)])
+def test_a_loader_without_a_batch_asks_for_more_rows(batches: int, *, may_start_over: bool, asks: bool) -> None:
+    corrections = empty(Ledger())
+    corrections.remember("somebody/rows", COLUMNS, 64, is_known=False)
+    session = SimpleNamespace(may_start_over=may_start_over)
+    ledger: Any = SimpleNamespace(session=session, corrections=corrections)
+    module = SimpleNamespace(has_len_all_ranks=lambda loader: loader is not None)
+    _ask_for_rows(ledger, module)
+    with pytest.raises(NoBatchesError) if asks else nullcontext():
+        assert module.has_len_all_ranks([*range(batches)])
+    assert corrections.correct(NoBatchesError())
+    assert corrections.rows == 512

@@ -35,8 +35,16 @@ CELLS = "cells.json"
 """Of the folder of a pass: the cells of a notebook."""
 
 
-class TooSlowError(BaseException):
-    """Raised in a script that takes too long before it trains; no `except Exception` of its own stops it."""
+class StartOverError(BaseException):
+    """Ends a run that stand-ins made in vain, for another one; no `except Exception` of the script stops it."""
+
+
+class TooSlowError(StartOverError):
+    """The script takes too long before it trains."""
+
+
+class NoBatchesError(StartOverError):
+    """So few rows were made that a loader has no batch."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from lintrain.runtime.child.channel import Channel, Reported
 from lintrain.runtime.child.ending import end_process
 from lintrain.runtime.child.following import Following, is_about_names, is_main_thread
 from lintrain.runtime.child.frames import failure_of, is_probes_own
-from lintrain.runtime.child.going_on import Questions, TooSlowError, run_from_the_top
+from lintrain.runtime.child.going_on import Questions, StartOverError, run_from_the_top
 from lintrain.runtime.child.library import gpu_answers, versions, wait_for_the_others
 from lintrain.runtime.child.own_files import own_files
 from lintrain.runtime.child.saved_batch import GivenBatch
@@ -168,10 +168,10 @@ class ProbeSession:
 
     def on_error(self, error: BaseException) -> None:
         """Report an error that ends the script: in the run that it is in, or before any."""
-        if isinstance(error, TooSlowError):
+        if isinstance(error, StartOverError):
             self._has_failed = True
             self.run_again(error)
-            self._end(EndingKind.TIME, "the script took too long before its training")
+            self._end(EndingKind.TIME, "none was left to run the script again with other stand-ins")
             return
         # Before anything else: an error that the guard caused must not be reported as one of the script.
         if (refusal := self.refusal(error)) is not None:

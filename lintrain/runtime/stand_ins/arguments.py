@@ -71,7 +71,7 @@ def _answering(ledger: Ledger, ask: Any) -> Any:
                 raise
             found = AGREES.search(str(prompt))
             answer = found[0][0].lower() if found else ""
-            ledger.replace(StandInKind.ARGUMENT, f"input({str(prompt).strip()!r})", repr(answer))
+            ledger.renew(StandInKind.ARGUMENT, f"input({str(prompt).strip()!r})", repr(answer))
             return answer
 
     return answered
@@ -93,13 +93,13 @@ def _answer_parameters(ledger: Ledger, owner: Any) -> None:
             choices = getattr(kind, "choices", None) or ()
             if type(error).__name__ != "MissingParameter" or ctx.resilient_parsing:
                 raise
-            for text in (*choices, _text(name.lower(), ledger.script), *_numbers(name.lower())):
+            for text in (*choices, _made(ledger, name.lower()), *_numbers(name.lower())):
                 several = self.nargs != 1 or getattr(self, "multiple", False)
                 try:
                     found = process(self, ctx, (text,) * max(1, self.nargs) if several else text)
                 except Exception:  # noqa: BLE001 - the type takes no such text: each has errors of its own
                     continue
-                ledger.replace(StandInKind.ARGUMENT, name, f"{text}, as the script requires a value")
+                ledger.renew(StandInKind.ARGUMENT, name, f"{text}, as the script requires a value")
                 return found
             raise
 
@@ -120,7 +120,7 @@ def _choose_command(ledger: Ledger, owner: Any) -> None:
         # In the order of the script, where `list_commands` sorts them.
         name = None if has_all else chosen_command([*(self.commands or self.list_commands(ctx))])
         if name is not None:
-            ledger.replace(StandInKind.ARGUMENT, "command", f"{name}, as the script requires one")
+            ledger.renew(StandInKind.ARGUMENT, "command", f"{name}, as the script requires one")
         return parse(self, ctx, [name] if name is not None else args)
 
     owner.parse_args = parse_args
@@ -159,8 +159,9 @@ def _options(ledger: Ledger, function: Any, words: Sequence[str]) -> list[str]:
         if each.kind is each.VAR_POSITIONAL:
             continue
         is_number = each.annotation in (int, float, "int", "float")
-        value = _numbers(each.name.lower())[0] if is_number else guess(each.name, ledger.script)
-        ledger.replace(StandInKind.ARGUMENT, each.name, f"{value}, as the script requires a value")
+        guessed = _numbers(each.name.lower())[0] if is_number else guess(each.name, ledger.script)
+        value = _made(ledger, each.name.lower()) if isinstance(guessed, str) and not is_number else guessed
+        ledger.renew(StandInKind.ARGUMENT, each.name, f"{value}, as the script requires a value")
         made.append(f"--{each.name}={value}")
     return made
 
@@ -182,7 +183,7 @@ def _parsing(ledger: Ledger, parse: Any) -> Any:
                 each.__dict__.update(before)
         for name, (dest, value) in made.items():
             if getattr(found[0], dest, None) == value:
-                ledger.replace(StandInKind.ARGUMENT, name, f"{value}, as the script requires a value")
+                ledger.renew(StandInKind.ARGUMENT, name, f"{value}, as the script requires a value")
         return found
 
     return parse_known_args
@@ -196,7 +197,7 @@ def _with_command(ledger: Ledger, parser: Any) -> list[str]:
             choices: list[str] = [*action.choices]
             name = None if {*words} & {*choices} else chosen_command(choices)
             if name is not None:
-                ledger.replace(StandInKind.ARGUMENT, action.dest, f"{name}, as the script requires one")
+                ledger.renew(StandInKind.ARGUMENT, action.dest, f"{name}, as the script requires one")
                 words = [*words, name]
     return words
 
@@ -236,7 +237,7 @@ def _value(ledger: Ledger, parser: Any, action: Any) -> Any:
     if action.choices is not None:
         return next(iter(action.choices))
     make = parser._registry_get("type", action.type, action.type)
-    for text in (_text(action.dest.lower(), ledger.script), *_numbers(action.dest.lower())):
+    for text in (_made(ledger, action.dest.lower()), *_numbers(action.dest.lower())):
         if make is str or make is None:
             return text
         if make in (int, float) and text not in _numbers(action.dest.lower()):
@@ -259,6 +260,13 @@ def guess(name: str, script: str) -> int | float | str:
     if found is None:
         return _text(name.lower(), script)
     return int(found) if found.isdigit() else float(found)
+
+
+def _made(ledger: Ledger, name: str) -> str:
+    """The text for an argument: one that an error has shown to be known to the script, else one by its name."""
+    text = ledger.corrections.arguments.get(name) or _text(name, ledger.script)
+    ledger.corrections.made_arguments[name] = text
+    return text
 
 
 def _text(name: str, script: str) -> str:
@@ -297,8 +305,8 @@ def _answer_variables(ledger: Ledger) -> None:
             is_needed = is_called_by_user() and not _is_tried(users_frame())
             if not is_needed or not isinstance(name, str) or OF_MACHINES.match(name):
                 raise
-            value = _text(name.lower(), ledger.script)
-            ledger.replace(StandInKind.ARGUMENT, f"${name}", f"{value}, as the script requires a value")
+            value = _made(ledger, name.lower())
+            ledger.renew(StandInKind.ARGUMENT, f"${name}", f"{value}, as the script requires a value")
             return value
 
     @functools.wraps(write)
@@ -323,8 +331,8 @@ def _answer_variables(ledger: Ledger) -> None:
             return found
         if not ends_if_false(users_frame()):
             return found
-        value = _text(name.lower(), ledger.script)
-        ledger.replace(StandInKind.ARGUMENT, f"${name}", f"{value}, as the script requires a value")
+        value = _made(ledger, name.lower())
+        ledger.renew(StandInKind.ARGUMENT, f"${name}", f"{value}, as the script requires a value")
         return value
 
     environment.get = getting

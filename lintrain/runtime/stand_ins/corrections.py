@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from lintrain.evidence.run import StandInKind
-from lintrain.runtime.child.going_on import TooSlowError
+from lintrain.runtime.child.going_on import NoBatchesError, TooSlowError
 from lintrain.runtime.stand_ins.expressions import signature
+from lintrain.runtime.stand_ins.known_values import asked_argument
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
-from lintrain.runtime.stand_ins.sizes import Sizes, asked_family, asked_rows, asked_width
+from lintrain.runtime.stand_ins.sizes import MOST_ROWS, Sizes, asked_family, asked_rows, asked_width
 from lintrain.runtime.stand_ins.unused_packages import missing_package
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -75,6 +76,8 @@ class Corrections:
         self.rows = 0
         self.most_rows: int | None = None
         self.packages = set[str]()
+        self.arguments = dict[str, str]()
+        self.made_arguments = dict[str, str]()
         self._latest: Tried | None = None
         self._before = dict[str, str]()
         self._useless = set[Need]()
@@ -98,6 +101,11 @@ class Corrections:
         """As many rows as are wanted, or few where the script took too long with them."""
         return rows if self.most_rows is None else min(rows, max(self.most_rows, self.rows))
 
+    @property
+    def may_grow(self) -> bool:
+        """Whether a run with more rows would have any."""
+        return bool(self._made) and self._count < MOST and self.rows < MOST_ROWS
+
     def correct(self, error: BaseException | None) -> bool:
         """Change what the error shows to be made up wrongly; whether anything was."""
         # The innermost error may say less than the one that it caused: `datasets` wraps those of a builder.
@@ -115,8 +123,10 @@ class Corrections:
     def _correct(self, error: BaseException) -> bool:
         if isinstance(error, TooSlowError):
             return self._take_few()
+        if isinstance(error, NoBatchesError):
+            return self._take_rows(error)
         self._take_back(error)
-        if self._take_package(error):
+        if self._take_package(error) or self._take_argument(error):
             return True
         # Rows first: most errors about shapes are caused by what the rows hold.
         needs = Needs([*self._tables.values()])
@@ -161,6 +171,13 @@ class Corrections:
             self.choices[need.column] = need.choices
         self._note(StandInKind.DATA, f"{need.table}, {need.column}", _shown(kind, need.choices), error)
         return True
+
+    def _take_argument(self, error: BaseException) -> bool:
+        # Once for each argument: two tables with different keys would ask for one after the other.
+        unknown = {name: text for name, text in self.made_arguments.items() if name not in self.arguments}
+        known = asked_argument(error, unknown)
+        self.arguments.update(known)
+        return bool(known)
 
     def _take_rows(self, error: BaseException) -> bool:
         # A part that is still too short after a correction (`[:1%]`) is a part of as many rows as there are now.

@@ -11,6 +11,7 @@ from lintrain.runtime.stand_ins import (
     devices,
     diffusion,
     downloads,
+    empty_loaders,
     files,
     folders,
     hub,
@@ -40,6 +41,7 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     word_tools.install(ledger, hooks)
     settings.install(ledger, hooks)
     batches.install(ledger, hooks)
+    empty_loaders.install(ledger, hooks)
     files.install(ledger, hooks, folders.install(ledger, hooks))
     downloads.install(ledger, hooks)
     packages.install(ledger)

@@ -6,6 +6,7 @@ import ast
 import re
 from typing import Any
 
+from lintrain.runtime.child.going_on import NoBatchesError
 from lintrain.runtime.child.library import is_row, library
 from lintrain.runtime.stand_ins.expressions import raised, value_of
 from lintrain.runtime.stand_ins.small_configs import WIDTH as SMALL
@@ -66,7 +67,8 @@ def _width(made: int, asked: int) -> int | None:
 
 def asked_rows(error: BaseException, made: int) -> int | None:
     """How many rows a part or a row number needs that is beyond the end of `made` ones; None for other errors."""
-    if isinstance(error, ValueError | ZeroDivisionError) and TOO_FEW.search(str(error)):
+    is_empty = isinstance(error, ValueError | ZeroDivisionError) and TOO_FEW.search(str(error)) is not None
+    if is_empty or isinstance(error, NoBatchesError):
         # The script takes a part of a part, in whole batches: nothing tells how large the first one has to be.
         return min(TIMES * made, MOST_ROWS)
     found = BEYOND.search(str(error)) if isinstance(error, ValueError | IndexError) else None
