@@ -34,7 +34,7 @@ from lintrain.runtime.stand_ins.settings import (
 def ledger(monkeypatch: pytest.MonkeyPatch) -> Ledger:
     monkeypatch.setattr(sys, "argv", ["train.py"])
     monkeypatch.setattr(Ledger, "script", "load_dataset(data_name)")
-    return Ledger(SimpleNamespace(stand_ins=[]))  # type: ignore[arg-type]
+    return Ledger(SimpleNamespace(stand_ins=[], script="train.py"))  # type: ignore[arg-type]
 
 
 def replaced(ledger: Ledger) -> dict[str, str]:

@@ -19,7 +19,7 @@ from lintrain.runtime.child.going_on import NoBatchesError, TooSlowError
 from lintrain.runtime.stand_ins import datasets, haste
 from lintrain.runtime.stand_ins.corrections import FEW_ROWS, Corrections
 from lintrain.runtime.stand_ins.empty_loaders import _ask_for_rows  # pyright: ignore[reportPrivateUsage]
-from lintrain.runtime.stand_ins.known_values import asked_argument
+from lintrain.runtime.stand_ins.known_values import asked_argument, missing_arguments, own_configuration
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
 from lintrain.runtime.stand_ins.patterns import fitting_text
 from lintrain.runtime.stand_ins.rows import Rows
@@ -202,6 +202,7 @@ class Ledger:
     def __init__(self) -> None:
         self.renewed: list[tuple[StandInKind, str, str]] = []
         self.script, self.has_made_models = "", False
+        self.make_again = lambda: None
 
     def renew(self, kind: StandInKind, name: str, by: str) -> None:
         self.renewed.append((kind, name, by))
@@ -407,3 +408,45 @@ def test_a_loader_without_a_batch_asks_for_more_rows(batches: int, *, may_start_
         assert module.has_len_all_ranks([*range(batches)])
     assert corrections.correct(NoBatchesError())
     assert corrections.rows == 512
+
+
+@pytest.mark.parametrize(
+    ("body", "needed"),
+    [
+        ("    raise ValueError('Need either a dataset name or a training folder.')\n", ["dataset_name"]),
+        ("    raise ValueError('`dataroot` parameter is required')\n", ["dataroot"]),
+        ("    assert False, 'the data set has no name'\n", []),
+        ("    raise KeyError('dataroot')\n", []),
+    ],
+)
+def test_an_error_of_the_script_names_the_argument_that_it_needs(body: str, needed: list[str], tmp_path: Path) -> None:
+    optional = {"dataset_name", "train_folder", "dataroot", "out"}
+    assert missing_arguments(error_of(body, tmp_path), optional) == needed
+    corrections = empty(Ledger())
+    corrections.optional_arguments |= optional
+    assert corrections.correct(error_of(body, tmp_path)) is bool(needed)
+    assert corrections.needed_arguments == {*needed}
+
+
+def test_settings_of_the_project_are_taken_for_an_argument(tmp_path: Path) -> None:
+    folder = tmp_path / "configs" / "small"
+    folder.mkdir(parents=True)
+    (folder / "b.yaml").touch()
+    (folder / "a.yaml").touch()
+    script = tmp_path / "train.py"
+    assert own_configuration("config", script) == own_configuration("train_cfg_path", script) == str(folder / "a.yaml")
+    assert own_configuration("config_name", script) is None
+    assert own_configuration("config", folder / "train.py") is None
+
+
+def test_a_model_has_the_channels_of_its_inputs() -> None:
+    from transformers import WhisperConfig
+
+    message = "weight of size [32, 80, 3], expected input[4, 128, 3000] to have 80 channels, but got 128"
+    ledger = Ledger()
+    ledger.has_made_models = True
+    corrections = empty(ledger)
+    assert corrections.correct(RuntimeError(f"{message} channels instead"))
+    assert not corrections.correct(RuntimeError(f"{message} channels instead"))
+    assert small_config(WhisperConfig, None, None, corrections.channels).num_mel_bins == 128
+    assert small_config(WhisperConfig).num_mel_bins == 80

@@ -300,7 +300,13 @@ BETWEEN = frozenset(
     f"lintrain.runtime.{name}"
     for name in (
         *(f"frameworks.loop.{part}" for part in LOOP),
-        *("measure.filled_values", "sandbox.files.calls", "stand_ins.devices"),
+        *(
+            "measure.filled_values",
+            "sandbox.files.calls",
+            "stand_ins.devices",
+            "stand_ins.older_names",
+            "stand_ins.empty_loaders",
+        ),
     )
 )
 """Modules that pass the script's own calls on to the system, to torch and to metrics, and its errors back."""

@@ -130,8 +130,7 @@ def run_from_the_top(repaired: Repaired) -> None:
     sys.argv[:] = repaired.argv
     # Relative paths of the second run have to start where those of the first did, wherever that one had moved to.
     os.chdir(repaired.folder)
-    if (torch := loaded("torch")) is not None:
-        torch.set_grad_enabled(True)  # the stage may have failed within `no_grad`
+    _as_at_first()
     exec(code, main.__dict__)
 
 
@@ -149,9 +148,18 @@ def _run_cells(repaired: Repaired) -> None:
     let_go(sys.modules["__main__"])
     sys.argv[:] = repaired.argv
     os.chdir(repaired.folder)
-    if (torch := loaded("torch")) is not None:
-        torch.set_grad_enabled(True)
+    _as_at_first()
     run(repaired.cells)
+
+
+def _as_at_first() -> None:
+    """Undo what torch keeps for a process: the stage may have failed within `no_grad`, and a group begins only once."""
+    if (torch := loaded("torch")) is None:
+        return
+    torch.set_grad_enabled(True)
+    groups = loaded("torch.distributed")
+    if groups is not None and groups.is_available() and groups.is_initialized():
+        groups.destroy_process_group()
 
 
 def compiled(repaired: Repaired) -> CodeType:

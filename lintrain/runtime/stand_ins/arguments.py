@@ -12,14 +12,16 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
-from lintrain.runtime.child.frames import is_called_by_user, users_frame
+from lintrain.runtime.child.frames import START_FOLDER, is_called_by_user, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.launcher_variables import ASKED_FOR, stand_for_a_launcher
 from lintrain.runtime.stand_ins.devices import ends_if_false
+from lintrain.runtime.stand_ins.known_values import own_configuration
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.packages import Nothing
 
@@ -206,8 +208,12 @@ def _without_requirements(ledger: Ledger, parser: Any) -> dict[str, tuple[str, A
     """Give every argument that is required a value; returns them with the names of arguments."""
     made: dict[str, tuple[str, Any]] = {}
     of_groups = [group._group_actions[0] for group in parser._mutually_exclusive_groups if group.required]
+    corrections = ledger.corrections
+    optional = [each for each in parser._actions if each.default is None and each.option_strings and not each.required]
+    corrections.optional_arguments |= {each.dest for each in optional if each.type in (None, str)}
+    needed = [each for each in optional if each.dest in corrections.needed_arguments]
     for action in [*parser._actions, *of_groups]:
-        if not (action.required or action in of_groups) or isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]
+        if not (action.required or action in [*of_groups, *needed]) or isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]
             continue
         is_positional = not action.option_strings
         if is_positional and action.nargs not in (None, "+"):
@@ -264,7 +270,8 @@ def guess(name: str, script: str) -> int | float | str:
 
 def _made(ledger: Ledger, name: str) -> str:
     """The text for an argument: one that an error has shown to be known to the script, else one by its name."""
-    text = ledger.corrections.arguments.get(name) or _text(name, ledger.script)
+    known = ledger.corrections.arguments.get(name)
+    text = known or own_configuration(name, Path(START_FOLDER, ledger.session.script)) or _text(name, ledger.script)
     ledger.corrections.made_arguments[name] = text
     return text
 

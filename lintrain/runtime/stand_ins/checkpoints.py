@@ -130,7 +130,7 @@ class Checkpoints:
         family = known.model_type if known is not None else self._family(name, auto.CONFIG_MAPPING)
         kind = auto.CONFIG_MAPPING[family] if known is None else known.__class__
         try:
-            config = small_config(kind, known, self._ledger.corrections.width)
+            config = small_config(kind, known, self._ledger.corrections.width, self._ledger.corrections.channels)
             layers = encoder.layers if encoder is not None else self._layers(config)
             if layers is not None:
                 config = kind(**{**config.to_dict(), "num_hidden_layers": layers, "layer_types": None})

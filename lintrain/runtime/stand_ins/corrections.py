@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.going_on import NoBatchesError, TooSlowError
 from lintrain.runtime.stand_ins.expressions import signature
-from lintrain.runtime.stand_ins.known_values import asked_argument
+from lintrain.runtime.stand_ins.known_values import asked_argument, missing_arguments
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
-from lintrain.runtime.stand_ins.sizes import MOST_ROWS, Sizes, asked_family, asked_rows, asked_width
+from lintrain.runtime.stand_ins.sizes import MOST_ROWS, Sizes, asked_channels, asked_family, asked_rows, asked_width
 from lintrain.runtime.stand_ins.unused_packages import missing_package
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -73,11 +73,14 @@ class Corrections:
         self.choices: dict[str, tuple[str, ...]] = {}
         self.families: dict[str, str] = {}
         self.width: int | None = None
+        self.channels = dict[int, int]()
         self.rows = 0
         self.most_rows: int | None = None
         self.packages = set[str]()
         self.arguments = dict[str, str]()
         self.made_arguments = dict[str, str]()
+        self.optional_arguments = set[str]()
+        self.needed_arguments = set[str]()
         self._latest: Tried | None = None
         self._before = dict[str, str]()
         self._useless = set[Need]()
@@ -132,7 +135,8 @@ class Corrections:
         needs = Needs([*self._tables.values()])
         if (need := needs.of(error)) is not None and self._take(need, error):
             return True
-        if self._take_rows(error) or self._take_family(error) or self._take_width(error):
+        sizes = (self._take_rows, self._take_family, self._take_width, self._take_channels)
+        if any(take(error) for take in sizes):
             return True
         return any(self._take(each, error) for each in needs.all_of(error))
 
@@ -177,7 +181,10 @@ class Corrections:
         unknown = {name: text for name, text in self.made_arguments.items() if name not in self.arguments}
         known = asked_argument(error, unknown)
         self.arguments.update(known)
-        return bool(known)
+        # "Need either a dataset name or a training folder": the first of them that the error names.
+        missing = missing_arguments(error, self.optional_arguments - self.needed_arguments) if not known else []
+        self.needed_arguments.update(missing)
+        return bool(known or missing)
 
     def _take_rows(self, error: BaseException) -> bool:
         # A part that is still too short after a correction (`[:1%]`) is a part of as many rows as there are now.
@@ -214,6 +221,15 @@ class Corrections:
         self.width = width
         self._ledger.make_again()
         self._note(StandInKind.MODEL, "width", f"{width} in every model", error)
+        return True
+
+    def _take_channels(self, error: BaseException) -> bool:
+        asked = asked_channels(error) if self._ledger.has_made_models else None
+        if asked is None or asked[0] in self.channels:
+            return False
+        self.channels[asked[0]] = asked[1]
+        self._ledger.make_again()
+        self._note(StandInKind.MODEL, "channels", f"{asked[1]} in place of {asked[0]}", error)
         return True
 
     def _note(self, kind: StandInKind, name: str, what: str, error: BaseException) -> None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Set
+from pathlib import Path
 from typing import Any
 
+from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.stand_ins.expressions import raised, value_of
+
+LEAST = 4
+"""Letters of a name that is no common word: `dim` and `out` are in many messages."""
 
 
 def asked_argument(error: BaseException, made: Mapping[str, str]) -> dict[str, str]:
@@ -22,6 +28,31 @@ def asked_argument(error: BaseException, made: Mapping[str, str]) -> dict[str, s
     asked = {_last_name(each) for each in ast.walk(where.node.slice)} - {""}
     named = [name for name in same if any(name == each or name.endswith(f"_{each}") for each in asked)]
     return dict.fromkeys(named or same, keys[0]) if keys else {}
+
+
+def missing_arguments(error: BaseException, optional: Set[str]) -> list[str]:
+    """The arguments, of those that may be left out, whose names are in the script's own error about them."""
+    own = next(raised(error), None)
+    is_own = own is not None and is_users(own.frame.f_code.co_filename)
+    if not is_own or not isinstance(error, ValueError | AssertionError | RuntimeError):
+        return []
+    words = re.findall(r"[a-z0-9]+", str(error).lower().replace("_", " "))
+    parts = {name: name.lower().split("_") for name in optional if len(name) > LEAST}
+    named = [name for name, each in parts.items() if {*each} <= {*words}]
+    return sorted(named, key=lambda name: (words.index(parts[name][0]), name))[:1]
+
+
+CONFIGURATION = re.compile(r"(.*_)?(config|cfg)(_file|_path)?")
+SETTINGS = ("*.yaml", "*.yml", "*.json", "*.toml")
+
+
+def own_configuration(name: str, script: Path) -> str | None:
+    """For an argument that names a file of settings: the first in a folder of those next to the script."""
+    if CONFIGURATION.fullmatch(name) is None:
+        return None
+    folders = sorted(each for each in script.parent.glob("conf*") if each.is_dir())
+    files = (file for folder in folders for kind in SETTINGS for file in sorted(folder.rglob(kind)))
+    return next((str(file) for file in files), None)
 
 
 def _last_name(node: ast.AST) -> str:

@@ -115,10 +115,10 @@ class Needs:
                 yield found
         if (found := self._about_value(error)) is not None:
             yield found
-        # A caller's line has more of the row than what the error is about.
-        last = next((at for at, each in enumerate(where) if is_users(each.frame.f_code.co_filename)), len(where) - 1)
-        for each in where[: last + 1] if isinstance(error, OF_VALUES) else ():
-            yield from self._guessed(each)
+        # Only in the script's own line: a library's error may be about anything, and a caller's has more of the row.
+        own = next((each for each in where if is_users(each.frame.f_code.co_filename)), None)
+        if own is not None and isinstance(error, OF_VALUES):
+            yield from self._guessed(own)
 
     def _guessed(self, where: Raised) -> Iterator[Need]:
         """Other kinds for a column whose value an expression works on, where the error does not tell which."""
@@ -129,7 +129,8 @@ class Needs:
             table, column = found
             kind = type(next(iter(table.columns[column]), None)).__name__
             # Any other value of the row would be as good a guess: only the nearest one is tried.
-            yield from (Need(table.name, column, other) for other in OTHER_KINDS.get(kind, ()))
+            kinds = ("label",) if kind == "str" and LABELS.fullmatch(column) else OTHER_KINDS.get(kind, ())
+            yield from (Need(table.name, column, other) for other in kinds)
             return
 
     # columns that are missing

@@ -58,6 +58,16 @@ def asked_width(error: BaseException) -> int | None:
     return others.pop() if UNFIT.search(message) and SMALL in numbers and len(others) == 1 else None
 
 
+CHANNELS = re.compile(r"expected input\[.*\] to have (\d+) channels, but got (\d+) channels")
+"""The message of a convolution (torch 2.13): the channels of its weights, and those of the inputs."""
+
+
+def asked_channels(error: BaseException) -> tuple[int, int] | None:
+    """The channels that the first layer of a model has, and those that its inputs have; None for other errors."""
+    found = CHANNELS.search(str(error)) if isinstance(error, RuntimeError) else None
+    return (int(found[1]), int(found[2])) if found is not None and found[1] != found[2] else None
+
+
 def _width(made: int, asked: int) -> int | None:
     times = made // SMALL
     is_made = made % SMALL == 0 and asked % max(1, times) == 0

@@ -59,10 +59,17 @@ TIMM, TIMM_PATCH = ("test_convnext", 64), 32
 """A network of timm in place of one with 300 million parameters, its width, and the pixels of one of its outputs."""
 
 
-def small_config(kind: Any, known: Any = None, width: int | None = None) -> Any:
+CHANNELS = re.compile(r"(num_|in_|input_)?channels|num_mel_bins|feature_size|feature_dim|input_feat_per_channel")
+"""Values of a configuration that say how many channels the inputs of a model have."""
+
+
+def small_config(
+    kind: Any, known: Any = None, width: int | None = None, channels: Mapping[int, int] | None = None
+) -> Any:
     """A small configuration of a class of transformers; `known` is one of its objects, whose other values are kept.
 
-    `width` is that of every layer which is as wide as small ones are, where the script needs another.
+    `width` is that of every layer which is as wide as small ones are, where the script needs another; `channels` are
+    those that inputs have, by the number that the configuration says.
     """
     whole = known if known is not None else _with_vision(kind)
     sizes = _widened({**_sizes(whole), **OF_FAMILY.get(whole.model_type, {})}, width)
@@ -73,6 +80,9 @@ def small_config(kind: Any, known: Any = None, width: int | None = None) -> Any:
         made = kind.from_dict({**values, **sizes})
     for large, small in _pairs(whole, made):
         _keep_kinds(large, small)
+        for name, value in vars(small).items():
+            if CHANNELS.fullmatch(name) and channels and value in channels:
+                setattr(small, name, channels[value])
     _fit_sections(made)
     _fit_squares(made)
     return made
