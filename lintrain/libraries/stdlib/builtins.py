@@ -201,7 +201,7 @@ def _convert(call: Call) -> Value:
         return UNKNOWN
 
 
-@function("builtins.max", "builtins.min", "builtins.abs", "builtins.sum", "builtins.round")
+@function("builtins.max", "builtins.min", "builtins.abs", "builtins.round")
 def _number(call: Call) -> Value:
     values = [argument.value for argument in call.positional]
     if len(values) == 1 and isinstance(values[0], Sequence) and values[0].is_complete:
@@ -218,8 +218,6 @@ def _number(call: Call) -> Value:
             return constant(max(numbers), default)
         case "min":
             return constant(min(numbers), default)
-        case "sum":
-            return constant(sum(numbers), default)
         case "abs":
             return constant(abs(numbers[0]), default)
         case _:
