@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.events import Act
-from tests.support.loops import MADE, acts_of, lines_of
+from lintrain.pipeline.values.model import Tensor
+from tests.support.loops import MADE, PRELUDE, acts_of, lines_of, pipeline_of
 
 SPLITS = """
 from datasets import load_dataset
@@ -85,3 +86,69 @@ run()
     assert len(acts_of(MADE + code.format("continue"), Act.EVAL_MODE)) == 1
     assert not acts_of(MADE + code.format("return"), Act.EVAL_MODE)
     assert len(acts_of(MADE + code.format("pass"), Act.EVAL_MODE)) == 2
+
+
+COMPOSED = """
+import numpy as np
+from PIL import Image
+from torchvision.transforms import functional as transforms
+from torch.utils.data import DataLoader, Dataset
+
+class Compose:
+    def __init__(self, steps):
+        self.steps = steps
+
+    def __call__(self, image, mask):
+        for step in self.steps:
+            image, mask = step(image, mask)
+        return image, mask
+
+class Flip:
+    def __call__(self, image, mask):
+        if flips():
+            image, mask = transforms.hflip(image), transforms.hflip(mask)
+        return image, mask
+
+class Resize:
+    def __call__(self, image, mask):
+        return transforms.resize(image, 64), transforms.resize(mask, 64)
+
+class Crop:
+    def __call__(self, image, mask):
+        return transforms.center_crop(image, 32), transforms.center_crop(mask, 32)
+
+class ToTensor:
+    def __call__(self, image, mask):
+        return transforms.to_tensor(image), torch.as_tensor(np.array(mask), dtype=torch.int64)
+
+class Normalize:
+    def __call__(self, image, mask):
+        return transforms.normalize(image, [0.5], [0.2]), mask
+
+class Rows(Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        image, mask = Image.open(f"{index}.jpg").convert("RGB"), Image.open(f"{index}.png").convert("L")
+        return Compose([Flip(), Resize(), Crop(), ToTensor(), Normalize()])(image, mask)
+
+net = nn.Conv2d(3, 5, 1)
+for x, y in DataLoader(Rows(), batch_size=8):
+    F.cross_entropy(net(x), y).backward()
+"""
+
+
+def test_a_row_is_passed_through_each_transform_of_an_own_composition() -> None:
+    (loss,) = pipeline_of(PRELUDE + COMPOSED).losses
+    assert loss.target is not None
+    assert isinstance(loss.target.value, Tensor)
+    assert str(loss.target.value.shape) == "(N, *, *)"
+    assert loss.target.value.kind == "int"
+
+
+@pytest.mark.parametrize("body", ["image, mask = step(mask.x, image.x)", "other = step(image, mask)"])
+def test_functions_that_do_not_pass_on_what_they_return_are_read_once(body: str) -> None:
+    (loss,) = pipeline_of(PRELUDE + COMPOSED.replace("image, mask = step(image, mask)", body)).losses
+    assert loss.target is not None
+    assert not isinstance(loss.target.value, Tensor) or loss.target.value.kind != "int"

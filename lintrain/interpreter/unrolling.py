@@ -1,8 +1,9 @@
-"""Loops over a few names, read once for each of them.
+"""Loops over a few names or functions, read once for each of them.
 
 Some choose what is done (`for split in ("train", "test")`, `for phase in ["train", "val"]`): read once for all
 iterations, such a loop would make one object for all splits, and each `if phase == "train"` in it would be open. Others
-put settings into an object: `for name, value in settings.items(): setattr(self, name, value)`.
+put settings into an object: `for name, value in settings.items(): setattr(self, name, value)`. Own compositions pass a
+row through transforms one after the other: `for transform in self.transforms: image = transform(image)`.
 Unrolled, a loop counts as no loop: what it holds is no epoch and no batch.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.reader import Flow, Reader
@@ -26,6 +28,9 @@ MOST_UNROLLED = 4
 MOST_SWITCHED = 16
 """Networks of a list whose modes a loop sets one by one."""
 
+MOST_PASSED = 12
+"""Transforms that a row is passed through one by one."""
+
 MOST_SET = 64
 """Settings that a loop puts one by one into an object or a parser."""
 
@@ -41,6 +46,8 @@ def items_to_unroll(reader: Reader, node: FOR, over: Value, scope: Scope) -> lis
         return None
     if isinstance(over, Module) and 1 < len(over.parts) <= MOST_SWITCHED and reader.once(_only_switches, node):
         return [*over.parts, *([UNKNOWN] if OPEN in over.arguments else [])]
+    if _are_few(over) and reader.once(_passes_on, node):
+        return list(over.items)
     items = _named_items(over)
     if items is None or not 1 < len(items) <= MOST_SET:
         return None
@@ -48,6 +55,13 @@ def items_to_unroll(reader: Reader, node: FOR, over: Value, scope: Scope) -> lis
         return _items_called(reader, items, sought, scope)
     is_chosen = len(items) <= MOST_UNROLLED and reader.once(_chooses_by_target, node)
     return items if is_chosen or reader.once(_only_sets, node) else None
+
+
+def _are_few(over: Value) -> TypeGuard[Sequence]:
+    """Whether a value is a list or tuple of a few known items."""
+    if not isinstance(over, Sequence) or isinstance(over, Range):
+        return False
+    return over.is_complete and 1 < len(over.items) <= MOST_PASSED
 
 
 def _named_items(over: Value) -> list[Value] | None:
@@ -74,6 +88,20 @@ def _chooses_by_target(node: FOR) -> bool:
     return not any(_breaks(statement) for statement in node.body) and any(
         isinstance(each, ast.Name) and each.id in names for each in _deciding(node)
     )
+
+
+def _passes_on(node: FOR) -> bool:
+    """Whether each item is called with what the one before returned: `image, mask = transform(image, mask)`."""
+    match node.body, node.target:
+        case (
+            [ast.Assign(targets=[stored], value=ast.Call(func=ast.Name(id=called), args=given))],
+            ast.Name(id=bound),
+        ) if called == bound:
+            names = {each.id for each in given if isinstance(each, ast.Name)}
+            targets = stored.elts if isinstance(stored, ast.Tuple) else [stored]
+            return all(isinstance(each, ast.Name) and each.id in names for each in targets)
+        case _:
+            return False
 
 
 def _only_switches(node: FOR) -> bool:
