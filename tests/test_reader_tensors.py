@@ -94,10 +94,28 @@ def test_a_new_head_on_a_ready_made_network_gives_its_output() -> None:
     assert tensor.made.name == "sigmoid"
 
 
-@pytest.mark.parametrize("wrapped", ["nn.DataParallel(net)", "torch.compile(net)", "net.to('cuda').half()"])
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "nn.DataParallel(net)",
+        "torch.compile(net)",
+        "net.to('cuda').half()",
+        "nn.utils.spectral_norm(net)",
+        "nn.utils.parametrizations.weight_norm(net)",
+        "nn.utils.prune.l1_unstructured(net, 'weight', amount=0.2)",
+        "torch.ao.quantization.quantize_dynamic(net, {nn.Linear}, dtype=torch.qint8)",
+        "torch.jit.trace(net, torch.zeros(1, 8))",
+    ],
+)
 def test_a_wrapped_network_gives_what_the_network_gives(wrapped: str) -> None:
     tensor = given("net(x)", f"net = nn.Linear(8, 1)\nnet = {wrapped}\n")
     assert str(tensor.shape) == "(…, 1)"
+
+
+def test_a_checkpointed_part_gives_what_it_gives_without() -> None:
+    plain, recomputed = given("net(x)"), given("torch.utils.checkpoint.checkpoint(net, x, use_reentrant=False)")
+    assert str(recomputed.shape) == str(plain.shape) == "(…, 1)"
+    assert recomputed.passes == plain.passes
 
 
 @pytest.mark.parametrize("expression", ["net(x).detach()", "net(x).argmax(1).float()", "torch.tensor(net(x))"])

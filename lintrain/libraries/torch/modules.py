@@ -73,9 +73,6 @@ LOSSES = frozenset(
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict", "TransformerEncoder", "TransformerDecoder"})
 """Classes whose arguments are modules, known or not; other layers only take sizes."""
 
-WRAPPERS = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.DistributedDataParallel")
-"""What runs a module on several devices: to training it is the module itself."""
-
 
 @family("torch")
 def _layer(path: str) -> Transfer | None:
@@ -140,16 +137,6 @@ def _parts_of(value: Value) -> list[Value]:
             return []
         case _:
             return [value]
-
-
-@function(*WRAPPERS, "torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm", "torch.jit.script")
-@function("torch.distributed.fsdp.FullyShardedDataParallel", "torch.fx.symbolic_trace")
-def _wrap(call: Call) -> Value:
-    given = call.value("module", 0)
-    if call.path.endswith(("DistributedDataParallel", "FullyShardedDataParallel")):
-        call.reader.act(Act.SHARE, call.location, given, how=Constant(call.path))
-    # `torch.compile(model=...)` has another name for its parameter than the wrappers do.
-    return call.value("model") if isinstance(given, Absent) else given
 
 
 @function("copy.deepcopy")
