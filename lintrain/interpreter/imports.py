@@ -113,8 +113,8 @@ LIBRARIES = frozenset(
 
 FEW_FUNCTIONS = frozenset(
     {
-        *("absl", "addict", "box", "configargparse", "detectron2", "fvcore", "importlib"),
-        *("toml", "tomli", "tomllib", "wandb", "yacs"),
+        *("absl", "addict", "box", "configargparse", "detectron2", "einops", "fairscale", "fvcore"),
+        *("importlib", "toml", "tomli", "tomllib", "wandb", "yacs"),
     }
 )
 """Packages of which only the functions with an entry in the tables mean something: anything else is unknown."""

@@ -24,6 +24,7 @@ from lintrain.pipeline.values.python import (
     is_missing,
     is_true,
     literal,
+    text_of,
 )
 from lintrain.pipeline.values.tensors import Operation, Shape, Whole, shape_of
 
@@ -240,6 +241,8 @@ def _other_shape(call: Call, name: str) -> Shape:
         return _reduced(call, name, shape, others)
     if name in OF_RANK and "as_tuple" not in call.keywords:
         return Shape((None,) * OF_RANK[name], False)
+    if name == "einsum":
+        return named_by(text_of(call.value("equation", 0)))
     if name in SIZED:
         asked = call.keywords.get("size", call.keywords.get("dims"))
         return repeated(shape, others if asked is None else [asked.value])
@@ -250,6 +253,12 @@ def _other_shape(call: Call, name: str) -> Shape:
     if name in {"gather", "take_along_dim", "take"}:
         return shape_of_operand(call.value("index", len(given) - 1))
     return _kept_rank(call, name, shape, others)
+
+
+def named_by(equation: str | None) -> Shape:
+    """An axis for each letter that an equation of `einsum` leaves."""
+    left = (equation or "...").partition("->")[2].replace(" ", "")
+    return Shape((None,) * len(left), False) if "->" in (equation or "") and "." not in left else ANY
 
 
 def _reduced(call: Call, name: str, shape: Shape, others: list[Value]) -> Shape:
