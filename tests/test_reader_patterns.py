@@ -7,7 +7,6 @@ import pytest
 from lintrain.pipeline.values.model import Role, Tensor
 from tests.support.loops import PRELUDE, pipeline_of
 
-
 LOOP = """
 import einops
 from einops import rearrange, reduce
