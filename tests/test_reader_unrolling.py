@@ -152,3 +152,36 @@ def test_functions_that_do_not_pass_on_what_they_return_are_read_once(body: str)
     (loss,) = pipeline_of(PRELUDE + COMPOSED.replace("image, mask = step(image, mask)", body)).losses
     assert loss.target is not None
     assert not isinstance(loss.target.value, Tensor) or loss.target.value.kind != "int"
+
+
+STAGES = """
+class Period(nn.Module):
+    def __init__(self):
+        super().__init__()
+        sizes = (1,) + SIZES
+        self.stages = nn.ModuleList([nn.Conv2d(sizes[i], sizes[i + 1], (5, 1)) for i in range(len(sizes) - 1)])
+        self.score = nn.Conv2d(64, 1, (3, 1))
+
+    def forward(self, x):
+        x = x.view(-1, 1, 96, 3)
+        for stage in self.stages:
+            x = F.leaky_relu(stage(x), 0.1)
+        x = self.score(x)
+        return x.flatten(1)
+
+net = Period()
+optimizer = optim.Adam(net.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    F.mse_loss(net(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("sizes", ["(16, 32, 64, 64)", "(16, 32, 64, 64, 64)"])
+def test_a_loop_over_layers_that_are_there_has_run(sizes: str) -> None:
+    assert not lines_of("shape-mismatch", f"SIZES = {sizes}\n{STAGES}")
+
+
+def test_a_loop_over_no_layers_leaves_what_was_before() -> None:
+    assert lines_of("shape-mismatch", STAGES.replace("sizes = (1,) + SIZES", "sizes = (1,)"))

@@ -22,7 +22,7 @@ from lintrain.interpreter.unrolling import items_to_unroll, unroll
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Loop
 from lintrain.pipeline.values.data import ColumnNames, Features
-from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.model import Module, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -57,7 +57,18 @@ def execute_for(reader: Reader, node: ast.For | ast.AsyncFor, scope: Scope) -> F
     # Before the target is bound, so that without an iteration the target too is what it was.
     start = len(scope.journal)
     assign(reader, node.target, each, scope)
-    return _execute_loop(reader, loop, node.body, node.orelse, scope, start)
+    return _execute_loop(reader, loop, node.body, node.orelse, scope, start, runs=_holds_something(over))
+
+
+def _holds_something(over: Value) -> bool:
+    """Whether a loop over a value certainly runs: a list, dictionary or container of layers that is not empty."""
+    match over:
+        case Sequence(items=held, is_complete=True) | Module(parts=held):
+            return bool(held)
+        case Mapping(entries=entries, is_complete=True):
+            return bool(entries)
+        case _:
+            return False
 
 
 @statement(ast.While)
@@ -90,6 +101,8 @@ def _execute_loop(
     orelse: abc.Sequence[ast.stmt],
     scope: Scope,
     start: int,
+    *,
+    runs: bool = False,
 ) -> Flow:
     reader.record.loops.append(loop)
     reader.loops.append(loop)
@@ -104,10 +117,10 @@ def _execute_loop(
     # Each `break` and `continue` left the body with other names. All of them are ways to leave the loop,
     # besides its end.
     ends = [*exits, changes] if flow is Flow.ON else exits
-    # The body may run no time at all, so the names of before are one of the branches. The body is read once
-    # and stands for all iterations: what the second iteration sees of the first is what `_forget_changing`
-    # and rules about loops are for.
-    scope.apply(scope.joined([_without_body(scope, ends), *ends]))
+    # The body may run no time at all, so the names of before are one of the branches, unless the loop certainly
+    # runs. The body is read once and stands for all iterations: what the second iteration sees of the first is what
+    # `_forget_changing` and rules about loops are for.
+    scope.apply(scope.joined(ends if runs and ends else [_without_body(scope, ends), *ends]))
     return dispatch.execute_block(reader, orelse, scope)
 
 
