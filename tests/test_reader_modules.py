@@ -294,3 +294,44 @@ def test_a_star_without_the_name_leaves_the_class_of_a_library(tmp_path: Path) -
     files = {"rows.py": "Dataset_of = 1\n"}
     imports = "from torch.utils.data import DataLoader\nfrom rows import *\n"
     assert shown(tmp_path, files | {"train.py": script(imports, "DataLoader")}) == "Library"
+
+
+@pytest.mark.parametrize(
+    ("files", "imports", "missing"),
+    [
+        ({"m.py": "def load_rows(): ..."}, "from m import load_row", ("m", "load_row", "load_rows")),
+        ({"m.py": "x = 1"}, "def f():\n    from m import gone\n", ("m", "gone", "")),
+        ({"p/m.py": "x = 1"}, "from p.m import gone", ("p.m", "gone", "")),
+    ],
+)
+def test_an_import_of_a_name_that_no_module_has_is_recorded(
+    tmp_path: Path, files: dict[str, str], imports: str, missing: tuple[str, str, str]
+) -> None:
+    found = read(tmp_path, {**files, "train.py": script(imports, "1")}).missing_names
+    assert [(each.module, each.name, each.near) for each in found] == [missing]
+
+
+@pytest.mark.parametrize(
+    ("files", "imports"),
+    [
+        ({"m.py": "from n import *"}, "from m import gone"),
+        ({"m.py": "def __getattr__(name): return name"}, "from m import gone"),
+        ({"m.py": "globals().update(found)"}, "from m import gone"),
+        ({"m.py": "gone: int"}, "from m import gone"),
+        ({"m.py": "x = "}, "from m import gone"),
+        ({"p/__init__.py": ""}, "from p import compiled"),
+        ({"random.py": "x = 1"}, "from random import randint"),
+        ({"m.py": "x = 1"}, "try:\n    from m import gone\nexcept ImportError:\n    pass"),
+        ({"m.py": "x = 1"}, "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from m import gone"),
+        ({".git/HEAD": "", "src/m.py": "x = 1", "m.py": "gone = 1"}, "from m import gone"),
+        ({".git/HEAD": "", "src/m.py": "gone = 1", "m.py": "x = 1"}, "from m import gone"),
+    ],
+)
+def test_a_name_that_a_module_may_have_is_not_missing(tmp_path: Path, files: dict[str, str], imports: str) -> None:
+    assert read(tmp_path, {**files, "train.py": script(imports, "1")}).missing_names == []
+
+
+def test_an_import_in_another_module_is_judged_when_that_module_is_checked(tmp_path: Path) -> None:
+    files = {"m.py": "from n import gone\nx = 1", "n.py": "y = 1", "train.py": script("from m import x")}
+    assert read(tmp_path, files).missing_names == []
+    assert [each.name for each in read(tmp_path, files, "m.py").missing_names] == ["gone"]

@@ -48,6 +48,12 @@ def loaded_from_file(source: Source, node: ast.expr) -> ast.expr | None:
     return None
 
 
+def is_entry_of_file(source: Source, node: ast.expr) -> bool:
+    """Whether a name holds an entry of a file's content, and not all of it."""
+    made = source.cached(_only_values).get(node) if isinstance(node, ast.Name) else None
+    return isinstance(made, ast.Subscript) or (made is not None and is_entry_of_file(source, made))
+
+
 def _only_values(source: Source) -> dict[ast.Name, ast.expr]:
     """The value of each name that its function, or the file, assigns once and does not change afterwards."""
     of_file, found = _values_in(walk(source.tree)), dict[ast.Name, ast.expr]()

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from lintrain.analysis import device_moves
 from lintrain.analysis.plain_tensors import (
     MOVES,
     NO_TENSORS,
@@ -63,7 +64,9 @@ def local_tensors(source: Source) -> list[LocalTensor]:
 
 
 def _local_tensors(source: Source) -> list[LocalTensor]:
-    if source.contains(MOVES_ALL) or (source.contains(TRAINS) and not _may_move(source.text)):
+    if source.contains(MOVES_ALL):
+        return []
+    if source.contains(TRAINS) and (not _may_move(source.text) or _stays_on_cpu(source)):
         return []
     lines = _lines_of_torch(source)
     functions = [each for each in source.nodes_of(ast.FunctionDef) if is_within(lines, each)] if lines else []
@@ -88,6 +91,19 @@ def _may_move(text: str) -> bool:
         if MAY_MOVE.search(MOVES_NOTHING.sub("", text[begin : end if end >= 0 else len(text)])):
             return True
     return False
+
+
+NEEDS_GPU = r"(?i)cuda|accelerat|lightning|trainer\b|\bmps\b|device_map|argparse"
+
+
+def _stays_on_cpu(source: Source) -> bool:
+    """Whether all moves of a file go to the CPU: `device = "cpu"` at its top."""
+    if source.contains(NEEDS_GPU):
+        return False
+    moves = [
+        each for each in source.nodes_of(ast.Call) if isinstance(each.func, ast.Attribute) and each.func.attr == "to"
+    ]
+    return bool(moves) and not any(device_moves.goes_to_device(source, each) for each in moves)
 
 
 def _reached_while_made(owner: ast.ClassDef) -> frozenset[str]:

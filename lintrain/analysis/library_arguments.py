@@ -38,6 +38,7 @@ LEGACY_KERAS = r"\btf_keras\b|TF_USE_LEGACY_KERAS|\btensorflow\.python\.keras\b"
 
 UNSLOTH = r"\b(?:import|from)\s+unsloth\b"
 """What makes the trainers of trl take the arguments of all their releases."""
+OF_UNSLOTH = frozenset({"max_seq_length", "unsloth_num_chunks", "vllm_sampling_params"})  # it adds them to all settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,10 @@ def keyword_arguments(pipeline: Pipeline) -> Iterator[KeywordArgument]:
     for call in pipeline.calls:
         if call.is_guarded or not call.arguments or requires_version(pipeline, call.location, call.path):
             continue
+        known = OF_UNSLOTH if call.path[:4] == "trl." and pipeline.source_of(call.location).contains(UNSLOTH) else ()
         for name, argument in call.arguments.items():
             location = argument.keyword or argument.named_at
-            if location is not None and location not in seen:
+            if location is not None and location not in seen and name not in known:
                 seen.add(location)
                 yield KeywordArgument(call, name, argument, location)
 

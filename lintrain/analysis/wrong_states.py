@@ -184,7 +184,9 @@ def _unsaved_keys(source: Source) -> Iterator[WrongState]:
     }
     for key, reads in entries.items():
         for read in [each for each in reads if key not in keys and isinstance(each.value, ast.Name)]:
-            if (functions.get(read), unparse(read.value)) not in known:
+            # An entry of an entry is no entry of the file: `settings = saved["config"]`, then `settings["data"]`.
+            is_entry = checkpoints.is_entry_of_file(source, read.value)
+            if is_entry or (functions.get(read), unparse(read.value)) not in known:
                 continue
             problem = f'the checkpoint is saved without the entry "{key}"'
             names = ", ".join(f"`{each}`" for each in sorted(map(str, keys)))

@@ -9,7 +9,7 @@ import os
 import sys
 from functools import lru_cache
 
-from lintrain.interpreter import project_modules
+from lintrain.interpreter import missing_names, project_modules
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.reader import Flow, Reader
 from lintrain.interpreter.core.registry import FUNCTIONS, attribute_of, leads_to_function, named_value, statement
@@ -272,6 +272,7 @@ def execute_import_from(reader: Reader, node: ast.ImportFrom, scope: Scope) -> F
     own = _relative_module(reader, node.level, module) if node.level else own_module(reader, module)
     for alias in node.names:
         if own is not None:
+            missing_names.note(reader, node, own, alias)
             _import_own(reader, own, alias, scope)
             continue
         if alias.name == "*":

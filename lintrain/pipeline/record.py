@@ -71,6 +71,16 @@ class LibraryName:
 
 
 @dataclass(frozen=True, slots=True)
+class MissingName:
+    """A name that an import takes from a module of the project which has none of it; `near` is the likely one."""
+
+    module: str
+    name: str
+    location: Location
+    near: str
+
+
+@dataclass(frozen=True, slots=True)
 class Discard:
     """A statement that throws away what a method of a data set or tensor gave.
 
@@ -215,6 +225,7 @@ class Pipeline:
     model_calls: list[ModelCall] = field(default_factory=list[ModelCall])
     calls: list[LibraryCall] = field(default_factory=list[LibraryCall])
     names: list[LibraryName] = field(default_factory=list[LibraryName])
+    missing_names: list[MissingName] = field(default_factory=list[MissingName])
     named_in_settings: list[str] = field(default_factory=list[str])
     """The dotted names of what settings build: `torch.optim.Adam` in a `_target_`."""
     kept_modules: list[KeptModules] = field(default_factory=list[KeptModules])

@@ -81,6 +81,14 @@ class Project:
         spread = (self._below(each, below) for each in folders if each.folder and self._is(os.path.isdir, each.folder))
         return next((found for found in spread if found and found.file), None) if below else None
 
+    def of_that_name(self, script: str, name: str) -> list[ModuleFile]:
+        """Every module that an absolute import may mean, wherever the script is started."""
+        top, *below = name.split(".")
+        roots = dict.fromkeys((*self.roots(script), *self._added(script)))
+        first = (self._module(root, top) or ModuleFile(top, None, os.path.join(root, top)) for root in roots)
+        found = (self._below(each, below) for each in first)
+        return [each for each in found if each is not None and each.file is not None]
+
     def find_beside(self, script: str, name: str) -> ModuleFile | None:
         """The module in the script's own folder, which Python finds before any installed library."""
         folder = self._folder(script)

@@ -1,7 +1,8 @@
 """A name is imported from a library that no longer has it in the installed version.
 
 The import raises ImportError in the first lines of the script. An attribute such as `transformers.AdamW` raises
-AttributeError where it is used, and so does a method such as `encode_plus` of a tokenizer.
+AttributeError where it is used, and so does a method such as `encode_plus` of a tokenizer. The same import fails if a
+module of the project has no such name, as after a function was renamed.
 
 ## Bad
 
@@ -113,7 +114,7 @@ from dataclasses import replace
 
 from lintrain.analysis import library_arguments, prescreen, removed_methods, script_text, statements
 from lintrain.knowledge import api, numpy_successors, renames, successors, versions
-from lintrain.pipeline.record import LibraryName
+from lintrain.pipeline.record import LibraryName, MissingName
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -185,6 +186,17 @@ class RemovedName(Rule[Claim]):
             if not (_is_of_numpy(used) and _is_given_back(pipeline, used)):
                 yield self._report(pipeline, used, uses, known)
         yield from self._methods(pipeline)
+        yield from map(self._report_missing, pipeline.missing_names)
+
+    def _report_missing(self, missing: MissingName) -> Finding[Claim]:
+        """A name that a module of the project lost, or never had."""
+        return self.finding(
+            missing.location,
+            f"`{missing.module}` has no `{missing.name}`",
+            help=f"did you mean `{missing.near}`?" if missing.near else "define it there, or remove the import",
+            subject=missing.name,
+            claim=Claim(missing.module, missing.name, is_certain=True),
+        )
 
     def _methods(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         """The removed methods and attributes of tokenizers and iterators."""
@@ -234,7 +246,8 @@ class RemovedName(Rule[Claim]):
         )
         replaced = any(each.name == f"{module}.{name}" for each in evidence.stand_ins)
         if evidence.failed_with(*failures) is not None or replaced:
-            return Verdict.confirmed(f"{package} {version} has no `{name}`: the script fails here", version=version)
+            owner = f"{package} {version}" if version else f"`{module}`"
+            return Verdict.confirmed(f"{owner} has no `{name}`: the script fails here", version=version)
         if evidence.ran(finding.location) or evidence.call is not None:
             if claim.is_certain:
                 return Verdict.refuted(f"this line ran without an error with {package} {version}", version=version)
