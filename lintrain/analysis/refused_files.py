@@ -15,7 +15,7 @@ from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.modules import is_module
 from lintrain.pipeline.record import LibraryCall, Pipeline
-from lintrain.pipeline.values.python import Instance, Value, literal
+from lintrain.pipeline.values.python import Instance, Value, literal, options_of
 from lintrain.pipeline.values.python import Mapping as Entries
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
@@ -30,11 +30,22 @@ NUMBERS = frozenset(f"numpy.{name}" for name in ("mean", "median", "average", "s
 
 ARRAYS = frozenset(f"numpy.{name}" for name in ("array", "asarray", "zeros", "ones", "concatenate", "stack"))
 
+OTHERS = {
+    "collections.defaultdict": ("a `defaultdict`", "save `dict({})`"),
+    "collections.deque": ("a `deque`", "save `list({})`"),
+    "datetime.datetime.now": ("a date", "save `str({})`"),
+    "pathlib.Path": ("a `Path`", "save `str({})`"),
+}
+"""What makes other objects that are no plain values, what they are, and what to save instead."""
+
 MOST_CALLS = 50
 """How many files that a script saves, or loads, are compared: each of the one with each of the other."""
 
 SETTINGS = frozenset({"self", "args", "opt", "opts", "cfg", "config", "hparams"})
 """Names that usually mean the same object in all functions of a file."""
+
+
+MAKERS = NUMBERS | ARRAYS | OTHERS.keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +96,18 @@ def _is_restricted(pipeline: Pipeline, call: LibraryCall) -> bool:
 def _writes(pipeline: Pipeline) -> dict[str, list[_Write]]:
     """The calls of `torch.save` in each file."""
     found = dict[str, list[_Write]]()
-    numpy = {call.location: call for call in pipeline.calls if call.path in NUMBERS | ARRAYS}
+    makers = {call.location: call for call in pipeline.calls if call.path in MAKERS}
     for event in pipeline.acts(Act.SAVE)[:MOST_CALLS]:
         source = pipeline.source_of(event.location)
         call = _call_at(source, event.location)
         if call is not None and len(call.args) == 2 and unparse(call.func).rpartition(".")[2] == "save":
             scope = blocks.scope_of(pipeline, event.location)
-            found.setdefault(source.path, []).append(_write(source, event, call, scope, numpy))
+            found.setdefault(source.path, []).append(_write(source, event, call, scope, makers))
     return found
 
 
 def _write(
-    source: Source, event: Event, call: ast.Call, scope: ast.AST, numpy: Mapping[Location, LibraryCall]
+    source: Source, event: Event, call: ast.Call, scope: ast.AST, makers: Mapping[Location, LibraryCall]
 ) -> _Write:
     saved = event.subject
     holds, node = _refused(saved, None), call.args[0]
@@ -105,11 +116,18 @@ def _write(
         if holds is None and isinstance(key, ast.Constant) and isinstance(key.value, str):
             value = saved.entries.get(key.value) if isinstance(saved, Entries) else None
             made = _value_of(scope, entry, call.lineno)
-            holds = _refused(value, numpy.get(source.location(made)))
+            holds = _refused(value, makers.get(source.location(made)) or _maker(value, makers))
             node = entry if holds else node
     what, remedy = holds or ("", "")
     code = unparse(node) if len(unparse(node)) <= MOST_CODE else "…"
     return _Write(call, scope, what, source.location(node), remedy.format(code))
+
+
+def _maker(value: Value | None, makers: Mapping[Location, LibraryCall]) -> LibraryCall | None:
+    """The call that made a value, or one of those that made each of its possibilities by the same function."""
+    options = options_of(value) if value is not None else ()
+    made = [makers.get(each.origin) if each.origin is not None else None for each in options]
+    return made[0] if len({each.path if each is not None else "" for each in made}) == 1 else None
 
 
 MOST_CODE = 30
@@ -117,6 +135,8 @@ MOST_CODE = 30
 
 def _refused(value: Value | None, made: LibraryCall | None) -> tuple[str, str] | None:
     """What a value is, if `torch.load` certainly refuses it, and what to save instead; None otherwise."""
+    if made is not None and made.path in OTHERS:
+        return OTHERS[made.path]
     if made is not None:
         is_number = made.path in NUMBERS and made.positional == 1 and not made.arguments
         return ("a NumPy number", "save `float({})`") if is_number else ("a NumPy array", "save it as a tensor")
@@ -154,10 +174,16 @@ def _calls_by_location(source: Source) -> dict[Location, ast.Call]:
 
 
 def _is_same_file(write: _Write, read: ast.Call, scope: ast.AST) -> bool:
-    """Whether a call reads what another one wrote: the code of the path is the same, and so is what it names."""
+    """Whether a call reads what another one wrote: the code of the path is the same, and so is what it names.
+
+    One function that saves a file and another one that loads it name only its folder in different ways.
+    """
     path = write.call.args[1]
-    if not read.args or unparse(read.args[0]) != unparse(path):
+    if not read.args:
         return False
+    if unparse(read.args[0]) != unparse(path):
+        name = _name_of_file(path)
+        return name != "" and name == _name_of_file(read.args[0]) and _save_and_load(write.scope, scope)
     names = {each.id for each in walk(path) if isinstance(each, ast.Name)}
     if write.scope is not scope and not _are_a_pair(write.scope, scope, names):
         local = [each for own in (write.scope, scope) if not isinstance(own, ast.Module) for each in _bound(own)]
@@ -173,12 +199,32 @@ SAVES, LOADS = lazy_pattern(r"(?i)save|dump|store"), lazy_pattern(r"(?i)load|res
 
 def _are_a_pair(writing: ast.AST, reading: ast.AST, names: set[str]) -> bool:
     """Whether one function saves and the other one loads, each under the path that its own parameter names."""
-    if not isinstance(writing, ast.FunctionDef) or not isinstance(reading, ast.FunctionDef):
+    if not _save_and_load(writing, reading):
         return False
+    assert isinstance(writing, ast.FunctionDef)
+    assert isinstance(reading, ast.FunctionDef)
     given = [{each.arg for each in walk(function.args) if isinstance(each, ast.arg)} for function in (writing, reading)]
     own = {name for function in (writing, reading) for name, line in _bound(function) if line != function.lineno}
+    return all(names <= each for each in given) and not names & own
+
+
+def _save_and_load(writing: ast.AST, reading: ast.AST) -> bool:
+    """Whether one function is named after saving, and the other one after loading alone."""
+    if not isinstance(writing, ast.FunctionDef) or not isinstance(reading, ast.FunctionDef):
+        return False
     is_named = SAVES.search(writing.name) is not None and LOADS.search(reading.name) is not None
-    return is_named and not SAVES.search(reading.name) and all(names <= each for each in given) and not names & own
+    return is_named and not SAVES.search(reading.name)
+
+
+def _name_of_file(path: ast.expr) -> str:
+    """The literal name of a file in a folder: `folder / "state.pt"`; empty for other paths."""
+    match path:
+        case ast.BinOp(op=ast.Div(), right=ast.Constant(value=str(name))):
+            return name
+        case ast.Call(func=ast.Attribute(attr="join"), args=[_, *_, ast.Constant(value=str(name))]):
+            return name
+        case _:
+            return ""
 
 
 def _bound(scope: ast.AST) -> Iterator[tuple[str, int]]:

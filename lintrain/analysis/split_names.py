@@ -41,6 +41,8 @@ def training_rows_under_other_names(source: Source) -> Iterator[OtherSplit]:
             yield from _iterated(source, node)
     for _, files in scopes_with(source, _files):
         yield from _odd(source, files)
+    for body in (source.tree.body, *(each.body for each in source.nodes_of(ast.FunctionDef))):
+        yield from _same_slices(source, [each for each in body if isinstance(each, ast.Assign)])
     for entries in source.nodes_of(ast.Dict):
         yield from _entries(source, entries)
 
@@ -104,6 +106,29 @@ def _files(scope: Scope) -> list[tuple[str, ast.expr]]:
         if len(each.targets) == 1 and isinstance(each.targets[0], ast.Name)
     ]
     return [(name, value) for name, value in pairs if NAMES_FILE.search(name) and split_of(name)]
+
+
+def _same_slices(source: Source, assigned: Sequence[ast.Assign]) -> Iterator[OtherSplit]:
+    """`x_test = x[:300]` after `x_train = x[:300]`, as long as nothing in the code of the slice is assigned between."""
+    trained: dict[str, str] = {}
+    for node in assigned:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript(slice=part) as rows) if _cuts(part):
+                split, code = split_of(name), unparse(rows)
+                if split == "train":
+                    trained[code] = name
+                elif split is not None and code in trained:
+                    yield OtherSplit(source.location(rows), name, trained[code])
+            case _:
+                pass
+        stored = {part.id for target in node.targets for part in walk(target) if isinstance(part, ast.Name)}
+        trained = {code: name for code, name in trained.items() if not stored & set(re.findall(r"\w+", code))}
+
+
+def _cuts(part: ast.expr) -> bool:
+    """Whether the index of a subscript takes some of the rows: `[:300]`, but not `[:]`."""
+    first = part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part
+    return isinstance(first, ast.Slice) and (first.lower is not None or first.upper is not None)
 
 
 NAMES_FILE = re.compile(r"(?i)file|path|csv|json|txt")

@@ -1,9 +1,9 @@
 """`torch.load` refuses a file that the script itself saves, because it holds more than weights.
 
 Since torch 2.6, `torch.load` restores tensors, containers and plain numbers alone. A whole network, the options of the
-command line, a NumPy number such as the best score, or an object of the script's own classes ends it with an
-UnpicklingError. Saving succeeds, so the run fails only when the best weights are loaded after the training, or when
-it is resumed.
+command line, a NumPy number such as the best score, a `deque`, a `defaultdict`, a `Path`, or an object of the script's
+own classes ends it with an UnpicklingError. Saving succeeds, so the run fails only when the best weights are loaded
+after the training, or when it is resumed.
 
 ## Bad
 
