@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import networks_of
+from lintrain.knowledge import lightning_attributes
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.project_search import scripts_give
@@ -19,6 +20,9 @@ ABSTRACT = frozenset({"ABC", "abc.ABC"})
 PLAIN = frozenset({"object", "nn.Module", "torch.nn.Module"}) | ABSTRACT
 ROWS = frozenset({"Dataset", "torch.utils.data.Dataset", "data.Dataset", "IterableDataset"})
 
+LIGHTNING = frozenset(f"{module}LightningModule" for module in ("", "L.", "pl.", "lightning.", "pytorch_lightning."))
+
+OF_LIGHTNING = lazy_pattern(r"\b(import|from) (pytorch_)?lightning\b")
 OF_TORCH = lazy_pattern(r"\b(import torch\b|from torch\b)")
 MODULE_OF_TORCH = lazy_pattern(r"from torch\.nn(\.modules)?(\.module)? import [^\n]*\bModule\b")
 OTHER_MODULES = lazy_pattern(r"\b(flax|mindspore|paddle|oneflow|jittor|from datasets import [^\n]*\bDataset\b)")
@@ -65,13 +69,20 @@ def _unset_attributes(source: Source) -> tuple[Unset, ...]:
     if not classes or len(classes) < len(source.nodes_of(ast.ClassDef)):
         return ()  # which of two classes of one name an object has is not in the text
     networks = {node.name for node in networks_of(source)}
+    lightning = {node.name for node in classes.values() if _derives_from_lightning(source, node, classes)}
     texts = {node.value for node in source.nodes_of(ast.Constant) if isinstance(node.value, str)}
     given = texts | _given_by_others(source)
+    of_modules = given | OF_MODULE
+    known = dict.fromkeys(networks, of_modules)
+    known |= dict.fromkeys(lightning, of_modules | lightning_attributes.OF_LIGHTNING_MODULE)
     return tuple(
-        found
-        for node in classes.values()
-        for found in _unset_in(source, node, classes, given | (OF_MODULE if node.name in networks else set[str]()))
+        found for node in classes.values() for found in _unset_in(source, node, classes, known.get(node.name, given))
     )
+
+
+def _derives_from_lightning(source: Source, cls: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
+    bases = [base for each in ancestry_of_class(cls, classes) for base in each.bases]
+    return any(unparse(base) in LIGHTNING for base in bases) and source.contains(OF_LIGHTNING)
 
 
 def without_givers(path: str, found: Unset) -> bool:
@@ -131,6 +142,7 @@ def _is_plain(source: Source, cls: ast.ClassDef, classes: dict[str, ast.ClassDef
     is_known = all(
         base in PLAIN
         or (base in ROWS and source.contains(r"torch\.utils"))
+        or (base in LIGHTNING and source.contains(OF_LIGHTNING))
         or (base == "Module" and source.contains(MODULE_OF_TORCH))
         for base in bases
     )

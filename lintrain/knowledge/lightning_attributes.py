@@ -1,0 +1,37 @@
+"""The attributes that Lightning's module has besides those of `nn.Module`, in any release."""
+
+from __future__ import annotations
+
+NOW = """
+CHECKPOINT_HYPER_PARAMS_KEY CHECKPOINT_HYPER_PARAMS_NAME CHECKPOINT_HYPER_PARAMS_TYPE all_gather
+allow_zero_length_dataloader_with_multiple_devices automatic_optimization backward clip_gradients configure_callbacks
+configure_gradient_clipping configure_model configure_optimizers configure_sharded_model current_epoch device
+device_mesh dtype example_input_array fabric freeze global_rank global_step hparams hparams_initial load_from_checkpoint
+local_rank log log_dict logger loggers lr_scheduler_step lr_schedulers manual_backward on_after_backward
+on_after_batch_transfer on_before_backward on_before_batch_transfer on_before_optimizer_step on_before_zero_grad
+on_fit_end on_fit_start on_gpu on_load_checkpoint on_predict_batch_end on_predict_batch_start on_predict_end
+on_predict_epoch_end on_predict_epoch_start on_predict_model_eval on_predict_start on_save_checkpoint on_test_batch_end
+on_test_batch_start on_test_end on_test_epoch_end on_test_epoch_start on_test_model_eval on_test_model_train
+on_test_start on_train_batch_end on_train_batch_start on_train_end on_train_epoch_end on_train_epoch_start
+on_train_start on_validation_batch_end on_validation_batch_start on_validation_end on_validation_epoch_end
+on_validation_epoch_start on_validation_model_eval on_validation_model_train on_validation_model_zero_grad
+on_validation_start optimizer_step optimizer_zero_grad optimizers predict_dataloader predict_step prepare_data
+prepare_data_per_node print remove_ignored_hparams save_hyperparameters setup strict_loading teardown test_dataloader
+test_step to_onnx to_tensorrt to_torchscript toggle_optimizer toggled_optimizer train_dataloader trainer training_step
+transfer_batch_to_device unfreeze untoggle_optimizer val_dataloader validation_step
+"""
+"""Those of release 2.6."""
+
+BEFORE = """
+add_to_queue amp configure_apex configure_ddp configure_sync_batchnorm datamodule experiment get_from_queue
+get_progress_bar_dict grad_norm has_arg init_ddp_connection is_function_implemented log_grad_norm metrics_to_scalars
+model_size on_batch_end on_batch_start on_colab_kaggle on_epoch_end on_epoch_start on_hpc_load on_hpc_save
+on_post_move_to_device on_predict_dataloader on_pretrain_routine_end on_pretrain_routine_start on_sanity_check_start
+on_test_dataloader on_tpu on_train_dataloader on_val_dataloader precision print_nan_gradients root_gpu
+running_sanity_check summarize tbptt_split_batch test_end test_epoch_end test_step_end tng_dataloader training_end
+training_epoch_end training_step_end truncated_bptt_steps use_amp use_ddp use_ddp2 use_dp use_single_gpu use_tpu
+validation_end validation_epoch_end validation_step_end write_prediction write_prediction_dict
+"""
+"""Those of earlier releases: what a script for one of these reads is there."""
+
+OF_LIGHTNING_MODULE = frozenset(NOW.split()) | frozenset(BEFORE.split())
