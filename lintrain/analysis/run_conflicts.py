@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, trainer_methods
+from lintrain.analysis import gradients, library_arguments, script_text, trainer_methods
 from lintrain.knowledge.contradictions import SETTING
 from lintrain.model.level import Level
 from lintrain.model.location import Location
@@ -12,8 +13,9 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall, Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import Constant, Mapping, is_missing, literal, number_of
+from lintrain.pipeline.values.python import Constant, Function, Mapping, is_missing, literal, number_of
 from lintrain.pipeline.values.training import TrainerRun
+from lintrain.source.nodes import own_nodes, unparse
 from lintrain.startup.lazy_dataclass import dataclass
 
 SEARCH = "hyperparameter_search"
@@ -46,6 +48,8 @@ def conflicts(pipeline: Pipeline) -> Iterator[Conflict]:
         yield from _unread_by_own_loss(run)
         yield from _unread_checkpoint(pipeline, run)
         yield from _search_of_one_model(pipeline, run)
+        yield from _own_reference(run)
+        yield from _listed_texts(pipeline, run)
     for model in pipeline.models:
         yield from _other_numbers(model)
 
@@ -105,6 +109,46 @@ def _search_of_one_model(pipeline: Pipeline, run: TrainerRun) -> Iterator[Confli
                 (model.keyword or model.location, "the only model of all trials"),
                 Level.ERROR,
             )
+
+
+def _own_reference(run: TrainerRun) -> Iterator[Conflict]:
+    """A trained model is no reference for itself: its trainers refuse it, and the loss would be constant."""
+    model, reference = run.arguments.get("model"), run.arguments.get("ref_model")
+    if run.path not in COMPARE or model is None or reference is None or is_missing(reference.value):
+        return
+    is_same_name = model.text == reference.text and model.text.isidentifier()
+    if is_same_name and model.value is reference.value and not isinstance(model.value, Constant):
+        where, advice = reference.keyword or reference.location, "remove `ref_model`: the trainer makes a copy"
+        message = f"`{model.text}` is both the trained model and its own reference"
+        yield Conflict(where, message, advice, (model.keyword or model.location, "the trained model"), Level.ERROR)
+
+
+COMPARE = frozenset({"trl.DPOTrainer", "trl.KTOTrainer", "trl.OnlineDPOTrainer"})
+
+
+def _listed_texts(pipeline: Pipeline, run: TrainerRun) -> Iterator[Conflict]:
+    """Today `SFTTrainer` gives `formatting_func` one row at a time, and appends the end token to its text."""
+    given = run.arguments.get("formatting_func")
+    function = given.value if given is not None else None
+    if run.path != "trl.SFTTrainer" or given is None or not isinstance(function, Function) or function.is_wrapped:
+        return
+    is_since = gradients.is_since(pipeline.targets, "trl", (1, 0))
+    is_patched = pipeline.source_of(given.location).contains(library_arguments.UNSLOTH)  # it maps whole batches
+    if isinstance(function.node, ast.FunctionDef) and is_since and not is_patched and _returns_list(function.node):
+        head = ((function.source or pipeline.source).location(function.node), "returns the texts of a batch")
+        message = f"`{function.name}` returns a list, and `SFTTrainer` gives it one row at a time"
+        yield Conflict(given.keyword or given.location, message, "return the text of one row", head, Level.ERROR)
+
+
+def _returns_list(function: ast.FunctionDef) -> bool:
+    """Whether all that a function returns are lists that it makes itself."""
+    nodes = own_nodes(function)
+    returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
+    made = [(unparse(node.targets[0]), node.value) for node in nodes if isinstance(node, ast.Assign)]
+    values = [
+        [value for name, value in made if isinstance(each, ast.Name) and name == each.id] or [each] for each in returned
+    ]
+    return bool(values) and all(isinstance(each, ast.List | ast.ListComp) for found in values for each in found)
 
 
 def _other_numbers(model: Model) -> Iterator[Conflict]:
