@@ -207,7 +207,10 @@ def _each_by_default(call: Call, value: Value) -> Value:
 
 
 def _is_switch(call: Call) -> bool:
-    return text_of(call.value("action")) in {"store_true", "store_false"}
+    """Whether the option takes no value; one that also has a form `--no-…` is a switch if it is off by default."""
+    action = call.value("action")
+    has_both = isinstance(action, Library) and action.path == "argparse.BooleanOptionalAction"
+    return text_of(action) in {"store_true", "store_false"} or (has_both and literal(call.value("default")) is False)
 
 
 def _flag(call: Call) -> str:
