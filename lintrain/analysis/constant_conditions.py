@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -16,6 +16,7 @@ TUPLE = "a tuple"
 UNCALLED = "a function"
 NAMED = "a function of the file"
 ITSELF = "a comparison with itself"
+NO_LOCAL = "a name that the function does not have"
 
 BACKENDS = frozenset({"torch.cuda", "torch.backends.mps", "torch.mps", "torch.xpu", "torch.distributed", "cuda"})
 
@@ -38,6 +39,7 @@ def _always_true(source: Source) -> list[AlwaysTrue]:
     found = [(part, what) for test in _tests(source) for part in _parts(test) if (what := _kind_of(part))]
     found += [(node, UNCALLED) for node in _kept_functions(source)]
     found += [(node, NAMED) for node in _named_functions(source)]
+    found += [(node, NO_LOCAL) for node in _no_locals(source)]
     return [AlwaysTrue(source.location(node), unparse(node), what) for node, what in found]
 
 
@@ -105,6 +107,47 @@ def _named_functions(source: Source) -> Iterator[ast.Name]:
         others += [each.name or "" for each in source.nodes_of(ast.ExceptHandler)]
         others += [each.asname or each.name for each in source.nodes_of(ast.alias)]
         yield from (each for each in asked if each.id not in others)
+
+
+def _no_locals(source: Source) -> Iterator[ast.Compare]:
+    """`"RATE" in dir()` in a function that binds no such name: `dir()` and `locals()` leave out those of the module."""
+    if not source.contains(r"[\"'] (?:not )?in (?:dir|locals)\(\)"):
+        return
+    for function in source.nodes_of(ast.FunctionDef):
+        asked = [
+            (node, name) for node in own_nodes(function) if isinstance(node, ast.Compare) and (name := _asked(node))
+        ]
+        around = [each for each in source.nodes_of(ast.FunctionDef) if any(node in walk(each) for node, _ in asked)]
+        names = {name for each in around for part in walk(each) for name in _names_in(part)}
+        yield from (node for node, name in asked if name not in names)
+
+
+def _asked(node: ast.Compare) -> str:
+    """The name that is looked for among the names of a function; empty for other comparisons."""
+    match node:
+        case ast.Compare(
+            left=ast.Constant(value=str(name)),
+            ops=[ast.In() | ast.NotIn()],
+            comparators=[ast.Call(func=ast.Name(id="dir" | "locals"), args=[], keywords=[])],
+        ):
+            return name
+        case _:
+            return ""
+
+
+def _names_in(part: ast.AST) -> tuple[str, ...]:
+    """The names that a part of a function gives it."""
+    match part:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+            return (name,)
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
+        case ast.alias(name=name, asname=bound):
+            return (bound or name.partition(".")[0],)
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            return (name,)
+        case _:
+            return ()
 
 
 def _kept_functions(source: Source) -> Iterator[ast.expr]:

@@ -112,6 +112,7 @@ MESSAGES = {
     constant_conditions.UNCALLED: "{code} is not called, and a function is always true",
     constant_conditions.NAMED: "{code} is a function here, and a function is always true",
     constant_conditions.ITSELF: "{code} compares a value with itself, so it is always false",
+    constant_conditions.NO_LOCAL: "{code} asks for a local name that the function never has",
 }
 HELP = {
     constant_conditions.GENERATOR: "write `all(…)` or `any(…)`",
@@ -120,6 +121,7 @@ HELP = {
     constant_conditions.UNCALLED: "call it: `{code}()`",
     constant_conditions.NAMED: "call it, or ask the variable that is meant",
     constant_conditions.ITSELF: "compare with the other value that is meant",
+    constant_conditions.NO_LOCAL: "names of the module are in `globals()`, those of a loop are set before it",
 }
 
 
