@@ -51,6 +51,6 @@ def _near(project: Project, module: ModuleFile, name: str) -> str:
     from difflib import get_close_matches
 
     source = project.load(module.file) if module.file else None
-    kinds = ast.FunctionDef | ast.ClassDef
-    has = [each.name for each in source.tree.body if isinstance(each, kinds)] if source is not None else []
+    body = source.tree.body if source is not None else []
+    has = [each.name for each in body if isinstance(each, ast.FunctionDef | ast.ClassDef)]
     return next(iter(get_close_matches(name, has, n=1, cutoff=NEAR)), "")
