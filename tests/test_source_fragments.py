@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lintrain.analysis import whole_numbers
 from lintrain.check.one_file import OLD_GRAMMAR, Reading, check_source
 from lintrain.check.tiers import names_library
 from lintrain.knowledge.versions import TargetVersions
@@ -188,6 +189,21 @@ class TestOldGrammar:
     ) -> None:
         reading = read(f"{before}import torch\nsteps = len([1]) / 2\nfor step in range(steps):\n    {after}\n")
         assert ("float-size" in {one.finding.rule for one in reading.reported}) is is_float
+
+    @pytest.mark.parametrize(
+        ("beside", "found"),
+        [
+            ("print 'read {}'.format(n)\n", 0),
+            ("print 'read %d' % n\n", 0),
+            ("print('read')\n", 1),
+            ("# print 'a'\n", 1),
+        ],
+    )
+    def test_a_script_of_python_2_beside_a_file_counts_for_it(self, beside: str, found: int, tmp_path: Path) -> None:
+        code = "import torch\nfrom torch import nn\n\n\ndef build(width):\n    half = width / 2\n    return nn.Linear(half, 1)\n"
+        (tmp_path / "net.py").write_text(code)
+        (tmp_path / "count.py").write_text(f"n = 1\n{beside}")
+        assert len(whole_numbers.float_sizes(Source(str(tmp_path / "net.py"), code))) == found
 
     def test_a_file_with_another_mistake_is_not_read(self) -> None:
         reading = read(f"import torch\n{LOOP}    print 'a'\nx = (\n")

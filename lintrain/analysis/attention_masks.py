@@ -204,7 +204,8 @@ def _called(source: Source, call: ast.Call, steps: int) -> Mask | None:
         return Mask(OPPOSITE[mask.holds], True) if mask else None
     if name in SAME and owner is not None:
         mask = _mask_of(source, owner, steps - 1)
-        is_bool = name == "bool" or "bool" in "".join(unparse(each) for each in call.args)
+        given = [*call.args, *(each.value for each in call.keywords)]
+        is_bool = name == "bool" or "bool" in "".join(map(unparse, given))
         return Mask(mask.holds, mask.is_bool or is_bool) if mask else None
     return _returned(source, call, steps)
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
 from lintrain.analysis.random_transforms import is_off, is_random, random_transforms
 from lintrain.analysis.training_loops import words_of
@@ -254,10 +255,30 @@ def _given_to_evaluation(
 def _uses(source: Source, made: dict[str, Location]) -> Iterator[tuple[str, frozenset[str], Location]]:
     """Each data set that gets a named transform: that name, the words that say what it is for, and where."""
     targets = {id(node): each.targets[0] for each in source.nodes_of(ast.Assign) for node in _data_in(each.value)}
+    joined = source.cached(_joined_to_training)
     for call in source.nodes_of(ast.Call):
         name = _transform_of(call, made)
         if name:
-            yield name, _words(call, targets.get(id(call))), source.location(call)
+            target = targets.get(id(call))
+            is_joined = target is not None and unparse(target) in joined
+            words = frozenset({"train"}) if is_joined else _words(call, target)
+            yield name, words, source.location(call)
+
+
+def _joined_to_training(source: Source) -> frozenset[str]:
+    """The names of data that becomes a part of the training data: `whole = ConcatDataset([train_part, val_part])`."""
+    found: set[str] = set()
+    for node in source.nodes_of(ast.Assign) if source.contains("ConcatDataset") else ():
+        match node.value:
+            case ast.Call(func=func, args=[ast.List(elts=parts) | ast.Tuple(elts=parts)]) if (
+                last_name(func) == "ConcatDataset"
+            ):
+                named, names = words_of(unparse(node.targets[0])), {unparse(each) for each in parts}
+                joined = named.union(*map(words_of, names))
+                found |= names if joined & TRAINING_WORDS and not named & EVALUATION_WORDS else set()
+            case _:
+                pass
+    return frozenset(found)
 
 
 def _data_in(value: ast.expr) -> Iterator[ast.expr]:

@@ -199,6 +199,8 @@ def unreturned(source: Source) -> Iterator[Unreturned]:
         methods = METHODS.get(".".join(last_name(base) for base in cls.bases), ())
         if not methods or cls.name in bases or (methods != ("forward",) and not is_keras):
             continue
+        if any(isinstance(node, ast.FunctionDef) and node.name == "__call__" for node in cls.body):
+            continue  # the class answers its calls itself, and its `forward` is for show
         for node in cls.body:
             if isinstance(node, ast.FunctionDef) and node.name in methods and _loses_its_result(node):
                 last = node.body[-1]

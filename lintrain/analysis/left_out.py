@@ -244,6 +244,7 @@ def thrown_graphs(source: Source) -> Iterator[ThrownGraph]:
     """The passes of teachers whose only result is detached wherever it is read, with autograd on."""
     if not source.contains(r"\.detach\("):
         return
+    switched = source.cached(_switched_off)
     for function in source.nodes_of(ast.FunctionDef):
         nodes = own_nodes(function)
         if any(SWITCHES_GRAD.search(unparse(each)) for each in function.decorator_list):
@@ -252,7 +253,9 @@ def thrown_graphs(source: Source) -> Iterator[ThrownGraph]:
         without = [node for node in nodes if isinstance(node, ast.With) and SWITCHES_GRAD.search(_head(node))]
         for node in nodes if detached else ():
             match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called)) if _is_teacher(called):
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called)) if (
+                    _is_teacher(called) and last_name(called) not in switched
+                ):
                     pass
                 case _:
                     continue
@@ -264,6 +267,13 @@ def thrown_graphs(source: Source) -> Iterator[ThrownGraph]:
             is_once = len(stores) - len(reads) == 1
             if reads and is_once and not is_off and all(id(each) in covered for each in reads):
                 yield ThrownGraph(source.location(node.value), unparse(called), source.location(behind[0]))
+
+
+def _switched_off(source: Source) -> frozenset[str]:
+    """The functions of a file that switch autograd off for themselves: `@torch.no_grad()`."""
+    marked = (each for each in source.nodes_of(ast.FunctionDef) if each.decorator_list)
+    off = (each for each in marked if any(SWITCHES_GRAD.search(unparse(mark)) for mark in each.decorator_list))
+    return frozenset(each.name for each in off)
 
 
 SWITCHES_GRAD = lazy_pattern(r"no_grad|inference_mode|set_grad_enabled|eval_decorator")

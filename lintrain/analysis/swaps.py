@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.script_text import networks_of
+from lintrain.analysis.single_rows import flat_results, is_one_row, names_with_one_row
 from lintrain.analysis.squeezes import (
     MODEL,
     are_for_one_row,
@@ -276,7 +277,10 @@ def _squeezes_in_network(source: Source, owner: ast.ClassDef) -> Iterator[tuple[
     for method in methods:
         if not FOR_ONE_ROW.search(method.name):
             is_part = method.name == "forward" or f"self.{method.name}" in called
-            yield from _squeezes_in(source, method, is_part)
+            flat = flat_results(owner, method)
+            yield from (
+                (where, code) for where, code, node in _squeezes_in(source, method, is_part) if id(node) not in flat
+            )
 
 
 LOSS = lazy_pattern(r"loss|crit|bce|entropy", re.IGNORECASE)
@@ -313,7 +317,7 @@ def _predictions(node: ast.expr, batch: set[str]) -> ast.expr | None:
             return None
 
 
-def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iterator[tuple[Location, str]]:
+def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iterator[tuple[Location, str, ast.Call]]:
     nodes = list(walk(method))
     squeezes = [(each, of) for each in nodes if (of := squeezed_in(each))] if method.name != "__init__" else []
     if not squeezes or are_for_one_row(nodes):
@@ -326,8 +330,8 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
     for node, squeezed in squeezes:
         if id(node) in unharmed or not isinstance(node, ast.Call) or not _has_rows(squeezed, rows):
             continue
-        if not _is_one_row(squeezed, _names_with_one_row(nodes, node.lineno)):
-            yield source.location(node), unparse(squeezed)
+        if not is_one_row(squeezed, names_with_one_row(nodes, node.lineno)):
+            yield source.location(node), unparse(squeezed), node
 
 
 def _names_with_rows(method: ast.FunctionDef, is_part: bool) -> set[str]:
@@ -337,33 +341,6 @@ def _names_with_rows(method: ast.FunctionDef, is_part: bool) -> set[str]:
         if isinstance(node, ast.Assign) and _has_rows(node.value, known):
             known |= {part.id for target in node.targets for part in walk(target) if isinstance(part, ast.Name)}
     return known
-
-
-def _names_with_one_row(nodes: Sequence[ast.AST], line: int) -> set[str]:
-    """The names that were last given a tensor whose first axis was just added, or what a layer makes of one."""
-    found: set[str] = set()
-    before = [each for each in nodes if isinstance(each, ast.Assign) and each.lineno < line]
-    for each in sorted(before, key=lambda node: node.lineno):
-        names = {part.id for target in each.targets for part in walk(target) if isinstance(part, ast.Name)}
-        found = found | names if _is_one_row(each.value, found) else found - names
-    return found
-
-
-def _is_one_row(node: ast.expr, single: set[str]) -> bool:
-    """Whether the first axis of a tensor was added by `unsqueeze(0)`, `[None]` or `view(1, -1)`: it is no batch."""
-    match node:
-        case ast.Name(id=name):
-            return name in single
-        case ast.Call(func=ast.Attribute(attr="unsqueeze"), args=[*_, ast.Constant(value=0)]):
-            return True
-        case ast.Call(func=ast.Attribute(attr="view" | "reshape"), args=[ast.Constant(value=1), _, *_]):
-            return True
-        case ast.Subscript(slice=ast.Constant(value=None) | ast.Tuple(elts=[ast.Constant(value=None), *_])):
-            return True
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="self")), args=[first, *_]):
-            return _is_one_row(first, single)
-        case _:
-            return False
 
 
 def _is_own(node: ast.Attribute) -> bool:

@@ -9,6 +9,7 @@ from lintrain.analysis.script_text import imports_of
 from lintrain.model.location import Location
 from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import own_nodes, unparse, walk
+from lintrain.source.project_search import is_beside_python_2
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -63,10 +64,10 @@ class FloatSize:
 def float_sizes(source: Source, others: Sequence[Source] = ()) -> list[FloatSize]:
     """The floats that a file passes as sizes of layers and tensors, as counts and as bounds of slices.
 
-    Functions and classes of the file and of `others` pass on what they get to such a layer. In a file that only
-    Python 2 reads a division of whole numbers gives one.
+    Functions and classes of the file and of `others` pass on what they get to such a layer. In Python 2 a division of
+    whole numbers gives one.
     """
-    if any("'print'" in flaw.msg for flaw in source.flaws) and "import division" not in source.text:
+    if "import division" not in source.text and any("'print'" in flaw.msg for flaw in source.flaws):
         return []
     modules = _modules(source)
     may_be_float = _Looks(source, modules)
@@ -93,7 +94,8 @@ def float_sizes(source: Source, others: Sequence[Source] = ()) -> list[FloatSize
             first = found[key].location if key in found else source.location(given)
             computed = source.location(value) if value is not None else None
             found[key] = FloatSize(first, key[1], taken_by, whole, package, computed, taken_by.strip("`") in own)
-    return list(found.values())
+    is_whole = bool(found) and "import division" not in source.text and is_beside_python_2(source)
+    return [] if is_whole else list(found.values())
 
 
 def _defined(source: Source) -> frozenset[str]:

@@ -115,6 +115,15 @@ def scripts_give(path: str, cls: str, name: str) -> bool:
     return _any_script(path, rf"{derives}|{stores}|setattr\([^)]*\b{re.escape(name)}\b", most=MOST_ASKED)
 
 
+PRINTS = r"(?m)^[ \t]*print[ \t]+[\"'][^\"'\n]*[\"'](?:\.format\(|[ \t]*%|[ \t]*,|[ \t]*$)"
+"""A `print` statement of Python 2."""
+
+
+def is_beside_python_2(source: Source) -> bool:
+    """Whether a script in or below the folder of a file has the grammar of Python 2, so that the file is for it too."""
+    return not source.is_partial and any_script_in(folders_around(source.path)[0], PRINTS, if_unread=False, most=100)
+
+
 def folders_around(path: str) -> list[str]:
     """The folder of a file and those above it, up to that whose scripts are those of its project."""
     folders = [os.path.dirname(os.path.abspath(path))]
