@@ -200,7 +200,7 @@ class TestOldGrammar:
         ],
     )
     def test_a_script_of_python_2_beside_a_file_counts_for_it(self, beside: str, found: int, tmp_path: Path) -> None:
-        code = "import torch\nfrom torch import nn\n\n\ndef build(width):\n    half = width / 2\n    return nn.Linear(half, 1)\n"
+        code = "import torch.nn as nn\n\n\ndef build(width):\n    half = width / 2\n    return nn.Linear(half, 1)\n"
         (tmp_path / "net.py").write_text(code)
         (tmp_path / "count.py").write_text(f"n = 1\n{beside}")
         assert len(whole_numbers.float_sizes(Source(str(tmp_path / "net.py"), code))) == found

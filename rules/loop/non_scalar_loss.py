@@ -68,7 +68,7 @@ class NonScalarLoss(Rule):
             self._report(pipeline, backward, loss)
             for backward in pipeline.acts(Act.BACKWARD)
             if (loss := backward.subject) is backward.details.get("loss") and _has_axes(loss)
-            if not _is_one_score(backward, loss)
+            if not _is_one_score(pipeline, backward, loss)
             if not blocks.shows_error(pipeline.source_of(backward.location), backward.location)
             if WITHOUT_GRADIENT.search(pipeline.code(backward.location))
         )
@@ -114,9 +114,16 @@ def _has_axes(loss: Value) -> bool:
     )
 
 
-def _is_one_score(backward: Event, loss: Value) -> bool:
-    """Whether backward starts at the scores of what may be a single row, as maps of saliency do, outside all loops."""
-    if not isinstance(loss, Tensor) or loss.role is Role.LOSS or backward.loops:
+def _is_one_score(pipeline: Pipeline, backward: Event, loss: Value) -> bool:
+    """Whether backward starts at the scores of what may be a single row, as maps of saliency do, outside all loops.
+
+    A function that loops call with one picture each is outside too, if no optimizer uses its gradients.
+    """
+    if not isinstance(loss, Tensor) or loss.role is Role.LOSS:
+        return False
+    if any(loop.location.holds(backward.location) for loop in backward.loops):
+        return False
+    if backward.loops and any(step.function == backward.function for step in pipeline.acts(Act.STEP)):
         return False
     return all(size is None or size == 1 for size in loss.shape.sizes)
 
