@@ -189,12 +189,15 @@ def _reads(method: ast.FunctionDef) -> Iterator[ast.Attribute]:
         for part in node.body
         for each in walk(part)
     }
+    # A class in a method has objects of its own, which its methods call `self` as well.
+    inner = {id(part) for node in walk(method) if isinstance(node, ast.ClassDef) for part in walk(node)}
     lambdas = (node for node in walk(method) if isinstance(node, ast.Lambda))
     if any(each.arg == "self" for node in lambdas for each in node.args.args):
         return
+    known = ready | inner
     for node in walk(method):
         match node:
-            case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Load()) if id(node) not in ready:
+            case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Load()) if id(node) not in known:
                 yield node
             case _:
                 pass

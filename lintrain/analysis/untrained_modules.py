@@ -135,7 +135,7 @@ def is_left_out(
     fate = pipeline.acts(events.Act.FREEZE, events.Act.ESCAPE, events.Act.NEW_PART)
     if (
         _may_be_detached(pipeline, training)
-        or any(_is_held(pipeline, name) for name in names)
+        or any(_is_held(pipeline, name) or _is_meant_to_be_frozen(pipeline, name) for name in names)
         or any(_is_held(pipeline, owner, by_part=False) for owner in _owners(pipeline, forward))
         or _stays_in_eval_mode(pipeline, module)
         or any(training_loops.touches(pipeline, event, module) and not _initialises(pipeline, event) for event in fate)
@@ -144,6 +144,11 @@ def is_left_out(
     is_fixed = any(training_loops.words_of(name) & NOT_TRAINED for name in names)
     is_fixed = is_fixed or _is_fixed(module) or _is_filter(pipeline, module)
     return not is_fixed and not script_text.mentions(pipeline, r"\b(globals|locals)\(\)")
+
+
+def _is_meant_to_be_frozen(pipeline: Pipeline, name: str) -> bool:
+    """Whether code sets `requires_grad` of the module itself: that freezes nothing, but tells what is meant."""
+    return script_text.mentions(pipeline, rf"\b{re.escape(name)}\.requires_grad\s*=\s*False")
 
 
 def networks_built(pipeline: Pipeline) -> dict[str, Location]:

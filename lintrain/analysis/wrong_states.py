@@ -186,11 +186,48 @@ def _unsaved_keys(source: Source) -> Iterator[WrongState]:
         for read in [each for each in reads if key not in keys and isinstance(each.value, ast.Name)]:
             # An entry of an entry is no entry of the file: `settings = saved["config"]`, then `settings["data"]`.
             is_entry = checkpoints.is_entry_of_file(source, read.value)
-            if is_entry or (functions.get(read), unparse(read.value)) not in known:
+            is_known = (functions.get(read), unparse(read.value)) in known
+            if is_entry or not is_known or _is_other_file(source, read, saves[0]):
                 continue
             problem = f'the checkpoint is saved without the entry "{key}"'
             names = ", ".join(f"`{each}`" for each in sorted(map(str, keys)))
             yield WrongState(source.location(read), problem, f"it has {names}", source.location(written))
+
+
+def _is_other_file(source: Source, read: ast.Subscript, save: ast.Call) -> bool:
+    """Whether the paths show that an entry is read from another file than the one that is saved."""
+    name, written = unparse(read.value), save.args[1] if len(save.args) > 1 else None
+    loads = [
+        node.value.args[0]
+        for node in source.nodes_of(ast.Assign)
+        if unparse(node.targets[0]) == name and isinstance(node.value, ast.Call) and node.value.args
+        if unparse(node.value.func) == "torch.load"
+    ]
+    return written is not None and bool(loads) and all(_differ(written, each) for each in loads)
+
+
+def _differ(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two paths certainly differ, as far as texts before and after what is formatted into them show."""
+    first, second = _ends_of(one), _ends_of(other)
+    if first is None or second is None:
+        return False
+    begins = zip(first[0], second[0], strict=False)
+    ends = zip(reversed(first[1]), reversed(second[1]), strict=False)
+    return any(a != b for a, b in begins) or any(a != b for a, b in ends)
+
+
+def _ends_of(path: ast.expr) -> tuple[str, str] | None:
+    """What a path begins and ends with: both are the whole of a plain text."""
+    match path:
+        case ast.Constant(value=str(text)):
+            return f"{text}\0", f"\0{text}"
+        case ast.JoinedStr(values=[*_, _] as parts):
+            first, last = parts[0], parts[-1]
+            begin = first.value if isinstance(first, ast.Constant) else ""
+            end = last.value if isinstance(last, ast.Constant) else ""
+            return str(begin), str(end)
+        case _:
+            return None
 
 
 def _weights_as_models(source: Source) -> Iterator[WrongState]:

@@ -154,6 +154,7 @@ class EvalModeInTraining(Rule[Claim]):
             )
             if (
                 _is_of_copy(pipeline, switch, inside)
+                or _is_on_purpose(inside, switch, forward)
                 or _may_switch_back(pipeline, inside, forward.subject)
                 or training_loops.is_left_after(pipeline, switch, loop)
             ):
@@ -319,6 +320,17 @@ def _is_of_copy(pipeline: Pipeline, switch: Event, inside: Sequence[Event]) -> b
         return False
     steps = [each.subject.text for each in inside if each.act is Act.STEP and isinstance(each.subject, Optimizer)]
     return all(".parameters(" in text and not re.search(rf"\b{name}\.", text) for text in steps)
+
+
+def _is_on_purpose(inside: Sequence[Event], switch: Event, forward: Event) -> bool:
+    """Whether the function that trains calls `eval()` itself first, as for a linear layer on fixed features."""
+    return forward.function != switch.function and any(
+        event.act is Act.EVAL_MODE
+        and (event.reading, event.function) == (forward.reading, forward.function)
+        and event.order < forward.order
+        and training_loops.covers(event, forward.subject)
+        for event in inside
+    )
 
 
 def _training_passes(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:

@@ -135,7 +135,7 @@ class RetainedGraph(Rule[Claim]):
         found: dict[Location, Finding[Claim]] = {}
         stepping = {id(step.loops[-1]) for step in pipeline.acts(Act.STEP) if step.loops}
         for kept in pipeline.acts(Act.RETAIN):
-            if all(loop.runs_once for loop in kept.loops):
+            if all(loop.runs_once for loop in kept.loops) or _is_reset(pipeline, kept):
                 continue
             backward = _backward_through(pipeline, kept) if id(kept.loops[-1]) in stepping else None
             if backward is not None:
@@ -227,6 +227,15 @@ def _backward_through(pipeline: Pipeline, kept: Event) -> Event | None:
         if not is_kept and (_is_judged(pipeline, kept) or _is_on_graph(pipeline, kept, backward)):
             return backward
     return None
+
+
+def _is_reset(pipeline: Pipeline, kept: Event) -> bool:
+    """Whether a sum is set back to 0 with each step of an optimizer that follows once in so many iterations."""
+    target, loop = training_loops.text_of_event(kept, "target"), kept.loops[-1]
+    reset = lazy_pattern(rf"(?m)^\s+{re.escape(target)}\s*=\s*0(?:\.0*)?\s*$")
+    steps = (each for each in pipeline.acts(Act.STEP) if each.loops and each.loops[-1] is loop)
+    rare = {each.location: each for step in steps for each in step.conditions if "%" in each.code}
+    return bool(target) and any(reset.search(pipeline.code(each)) for each in rare)
 
 
 def _is_occasional(backward: Event, kept: Event) -> bool:
