@@ -19,6 +19,9 @@ INSTALLED = exactly(keras=keras.__version__)
     ("requirement", "versions"),
     [
         ("tensorflow==2.8.0", ((2, 8),)),
+        ("tensorflow-gpu==2.0.0-alpha0", ((2, 3),)),
+        ("tensorflow==2.3.1", ((2, 4),)),
+        ("tensorflow>=2.1,<2.9", ((2, 3), (2, 4), (2, 6), (2, 7), (2, 8))),
         ("tensorflow-gpu==2.10", ((2, 10),)),
         ("tensorflow==1.15", None),
         ("tensorflow>=2.12,<2.16", ((2, 12), (2, 13), (2, 14), (2, 15))),

@@ -307,6 +307,8 @@ def with_written(targets: TargetVersions, statements: Iterable[Statement]) -> Ta
 
 _KERAS_CLAUSE = lazy_pattern(r"\s*(===|==|!=|~=|>=|<=|>|<|\^|~|=)?\s*v?(\d+)(?:\.(\d+))?")
 _FIRST_WITH_KERAS_3 = (2, 16)
+_KERAS_OF_FIRST = {(2, 0): "2.3", (2, 1): "2.3", (2, 2): "2.3", (2, 3): "2.4"}
+"""The Keras whose names `tf.keras` has in the first releases of TensorFlow 2, which are numbered otherwise."""
 
 
 def with_keras(statements: Iterable[Statement]) -> Iterator[Statement]:
@@ -325,7 +327,9 @@ def _clauses(specifier: str) -> Iterator[str]:
             continue
         version = int(found[2]), int(found[3] or 0)
         is_bound = found[1] in ("<", "<=", "!=")
-        if version < _FIRST_WITH_KERAS_3:
+        if version in _KERAS_OF_FIRST and found[1] not in ("<", "!="):
+            yield f"{found[1] or '=='}{_KERAS_OF_FIRST[version]}"
+        elif version < _FIRST_WITH_KERAS_3:
             yield clause.strip()
         elif not is_bound:
             yield ">=3.0"
