@@ -42,6 +42,7 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Unknown,
     Value,
+    first_default,
     literal,
     number_of,
 )
@@ -116,7 +117,8 @@ DROPOUTS = {"LSTM": 5, "GRU": 5, "RNN": 6}
 def _note_idle_dropout(call: Call, layer: Module) -> None:
     """Record a dropout between the layers of a recurrent network that has one layer."""
     layers, rate = argument_of(layer, "num_layers", 2), call.argument("dropout", DROPOUTS[layer.name])
-    is_single = isinstance(layers, Absent) or integer(layers) == 1
+    # Where an option sets the number, one layer is only its default, and the dropout is for other numbers.
+    is_single = isinstance(layers, Absent) or (integer(layers) == 1 and first_default(layers) is None)
     # With `**options` a number of layers may be given as well.
     if rate is not None and is_single and (number_of(rate.value) or 0) > 0 and not call.is_open:
         call.reader.record.misuses.append(Misuse(rate.location, layer, "dropout of one layer", layer.name))
