@@ -75,7 +75,9 @@ PyTorch documentation, `torch.utils.data.DataLoader`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from lintrain.analysis import evaluations, loaders, script_text, training_loops
 from lintrain.pipeline import blocks
@@ -114,6 +116,8 @@ class DroppedEvalRows(Rule):
             for loader in (*options_of(loop.over), *loaders.loaders_in(loop.each)):
                 drops = isinstance(loader, Loader) and (_drops(loader) or _has_dropping_sampler(loader))
                 if isinstance(loader, Loader) and loader.origin and loader.origin not in trained and drops:
+                    if _is_explained(pipeline, loader.origin):
+                        continue
                     found.setdefault(loader.origin, self._report(loader, loader.origin, loop.location))
         yield from found.values()
 
@@ -147,6 +151,16 @@ class DroppedEvalRows(Rule):
             ],
             help="leave out `drop_last=True` here",
         )
+
+
+EXPLAINS = lazy_pattern(r"#.*\bdrop[ _]?last\b", re.IGNORECASE)
+
+
+def _is_explained(pipeline: Pipeline, loader: Location) -> bool:
+    """Whether a comment right above a loader gives the reason why it drops its last rows."""
+    lines = pipeline.source_of(loader).lines
+    above = list(takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[: loader.line - 1])))
+    return any(EXPLAINS.search(line) for line in above)
 
 
 def _trains(pipeline: Pipeline, loop: Loop) -> bool:
