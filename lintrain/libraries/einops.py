@@ -38,6 +38,7 @@ def _shape_after(call: Call, pattern: str, before: Shape) -> Shape:
     sizes: dict[str, int | None] = dict(zip(names, before.sizes, strict=False)) if _are_all(names, before) else {}
     sizes.update({name: integer(each.value) for name, each in call.keywords.items()})
     known = [_size(axis, sizes) for axis in axes if axis != "..."]
+    # `b c h w -> (b c) h w` has a first axis of another name: no longer the rows alone.
     is_first = before.rows_first and bool(axes) and axes[:1] == names[:1]
     return Shape(tuple(known), "..." in axes, rows_first=is_first)
 

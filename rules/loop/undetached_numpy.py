@@ -1,7 +1,7 @@
 """The output of a network becomes a NumPy array while autograd still follows it.
 
-NumPy cannot follow gradients, so `numpy()` of a tensor with a graph raises a RuntimeError. The line often comes after the
-training, where predictions are plotted or saved, and weights that were not saved before it are lost.
+NumPy cannot follow gradients, so `numpy()` of a tensor with a graph raises a RuntimeError. The line often comes after
+the training, where predictions are plotted or saved, and weights that were not saved before it are lost.
 
 ## Bad
 

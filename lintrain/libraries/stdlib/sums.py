@@ -28,6 +28,7 @@ def _sum(call: Call) -> Value:
     if not isinstance(over, Sequence):
         return UNKNOWN
     terms = over.items if isinstance(start, Absent) else [start, *over.items]
+    # One loss among them is enough: `sum` of the others is added to it, whatever they are.
     if any(isinstance(option, Tensor) for term in terms for option in options_of(term)):
         return _of_tensors(call, terms, is_whole=over.is_complete)
     numbers = [term.value for term in terms if isinstance(term, Constant) and isinstance(term.value, int | float)]
@@ -38,6 +39,7 @@ def _sum(call: Call) -> Value:
 
 def _of_tensors(call: Call, terms: list[Value], *, is_whole: bool) -> Value:
     """What `+` makes of all terms; a list of unknown length is its items, each at least once more."""
+    # The last item twice, so that a sum of one known item is no copy of it.
     total, *others = call.reader.counted([*terms, *([] if is_whole else terms[-1:])][:MOST_TERMS])
     for term in others:
         total = _added(call, total, term)

@@ -114,8 +114,8 @@ def _waiting(run: MeasuredRun, gradients: Gradients, unused: set[str]) -> tuple[
     names = {id(weight): name for name, weight in gradients.parameters.items()}
     groups = [[group["params"] for group in each.param_groups] for each in run.optimizers if has(each, "param_groups")]
     held = [{names[id(weight)] for group in each for weight in group if id(weight) in names} for each in groups]
-    idle = [each for each in held if each and each <= unused]
-    return tuple(sorted(set[str]().union(*idle))) if len(idle) < len(held) else ()
+    without = [each for each in held if each and each <= unused]
+    return tuple(sorted(set[str]().union(*without))) if len(without) < len(held) else ()
 
 
 def _batches(gradients: Gradients) -> int:
