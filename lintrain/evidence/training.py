@@ -207,8 +207,7 @@ class BackwardEvidence:
     """Gradients by layer group, and the global norm of each probed batch (not clipped, not scaled).
 
     `non_finite` is where they first stopped being finite, for a finite loss. `alike` are weights that are the same for
-    all units of a layer and got one gradient for all of them, with the units. `waiting` are those of an
-    optimizer, one of several, none of whose weights got a gradient: their turn may come later.
+    all units of a layer and got one gradient for all of them, with the units; optimizers got none for `waiting`.
     """
 
     layers: tuple[LayerGradient, ...]
