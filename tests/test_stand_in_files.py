@@ -19,7 +19,10 @@ from lintrain.runtime.stand_ins import downloads, word_tools
 from lintrain.runtime.stand_ins.columns import read_of
 from lintrain.runtime.stand_ins.datasets import HubData, _making_room  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.files import written
-from lintrain.runtime.stand_ins.folders import write_pictures
+from lintrain.runtime.stand_ins.folders import (
+    _name_by_pattern,  # pyright: ignore[reportPrivateUsage]
+    write_pictures,
+)
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.mappings import settings_of_line
 from lintrain.runtime.stand_ins.packages import Empty
@@ -313,6 +316,15 @@ def test_an_archive_that_is_not_here_has_the_pictures_that_are_read(
     found = [*(tmp_path / "data" / folder).glob(files)]
     assert len(found) == (128 if "t*/" in files else 64)
     assert [each.name for each in session.stand_ins if "extracted" in each.name] == ["pets, extracted"]
+
+
+def test_files_of_a_folder_have_the_names_that_a_pattern_finds(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "a_1.png").touch()
+    (tmp_path / "first" / "a_1.jpg").touch()
+    for pattern in ("*_image.png", "*.png", "[ab]*_mask.png"):
+        _name_by_pattern(str(tmp_path), pattern)
+    assert sorted(each.name for each in (tmp_path / "first").iterdir()) == ["a_1.jpg", "a_1.png", "a_1_image.png"]
 
 
 def test_an_archive_of_rows_stays_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

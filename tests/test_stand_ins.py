@@ -514,6 +514,17 @@ def test_the_source_of_an_installed_package_is_not_the_scripts_own(
     assert "of_the_library" not in ledger.script
 
 
+def test_packages_of_the_script_are_read_as_well(tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "train.py").write_text("from rows import Streets\n")
+    (tmp_path / "rows" / "__init__.py").write_text("from .streets import Streets\n")
+    (tmp_path / "rows" / "streets.py").write_text("class Streets: ...\n# of the package\n")
+    (tmp_path / "rows" / "others.py").write_text("# not imported\n")
+    ledger = Ledger(SimpleNamespace(script=str(tmp_path / "train.py")))  # type: ignore[arg-type]
+    assert "of the package" in ledger.script
+    assert "not imported" not in ledger.script
+
+
 def test_options_that_only_an_earlier_version_had_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     made: Any = type("SFTConfig", (), {"__module__": "trl.trainer.sft_config"})
     for name, version in (("trl", "0.29.0"), ("transformers", "5.1.0")):

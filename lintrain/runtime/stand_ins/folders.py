@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import glob
 import io
@@ -114,7 +115,10 @@ class Folders:
             listed = original(pathname, *args, **kwargs)
             base, pattern = _parts(str(pathname))
             made = None if listed or not pattern else self._make(base, **_layout(pattern))
-            return listed if made is None else original(os.path.join(made, pattern), *args, **kwargs)
+            if made is None:
+                return listed
+            _name_by_pattern(made, os.path.basename(pattern))
+            return original(os.path.join(made, pattern), *args, **kwargs)
 
         return found
 
@@ -174,6 +178,18 @@ def _parts(pathname: str) -> tuple[str, str]:
     named = pathname.split(os.sep)
     first = next((number for number, each in enumerate(named) if glob.has_magic(each)), len(named))
     return os.sep.join(named[:first]) or ".", os.sep.join(named[first:])
+
+
+def _name_by_pattern(folder: str, pattern: str) -> None:
+    """Give the files of a folder names that a pattern finds: `*_image.png`."""
+    if pattern.count("*") != 1 or glob.has_magic(pattern.replace("*", "")):
+        return
+    for base, _, files in [*os.walk(folder)]:
+        for file in files:
+            stem, ending = os.path.splitext(file)
+            name = pattern.replace("*", stem)
+            if pattern.endswith(ending) and not fnmatch.fnmatch(file, pattern):
+                shutil.copyfile(os.path.join(base, file), os.path.join(base, name))
 
 
 def _layout(pattern: str) -> dict[str, Any]:

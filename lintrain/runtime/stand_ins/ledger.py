@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LONGEST_SCRIPT = 1_000_000
 MOST_FILES = 20
+MODULES = (".py", "/__init__.py")
 SHELL = re.compile(r"^([ \t]*)[!%].*$", re.MULTILINE)
 
 
@@ -110,7 +111,10 @@ def _texts_of(script: Path) -> list[str]:
         if names is None and file != script:
             continue  # no Python of this version
         texts.append(text)
-        beside = (folder / f"{name.replace('.', '/')}.py" for name in names or () for folder in (script.parent, Path()))
+        paths = [name.replace(".", "/") for name in names or ()]
+        # Within a package a module imports those next to it.
+        folders = dict.fromkeys((file.parent, script.parent, Path()))
+        beside = (folder / f"{path}{end}" for path in paths for folder in folders for end in MODULES)
         files += [
             each
             for each in dict.fromkeys(beside)
@@ -136,7 +140,9 @@ def _imports(text: str) -> list[str] | None:
     except (SyntaxError, ValueError, RecursionError):
         return None
     plain = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    return [*plain, *(node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)]
+    given = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    parts = [f"{node.module}.{alias.name}" for node in given for alias in node.names]
+    return [*plain, *(str(node.module) for node in given), *parts]
 
 
 def _text_of(path: Path) -> str:
