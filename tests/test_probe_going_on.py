@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from lintrain.api.probing import probe_path
 from lintrain.evidence.run import Evidence, Failure, Repair, Stage, StageName
 from lintrain.model.location import Location
-from lintrain.runtime.child.going_on import Repaired, compiled, let_go
+from lintrain.runtime.child.going_on import Repaired, _as_at_first, compiled, let_go  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.measure.objects.objects import Objects
 from lintrain.runtime.parent.going_on import comes_further
 from lintrain.verdicts.repairs import original_lines
@@ -270,3 +271,18 @@ def test_objects_of_an_earlier_run_are_not_those_of_the_next() -> None:
     made.append("later")
     assert [str(each) for each in objects.evidence(forgotten.append, is_measured=True).splits] == ["later"]
     assert forgotten == ["moved"]
+
+
+def test_what_libraries_begin_only_once_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    cleared: list[str] = []
+    instance = SimpleNamespace(clear=lambda: cleared.append("hydra"))
+    module = SimpleNamespace(GlobalHydra=SimpleNamespace(instance=lambda: instance))
+    monkeypatch.setitem(sys.modules, "hydra.core.global_hydra", module)
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    with torch.no_grad():
+        _as_at_first()
+        assert torch.is_grad_enabled()
+    assert not torch.distributed.is_initialized()
+    assert cleared == ["hydra"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import os
 import subprocess
@@ -20,6 +21,7 @@ from lintrain.runtime.stand_ins.columns import read_of
 from lintrain.runtime.stand_ins.datasets import HubData, _making_room  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.files import written
 from lintrain.runtime.stand_ins.folders import (
+    Folders,
     _name_by_pattern,  # pyright: ignore[reportPrivateUsage]
     write_pictures,
 )
@@ -325,6 +327,16 @@ def test_files_of_a_folder_have_the_names_that_a_pattern_finds(tmp_path: Path) -
     for pattern in ("*_image.png", "*.png", "[ab]*_mask.png"):
         _name_by_pattern(str(tmp_path), pattern)
     assert sorted(each.name for each in (tmp_path / "first").iterdir()) == ["a_1.jpg", "a_1.png", "a_1_image.png"]
+
+
+def test_a_missing_folder_without_files_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "script", "glob.glob('rows/*.npz')")
+    monkeypatch.setattr("lintrain.runtime.stand_ins.folders._is_asked_by_script", lambda: True)
+    session: Any = SimpleNamespace(stand_ins=[], measuring=False, folder=lambda _: str(tmp_path))
+    find = Folders(Ledger(session))._globbing(glob.glob)
+    (tmp_path / "empty").mkdir()
+    assert find(str(tmp_path / "empty" / "*.npz")) == find(str(tmp_path / "rows" / "*.npz")) == []
+    assert [(each.name, each.by.partition(":")[0]) for each in session.stand_ins] == [("rows", "no files")]
 
 
 def test_an_archive_of_rows_stays_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,7 +153,9 @@ def _run_cells(repaired: Repaired) -> None:
 
 
 def _as_at_first() -> None:
-    """Undo what torch keeps for a process: the stage may have failed within `no_grad`, and a group begins only once."""
+    """Undo what libraries keep for a process: the stage may have failed within `no_grad`, and some begin only once."""
+    if (hydra := loaded("hydra.core.global_hydra")) is not None:
+        hydra.GlobalHydra.instance().clear()
     if (torch := loaded("torch")) is None:
         return
     torch.set_grad_enabled(True)

@@ -91,6 +91,12 @@ class Folders:
         self._ledger.replace(StandInKind.DATA, os.path.basename(whole), what)
         return self._made[whole]
 
+    def _note_missing(self, name: str) -> None:
+        """A folder in which the script finds no file, since it is not here: what follows from that is no mistake."""
+        if not is_there(name) and _is_asked_by_script():
+            what = "no files: what the script expects in it is not known"
+            self._ledger.replace(StandInKind.DATA, os.path.basename(os.path.abspath(name)), what)
+
     def _endings(self) -> Sequence[str]:
         """Every ending of a picture that the script's text has, so that a folder has files of each."""
         return [*dict.fromkeys(ENDINGS.findall(self._ledger.script))] or ["jpg"]
@@ -116,6 +122,8 @@ class Folders:
             base, pattern = _parts(str(pathname))
             made = None if listed or not pattern else self._make(base, **_layout(pattern))
             if made is None:
+                if not listed and pattern:
+                    self._note_missing(base)
                 return listed
             _name_by_pattern(made, os.path.basename(pattern))
             return original(os.path.join(made, pattern), *args, **kwargs)
