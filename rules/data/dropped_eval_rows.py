@@ -64,6 +64,8 @@ So does the accuracy on the rows that are trained on, which is computed with the
                 seen += len(y)
         print("on the training rows", hits / seen)
 
+A comment right above the loader that names `drop_last` and gives the reason is taken as it is.
+
 ## Fix
 
 None: a network may need full batches.
