@@ -655,7 +655,7 @@ class ComputesItsLoss(Trainer):
     """A trainer whose loss is another one than that of its model, as those of TRL are."""
 
     def compute_loss(self, *given: Any, **named: Any) -> Any:
-        loss = super().compute_loss(*given, **named)
+        loss: Any = super().compute_loss(*given, **named)
         return loss * float("nan") if self.state.global_step == 20 else loss
 
 
