@@ -244,7 +244,8 @@ def _targets_move(history: History, samples: int = 10) -> bool:
 def _has_grown(head: HeadHistory, samples: int) -> bool:
     """Whether targets are larger than the first ones, and by no more than rewards that begin: another unit is none."""
     first = head.scales[0] if head.scales else 0.0
-    now = mean(abs(value) for sample in list(head.samples)[-samples:] for value in sample.targets)
+    # The largest of them: just after a change most samples are those of before.
+    now = max(mean(map(abs, sample.targets)) for sample in list(head.samples)[-samples:])
     return first == 0 or GROWN * first < now < FAR_AWAY * first
 
 

@@ -73,7 +73,7 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
         def compute_loss(*given: Any, **named: Any) -> Any:
             self._pass = None
             result = original(*given, **named)
-            seen, self._pass = self._pass, None
+            seen = self._take_pass()
             loss = result[0] if is_row(result) and len(result) > 0 else result
             if seen is not None and attribute(loss, "requires_grad", False):
                 self._on_loss(state, loss, *seen)
@@ -81,6 +81,10 @@ class TrainerWatch(WatchingCallback, _Callback):  # type: ignore[misc] # the lib
 
         trainer.compute_loss = compute_loss
         self._trainer = trainer
+
+    def _take_pass(self) -> tuple[Any, Any, Any] | None:
+        seen, self._pass = self._pass, None
+        return seen
 
     def _release(self) -> None:
         if self._hook is not None:
