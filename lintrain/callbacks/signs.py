@@ -238,7 +238,12 @@ def _targets_move(history: History, samples: int = 10) -> bool:
     hardly worse than their mean, and they are larger than at first.
     """
     heads = [head for head in history.heads.values() if head.classes == 0 and head.samples]
-    return any(_error_share(head, samples) < 3 and _has_grown(head, samples) for head in heads)
+    since = history.recent[-min(BLOCK, len(history.recent))][0] if history.recent else 0
+    # Samples that are older than the losses do not show it: that is not known.
+    return any(
+        _error_share(head, samples) < 3 and (head.samples[-1].step < since or _has_grown(head, samples))
+        for head in heads
+    )
 
 
 def _has_grown(head: HeadHistory, samples: int) -> bool:
