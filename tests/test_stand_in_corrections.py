@@ -343,6 +343,11 @@ def test_only_a_script_that_does_not_come_to_its_training_is_interrupted(
             time.sleep(0.01)
 
 
+def copy(error: BaseException) -> BaseException:
+    """The same error of another run."""
+    return type(error)(*error.args).with_traceback(error.__traceback__)
+
+
 def test_a_correction_that_ends_no_error_is_taken_back(tmp_path: Path) -> None:
     ledger = Ledger()
     corrections = made(ledger)
@@ -350,11 +355,17 @@ def test_a_correction_that_ends_no_error_is_taken_back(tmp_path: Path) -> None:
     assert corrections.correct(error)
     assert corrections.kinds("somebody/rows") == {"counts": "text"}
     corrections.remember("somebody/rows", COLUMNS, 300, is_known=False)
-    assert corrections.correct(error)
+    # The next run is within the handling of the error.
+    later = KeyError("fair")
+    later.__context__ = error
+    assert not corrections.correct(later)
+    assert corrections.kinds("somebody/rows") == {"counts": "text"}
+    corrections.remember("somebody/rows", COLUMNS, 300, is_known=False)
+    assert corrections.correct(again := copy(error))
     assert corrections.kinds("somebody/rows") == {"counts": "float"}
     assert [by.partition(",")[0] for _, _, by in ledger.renewed] == ["float"]
     corrections.remember("somebody/rows", COLUMNS, 300, is_known=False)
-    assert not corrections.correct(error)
+    assert not corrections.correct(copy(again))
     assert (corrections.kinds("somebody/rows"), ledger.renewed) == ({}, [])
 
 

@@ -77,6 +77,7 @@ class Corrections:
         self.rows = 0
         self.most_rows: int | None = None
         self.packages = set[str]()
+        self._handled = list[BaseException]()
         self.arguments = dict[str, str]()
         self.made_arguments = dict[str, str]()
         self.optional_arguments = set[str]()
@@ -113,7 +114,9 @@ class Corrections:
         """Change what the error shows to be made up wrongly; whether anything was."""
         # The innermost error may say less than the one that it caused: `datasets` wraps those of a builder.
         cause = error if self._count < MOST else None
-        while cause is not None:
+        # A run within the handling of an error has that as its context: what is known of it was tried.
+        while cause is not None and all(cause is not each for each in self._handled):
+            self._handled.append(cause)
             if self._correct(cause):
                 self._count += 1
                 # The next run makes its own.
