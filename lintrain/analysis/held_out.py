@@ -40,6 +40,8 @@ def _second_parts(node: ast.Assign) -> Iterator[str]:
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call(func=callee, args=arrays)):
             if last_name(callee) == "train_test_split" and len(targets) == 2 * len(arrays):
                 yield from (each.id for each in targets[1::2] if isinstance(each, ast.Name))
+        case _:
+            pass
 
 
 def _is_converted(value: ast.expr, found: set[str]) -> bool:

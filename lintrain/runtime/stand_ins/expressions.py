@@ -108,7 +108,7 @@ def value_of(node: ast.AST, frame: FrameType) -> Any:
             owner = frame.f_locals.get("self")
             return getattr(owner, "__dict__", {}).get(name, MISSING)
         case ast.Attribute(value=ast.Name(id="cls"), attr=name):
-            classes = getattr(frame.f_locals.get("cls"), "__mro__", ())
+            classes: tuple[type[Any], ...] = getattr(frame.f_locals.get("cls"), "__mro__", ())
             return next((vars(each)[name] for each in classes if name in vars(each)), MISSING)
         case ast.Subscript(value=owner, slice=key):
             return _item(value_of(owner, frame), value_of(key, frame))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from lintrain.runtime.child.library import is_dictionary, is_row
 
@@ -80,7 +80,8 @@ def small_config(
         made = kind.from_dict({**values, **sizes})
     for large, small in _pairs(whole, made):
         _keep_kinds(large, small)
-        for name, value in vars(small).items():
+        own = cast(Sizes, vars(small))
+        for name, value in own.items():
             if CHANNELS.fullmatch(name) and channels and value in channels:
                 setattr(small, name, channels[value])
     _fit_sections(made)
