@@ -6,9 +6,10 @@ import ast
 import re
 from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from lintrain.runtime.child.frames import is_users
+from lintrain.runtime.child.library import is_dictionary
 from lintrain.runtime.stand_ins.expressions import raised, value_of
 
 LEAST = 4
@@ -23,8 +24,7 @@ def asked_argument(error: BaseException, made: Mapping[str, str]) -> dict[str, s
     if not same or where is None or not isinstance(where.node, ast.Subscript):
         return {}
     table: Any = value_of(where.node.value, where.frame)
-    entries = cast(dict[Any, Any], table) if type(table) is dict else {}
-    keys = [each for each in entries if isinstance(each, str)]
+    keys = [each for each in table if isinstance(each, str)] if is_dictionary(table) else []
     # Several arguments may have the same value: those with the name that the table is asked by are meant.
     asked = {_last_name(each) for each in ast.walk(where.node.slice)} - {""}
     named = [name for name in same if any(name == each or name.endswith(f"_{each}") for each in asked)]
