@@ -12,10 +12,10 @@ from tests.conftest import ROOT
 from tests.support.notebooks import notebook
 from tests.support.probing import Probed, path_for_lintrain, probe_file
 
+pytestmark = pytest.mark.turns(one_in=3, of="file")
+
 LOOP = """
 import torch
-
-pytestmark = pytest.mark.turns(one_in=3, of="file")
 
 model = torch.nn.Linear(4, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -12,14 +12,14 @@ from lintrain.report.text.stage_numbers import numbers
 from tests.support.probing import MENDED, probe
 from tests.test_probe_memory import LIGHTNING
 
+pytestmark = pytest.mark.turns(one_in=3, of="file")
+
 SLOW_ROWS = """
 import time
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
-
-pytestmark = pytest.mark.turns(one_in=3, of="file")
 
 
 class Rows(Dataset):
