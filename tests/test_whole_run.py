@@ -95,6 +95,20 @@ def test_the_failing_batch_is_kept() -> None:
     assert kept.batch["y"].shape == (16,)
 
 
+@pytest.mark.parametrize("at", [121, 122, 123])
+@pytest.mark.parametrize(("factor", "kind"), [(float("nan"), "non-finite"), (1e4, "spike")])
+def test_losses_between_two_samples_are_judged_at_once(at: int, factor: float, kind: str) -> None:
+    """Usual ones are only noted there, and added to the course at the next sample."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loop(at=at, steps=at + 1, change=lambda x: x * factor)
+        assert kinds(caught) == [kind]
+    (kept,) = Path().glob("lintrain-batch-*.pt")
+    assert load_batch(str(kept)).rows == tuple(range(at * 16, at * 16 + 16))
+    (run, _), *_ = LOOPS.runs.values()
+    assert run.history.count == at + 1
+
+
 def test_weights_that_are_nan_already_lead_to_the_batch_before() -> None:
     net = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -163,6 +164,12 @@ class History:
     def named(self, step: int) -> str:
         """A step as a message names it: a loop that accumulates gradients calls its batches steps, too."""
         return f"optimizer step {step:,}" if self.accumulates else f"step {step:,}"
+
+    @property
+    def limit(self) -> float:
+        """A loss up to which none of the next ones can be a spike."""
+        is_near = self.count > SETTLED - BLOCK
+        return FAR * self.largest if is_near and not self.is_negative and self.largest > 0 else sys.float_info.max
 
     def add(self, step: int, loss: float) -> None:
         """A loss that was read."""
