@@ -270,10 +270,18 @@ def _tokens_in(value: Value) -> Iterator[str]:
 
 def _has_exact_embedding(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
     facts = token_feeds.certain_facts(pipeline, model)
-    same = literal(model.checkpoint) == literal(tokenizer.checkpoint)
-    is_known = facts is not None and facts.model_type in EXACT and same and model.how == "from_pretrained"
+    is_same = literal(model.checkpoint) == literal(tokenizer.checkpoint)
+    fits = is_same or _have_one_vocabulary(pipeline, tokenizer, model)
+    is_known = facts is not None and facts.model_type in EXACT and fits and model.how == "from_pretrained"
     is_handed_over = token_feeds.is_handed_over(pipeline, tokenizer) or token_feeds.is_handed_over(pipeline, model)
     return is_known and not is_handed_over and model.config is None and "ignore_mismatched_sizes" not in model.arguments
+
+
+def _have_one_vocabulary(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
+    """Whether two checkpoints of one kind have as many tokens, as `gpt2` and `distilgpt2` have."""
+    known = [token_feeds.certain_facts(pipeline, each) for each in (tokenizer, model)]
+    sizes = {(each.model_type, each.vocab_size) for each in known if each is not None and each.vocab_size}
+    return len(sizes) == 1 and None not in known
 
 
 def _resizing(pipeline: Pipeline, tokenizer: Tokenizer, model: Model, location: Location) -> str | None:
