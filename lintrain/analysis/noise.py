@@ -89,7 +89,7 @@ def _scaled_by_variance(source: Source) -> Iterator[WrongNoise]:
             if name and _is_noise(source, drawn) and source.contains(divergence):
                 yield WrongNoise(
                     source.location(made),
-                    "the noise is scaled by the variance, where the divergence expects its root",
+                    "the noise is scaled by the variance, and not by the standard deviation",
                     f"use `torch.exp(0.5 * {unparse(exponent)})`",
                 )
 

@@ -86,7 +86,7 @@ class UndetachedNumpy(Rule[Claim]):
         code = f"{written.removesuffix('.numpy()')}.detach().numpy()"
         return self.finding(
             misuse.location,
-            "this tensor still has its graph, of which NumPy knows nothing",
+            "`numpy()` raises an error on a tensor that requires gradients",
             related=[Related(forward.location, "computed here with gradients", "forward")],
             help="write `.detach().cpu().numpy()`, or compute it in `with torch.no_grad():`",
             claim=Claim(code) if written.endswith(".numpy()") else None,
