@@ -97,7 +97,7 @@ from lintrain.analysis import evaluations, expressions, iterations, lightning_up
 from lintrain.evidence.training import ModelEvidence
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.values.model import Model, Optimizer, Task
+from lintrain.pipeline.values.model import Model, Module, Optimizer, Task
 from lintrain.pipeline.values.python import Unknown, Value, options_of, text_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -154,7 +154,7 @@ class EvalModeInTraining(Rule[Claim]):
             )
             if (
                 _is_of_copy(pipeline, switch, inside)
-                or _is_on_purpose(inside, switch, forward)
+                or _is_on_purpose(pipeline, inside, switch, forward)
                 or _may_switch_back(pipeline, inside, forward.subject)
                 or training_loops.is_left_after(pipeline, switch, loop)
             ):
@@ -322,14 +322,21 @@ def _is_of_copy(pipeline: Pipeline, switch: Event, inside: Sequence[Event]) -> b
     return all(".parameters(" in text and not re.search(rf"\b{name}\.", text) for text in steps)
 
 
-def _is_on_purpose(inside: Sequence[Event], switch: Event, forward: Event) -> bool:
-    """Whether the function that trains calls `eval()` itself first, as for a linear layer on fixed features."""
-    return forward.function != switch.function and any(
-        event.act is Act.EVAL_MODE
-        and (event.reading, event.function) == (forward.reading, forward.function)
-        and event.order < forward.order
-        and training_loops.covers(event, forward.subject)
-        for event in inside
+def _is_on_purpose(pipeline: Pipeline, inside: Sequence[Event], switch: Event, forward: Event) -> bool:
+    """Whether the function that trains a part of a network, on features that are fixed, calls `eval()` itself first."""
+    trained = [module for optimizer in pipeline.optimizers for module in optimizer.trains]
+    is_last_layer = bool(trained) and all(isinstance(each, Module) for each in trained)
+    is_partial = bool(pipeline.acts(Act.FREEZE)) or (is_last_layer and forward.subject not in trained)
+    return (
+        is_partial
+        and forward.function != switch.function
+        and any(
+            event.act is Act.EVAL_MODE
+            and (event.reading, event.function) == (forward.reading, forward.function)
+            and event.order < forward.order
+            and training_loops.covers(event, forward.subject)
+            for event in inside
+        )
     )
 
 
