@@ -27,6 +27,9 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 MODULE = "torch.nn.Module"
 
+LEAVES_GRAPH = lazy_pattern(r"detach|_grad\b|_grad_|inference_mode|\.data\b|\.item\(|numpy|argmax|round")
+"""Code that takes a tensor off autograd's graph, or may."""
+
 MOST_PARTS = 400
 """Parts of a module that are looked at."""
 

@@ -49,15 +49,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluations, expressions, loaders
+from lintrain.pipeline import modules
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.python import Function, Instance
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 RAISED = "Can't call numpy() on Tensor that requires grad"
-
-LEAVES = lazy_pattern(r"detach|no_grad|inference_mode|\.data\b|\.item\(|numpy|argmax|round|requires_grad|set_grad")
-"""Code of a `forward` whose result may have no graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +129,4 @@ def _may_leave_graph(forward: Event) -> bool:
     found = network.cls.lookup("forward") if isinstance(network, Instance) else None
     if found is None or not isinstance(found[1], Function):
         return isinstance(network, Instance)
-    return LEAVES.search(expressions.code_of(found[1])) is not None
+    return modules.LEAVES_GRAPH.search(expressions.code_of(found[1])) is not None

@@ -18,7 +18,7 @@ from lintrain.interpreter.tracing import graph_of
 from lintrain.libraries.torch.freezing import move, set_mode
 from lintrain.libraries.torch.gradients import MODEL_NAME, is_scaler, scaled_step
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.modules import MODULE
+from lintrain.pipeline.modules import LEAVES_GRAPH, MODULE
 from lintrain.pipeline.values.data import Encoding, Tokenizer
 from lintrain.pipeline.values.model import Model, Module, Optimizer, Parameters, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Instance, Unknown, Value, literal, text_of
@@ -56,12 +56,9 @@ def _run(call: Call) -> Value:
     return result
 
 
-LEAVES = lazy_pattern(r"detach|no_grad|inference_mode|\.data\b|\.item\(|numpy|argmax|round|requires_grad")
-
-
 def _takes_off(forward: ast.AST) -> bool:
     """Whether code takes a tensor off autograd's graph, or may."""
-    return LEAVES.search(unparse(forward)) is not None
+    return LEAVES_GRAPH.search(unparse(forward)) is not None
 
 
 @instance_method(MODULE, "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "compile", "apply")
