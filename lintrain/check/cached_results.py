@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lintrain._version import __version__
 from lintrain.builtin import UNREADABLE_FILE
 from lintrain.cache.noted import Noted
+from lintrain.cache.runs import python_and_variables
 from lintrain.cache.store import Store
-from lintrain.cache.whole_files import digest
+from lintrain.cache.watch import unrecorded
+from lintrain.cache.whole_files import digest, digest_of_code, digest_of_program
 from lintrain.check.files import ReadFile
+from lintrain.check.names.ruff import find_ruff
 from lintrain.check.one_file import NO_RULE_TIME, NO_TIME, Reading
 from lintrain.check.result import Unjudged
+from lintrain.rulebook import rule_folder
 from lintrain.source.project import as_shown
 from lintrain.source.reading import UnreadableError, load_bytes, read_bytes
 
@@ -97,6 +102,20 @@ class CachedResults:
             own = "".join(f" {self._own[name]}" for name in sorted(names & self._own.keys()))
             self._rules[key] = digest((" ".join(sorted(names)) + own + key[1]).encode()).decode("ascii")
         return self._rules[key]
+
+
+def store_in(folder: str, around: Sequence[object]) -> Store | None:
+    """The results in a folder that this lintrain and ruff made in this environment and `around` the same settings.
+
+    None if ruff is not installed: what it would find depends on whether it comes later.
+    """
+    ruff = find_ruff()
+    if ruff is None:
+        return None
+    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - every check asks this
+    with unrecorded():
+        code = digest_of_code(package, str(rule_folder()), __version__), digest_of_program(ruff)
+    return Store(folder, repr((__version__, code, python_and_variables(), *around)))
 
 
 def is_lasting(reading: Reading) -> bool:

@@ -21,7 +21,7 @@ from lintrain.check.result import CheckResult, FileOutcome, Reported, Silenced
 from lintrain.check.selection import nearest
 from lintrain.check.tiers import names_library
 from lintrain.source.pasted import is_pasted
-from lintrain.source.reading import CONFIGURED, UnreadableError, holds_too_much, read_bytes
+from lintrain.source.reading import CONFIGURED, UnreadableError, holds_too_much, load_bytes, read_bytes
 from lintrain.startup.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class CheckRun:
 
     def check(self) -> CheckResult:
         """Check every file while ruff checks the names of those that use a library."""
-        known = self._readings.find() if self._readings else {}
+        known = self._readings.find() if self._readings and not self.request.given else {}
         left = [path for path in self.request.files if path not in known]
         executor = executor_for(self.reader, left)
         search = self._search_names(left)
@@ -70,6 +70,13 @@ class CheckRun:
         known.update((file.path, file) for file in computed)
         return self._outcome([known[path] for path in self.request.files], problem)
 
+    def find(self) -> CheckResult | None:
+        """The cached result of all files; None if one of them has none."""
+        known = self._readings.find() if self._readings else {}
+        if len(known) < len(self.request.files):
+            return None
+        return self._outcome([known[path] for path in self.request.files], "")
+
     def keep(self) -> None:
         """Cache the new results for later runs, after the report is written, so that it is not delayed."""
         if self._readings:
@@ -77,7 +84,7 @@ class CheckRun:
 
     def _cached_results(self) -> CachedResults | None:
         """The cached results; contents that differ from the disk are never cached."""
-        if self.request.store is None or self.request.given:
+        if self.request.store is None or not all(_is_on_disk(*each) for each in self.request.given.items()):
             return None
         from lintrain.check.cached_results import CachedResults
 
@@ -214,6 +221,13 @@ class CheckRun:
             and not reading.unjudged
         )
         return LookedFor(selected - silent, everything, known)
+
+
+def _is_on_disk(path: str, raw: bytes) -> bool:
+    try:
+        return load_bytes(path) == raw
+    except UnreadableError:
+        return False
 
 
 def _is_part(source: Source, reading: Reading) -> bool:

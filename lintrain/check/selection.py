@@ -300,7 +300,8 @@ class CheckRequest:
     `check_cancelled` is called regularly; what it raises ends the run, and must not be an Exception, which would count
     as a failure of one file or rule. Findings may be in modules that the files import: `excludes` determines which
     modules are not reported, and without `reports_modules` only findings in the files themselves are. At most `jobs`
-    processes read at once. Results of unchanged files are taken from the `store`, and new ones are cached there.
+    processes read at once. Results of unchanged files are taken from the `store`, and new ones are cached there; with
+    `given` contents, from which an editor goes on, all files are read, and cached only if the disk holds the same.
     `packages` reads installed packages that no table covers; without it, nothing is known about them. `search_names`
     looks for undefined names, given the files and the contents of those that are not on the disk; None starts ruff.
     `by_folder` has the settings of files with a configuration nearer than that of the run; without it, `selection`

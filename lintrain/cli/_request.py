@@ -20,7 +20,7 @@ from lintrain.check.packages import Packages
 from lintrain.check.selection import CheckRequest, FileSettings, NearestSettings, Selection
 from lintrain.cli._options import STDIN, CheckOptions, check_consistency, settings_of, with_rules_of
 from lintrain.cli._output import CommandError, how_to_install, say, write_report
-from lintrain.rulebook import RuleFile, rule_folder
+from lintrain.rulebook import RuleFile
 from lintrain.settings.loading import common_folder, find_baseline
 from lintrain.settings.settings import Settings, UsageError
 from lintrain.source.discovery import Discovery, Excludes, nothing
@@ -114,22 +114,11 @@ def _leaves_out(by_folder: NearestSettings, path: str) -> bool:
 
 def store_of(options: CheckOptions, settings: Settings) -> Store | None:
     """The results of earlier runs with the same versions and settings; None if ruff is not installed."""
-    from lintrain._version import __version__
-    from lintrain.cache.runs import python_and_variables
-    from lintrain.cache.store import Store
-    from lintrain.cache.watch import unrecorded
-    from lintrain.cache.whole_files import digest_of_code, digest_of_program
-    from lintrain.check.names.ruff import find_ruff
+    from lintrain.check.cached_results import store_in
 
-    ruff = find_ruff()
-    if ruff is None:
-        return None
-    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - every check asks this
-    with unrecorded():
-        code = digest_of_code(package, str(rule_folder()), __version__), digest_of_program(ruff)
     versions = sorted(settings.target_versions.items()), str(common_folder(options.named))
-    around = (__version__, code, os.getcwd(), python_and_variables(), *versions)  # noqa: PTH109 - every check asks this
-    return Store(store_folder("files", options.cache_dir), repr(around))
+    around = os.getcwd(), *versions  # noqa: PTH109 - every check asks this
+    return store_in(store_folder("files", options.cache_dir), around)
 
 
 def baseline_of(options: CheckOptions, settings: Settings) -> Baseline | None:

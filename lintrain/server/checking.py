@@ -44,6 +44,8 @@ class Snapshot:
     given: Mapping[str, bytes]
     in_force: EffectiveConfiguration
     is_outdated: Callable[[], bool] = field(default=lambda: False)
+    is_saved: bool = False
+    """Whether the disk seems to hold the same, so that the result may be cached."""
 
     @property
     def raw(self) -> bytes:
@@ -62,6 +64,7 @@ class Checked:
 
     `dependencies` are the files that the result depends on, `problem` is an error of the configuration, `documentation`
     is the address of the documentation site, `missing` the names of installed packages that are still to be read.
+    `keep` caches the result for the next time that the document is opened.
     """
 
     path: str
@@ -72,6 +75,7 @@ class Checked:
     problem: str = ""
     documentation: str | None = None
     missing: Mapping[InstalledPackage, list[str]] = field(default_factory=dict["InstalledPackage", list[str]])
+    keep: Callable[[], None] | None = None
 
     @property
     def file(self) -> FileOutcome:
@@ -97,8 +101,25 @@ def request_of(snapshot: Snapshot, projects: Projects, packages: Packages | None
         shows_verdicts=True,
         baseline=in_force.baseline,
         check_cancelled=snapshot.check_cancelled,
+        store=projects.store_of(in_force) if snapshot.is_saved else None,
         packages=packages or packages_of_check(),
     )
+
+
+def find_cached(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] = ()) -> Checked | None:
+    """What a document showed when it was last checked, if nothing that this depends on has changed since then.
+
+    Nothing is read for it, so it comes in a fraction of the time of a check, which must follow.
+    """
+    if not snapshot.is_saved or snapshot.in_force.excludes.leave_out_within(snapshot.path):
+        return None
+    try:
+        outcome = CheckRun(replace(request_of(snapshot, projects), given={})).find()
+    except Exception:  # noqa: BLE001 - the check that follows tells it
+        outcome = None
+    if outcome is None:
+        return None
+    return _checked(snapshot, _with_measured(outcome, snapshot.path, measured))
 
 
 def packages_of_check() -> Packages:
@@ -120,33 +141,32 @@ def check(snapshot: Snapshot, projects: Projects, measured: Sequence[Reported] =
         return Checked(snapshot.path, snapshot.raw, CheckResult(()), problem=snapshot.in_force.problem)
     packages = packages_of_check()
     with noted_files() as noted:
-        outcome = _outcome(snapshot, projects, packages)
+        outcome, keep = _outcome(snapshot, projects, packages)
     for file in outcome.files:
         if file.source is not None and file.path == snapshot.path:
             file.source.forget_tree()  # the result is kept as long as the document is open
-    outcome = _with_measured(outcome, snapshot.path, measured)
+    checked = _checked(snapshot, _with_measured(outcome, snapshot.path, measured), frozenset(noted))
+    # What was read without a package is not what the next check would show.
+    return replace(checked, missing=packages.missing, keep=None if packages.missing else keep)
+
+
+def _checked(snapshot: Snapshot, outcome: CheckResult, dependencies: frozenset[str] = frozenset()) -> Checked:
     elsewhere = {os.path.abspath(file.path): file for file in outcome.files if file.path != snapshot.path}  # noqa: PTH100
     given = snapshot.in_force
-    dependencies = frozenset(noted)
-    return Checked(
-        snapshot.path,
-        snapshot.raw,
-        outcome,
-        elsewhere,
-        dependencies,
-        given.problem,
-        given.documentation,
-        packages.missing,
-    )
+    return Checked(snapshot.path, snapshot.raw, outcome, elsewhere, dependencies, given.problem, given.documentation)
 
 
-def _outcome(snapshot: Snapshot, projects: Projects, packages: Packages) -> CheckResult:
+def _outcome(
+    snapshot: Snapshot, projects: Projects, packages: Packages
+) -> tuple[CheckResult, Callable[[], None] | None]:
+    """The result, and what caches it; None where that cannot be."""
     try:
         with projects.trees.serving(snapshot.path):
-            return CheckRun(request_of(snapshot, projects, packages)).check()
+            run = CheckRun(request_of(snapshot, projects, packages))
+            return run.check(), run.keep if snapshot.is_saved else None
     except Exception as error:  # noqa: BLE001 - a crash is reported, and the server keeps running
         crash = Crash(snapshot.path, "lintrain", f"{type(error).__name__}: {error}")
-        return CheckResult((FileOutcome(snapshot.path, None, crashes=(crash,)),))
+        return CheckResult((FileOutcome(snapshot.path, None, crashes=(crash,)),)), None
 
 
 def _with_measured(outcome: CheckResult, path: str, measured: Sequence[Reported]) -> CheckResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,17 @@ from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome
 from lintrain.report.text.pages import address_of
 from lintrain.rulebook import find_rules, load_each
-from lintrain.server.checking import Checked, OutdatedError, Snapshot, Urgency, Worker, check, digest_of, read_missing
+from lintrain.server.checking import (
+    Checked,
+    OutdatedError,
+    Snapshot,
+    Urgency,
+    Worker,
+    check,
+    digest_of,
+    find_cached,
+    read_missing,
+)
 from lintrain.server.documents import OpenDocuments
 from lintrain.server.open_text import Document, TextRange
 from lintrain.server.positions import Units, lsp_range, uri_of
@@ -49,8 +59,8 @@ class EditorSession:
     turns: dict[str, int] = field(default_factory=dict[str, int])
     """How often each open document or one of its dependencies has changed."""
     answers: dict[str, tuple[int, Checked]] = field(default_factory=dict[str, tuple[int, Checked]])
-    on_packages_read: Callable[[Document], None] = field(default=lambda _: None)
-    """Is called when packages were read that a check did not wait for."""
+    on_outdated: Callable[[Document], None] = field(default=lambda _: None)
+    """Is called when a result is to be made again: packages were read meanwhile, or it was a cached one."""
     _asked: set[tuple[InstalledPackage, str]] = field(default_factory=set["tuple[InstalledPackage, str]"])
     _loads_rules: bool = False
     _running: dict[str, tuple[int, asyncio.Task[Checked]]] = field(
@@ -105,7 +115,8 @@ class EditorSession:
         given = {each.path: each.raw for each in self.documents.all()}
         if turn is None:
             return Snapshot(document.path, given, in_force)
-        return Snapshot(document.path, given, in_force, lambda: self.turns.get(document.uri) != turn)
+        is_saved = all(each.disk.holds(each.raw) for each in self.documents.all())
+        return Snapshot(document.path, given, in_force, lambda: self.turns.get(document.uri) != turn, is_saved)
 
     async def checked(self, document: Document, urgency: Urgency = Urgency.NOW) -> Checked | None:
         """The answer about a document as it is when the answer comes; None where it was closed before."""
@@ -127,16 +138,34 @@ class EditorSession:
         digest, findings = self.measured.get(document.path, ("", []))
         mine = findings if digest and digest == digest_of(snapshot.raw) else []
         try:
+            if document.uri not in self.answers:
+                find = partial(find_cached, snapshot, self.projects, mine)
+                if cached := await self.worker.do(urgency, find):
+                    return self._show_cached(document, turn, cached)
             checked = await self.worker.do(urgency, partial(check, snapshot, self.projects, mine))
         finally:
             if (running := self._running.get(document.uri)) and running[0] == turn:
                 del self._running[document.uri]
         if self.turns.get(document.uri) == turn:
-            self.answers[document.uri] = turn, checked
+            self.answers[document.uri] = turn, replace(checked, keep=None)
+            if checked.keep:
+                self.start(self.worker.do(Urgency.LATER, checked.keep))
             self._show_problems(checked)
             self._read_packages(document, checked)
             self._load_other_rules()
         return checked
+
+    def _show_cached(self, document: Document, turn: int, cached: Checked) -> Checked:
+        """Show what was cached at once, and then check: the next edit goes on from what a check has read."""
+        if self.turns.get(document.uri) == turn:
+            self.answers[document.uri] = turn, cached
+            self._show_problems(cached)
+            asyncio.get_running_loop().call_later(SHOWN, self._check_again, document, turn)
+        return cached
+
+    def _check_again(self, document: Document, turn: int) -> None:
+        if self.turns.get(document.uri) == turn:
+            self.on_outdated(document)
 
     def _load_other_rules(self) -> None:
         """Load the rules that the first document did not need: the next edit may, and a hover shows any page."""
@@ -162,7 +191,7 @@ class EditorSession:
     async def _read_and_check_again(self, document: Document, missing: dict[InstalledPackage, list[str]]) -> None:
         await asyncio.to_thread(read_missing, missing)
         if self.documents.find(document.uri) is document:
-            self.on_packages_read(document)
+            self.on_outdated(document)
 
     def _show_problems(self, checked: Checked) -> None:
         folder = self.folder_of(checked.path) or os.path.dirname(checked.path)  # noqa: PTH120 - as above
@@ -197,6 +226,9 @@ class EditorSession:
         if not task.cancelled():
             task.exception()  # retrieved, so that asyncio prints nothing
 
+
+SHOWN = 0.1
+"""Seconds in which a cached result reaches the client; then the document is checked."""
 
 RULES_A_JOB = 16
 """Rules that are loaded at once, so that an edit meanwhile waits some ten milliseconds."""

@@ -51,6 +51,7 @@ class Document(Protocol):
     """A script or a notebook; `path` is its file, or the path that an unsaved document gets."""
 
     path: str
+    disk: Disk
 
     @property
     def uri(self) -> str:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from lintrain.cache.folder import store_folder
 from lintrain.check.baseline import Baseline, read_baseline
 from lintrain.check.own_rules import own_rules, rule_files, trust_file
 from lintrain.check.selection import Choice, Selection, chosen_for
@@ -23,6 +24,9 @@ from lintrain.settings.table import Flag, Kind, Names, Number, Text
 from lintrain.source.discovery import Excludes
 from lintrain.source.latest_tree import LatestTree
 from lintrain.startup.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from lintrain.cache.store import Store
 
 SECTION = "lintrain"
 
@@ -189,6 +193,12 @@ class Projects:
         if known is None or known[0] != stamp:
             self._targets[key] = known = stamp, find_versions(folder, in_force.target_versions)
         return known[1]
+
+    def store_of(self, in_force: EffectiveConfiguration) -> Store | None:
+        """Where the results of saved documents are cached: apart from those of commands, which show other paths."""
+        from lintrain.check.cached_results import store_in
+
+        return store_in(store_folder("files"), ("editor", sorted(in_force.target_versions.items())))
 
     def own_rule(self, name: str) -> RuleFile | None:
         """The rule of that name that a project brings itself and that is trusted."""

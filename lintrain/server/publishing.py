@@ -39,10 +39,10 @@ class Publisher:
     _last_edit: float = 0.0
 
     def __post_init__(self) -> None:
-        self.session.on_packages_read = self._packages_read
+        self.session.on_outdated = self._outdated
 
-    def _packages_read(self, document: Document) -> None:
-        """Packages were read in the background that a document's result was made without."""
+    def _outdated(self, document: Document) -> None:
+        """A document's result is to be made again, without a change of its text."""
         self.session.turn(document)
         self._schedule(document, Urgency.LATER, 0)
         self._refresh()
