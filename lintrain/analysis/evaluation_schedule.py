@@ -99,8 +99,8 @@ def is_left_out(settings: TrainingArguments, name: str) -> bool:
 
 HIGHER = lazy_pattern(r"(?:^|_)(?:acc|accuracy|f1|auc|auroc|iou|miou|dice|recall|precision|bleu|psnr|ssim)(?:$|_|\d)")
 LOWER = lazy_pattern(r"(?:^|_)(?:loss|mae|mse|rmse|perplexity|ppl|wer|cer)(?:$|_|\d)")
-TURNED = lazy_pattern(r"neg|minus|inv|worst|gap|diff|drop")
-"""Words for values that are turned around, or for the worst one."""
+TURNED = lazy_pattern(r"neg|minus|inv|worst|gap|diff(?!us)|drop|advers|(?:^|_)adv(?:$|_)|attack|fool|poison|backdoor")
+"""Words for values that are turned around, for the worst one, or for those that an attack on the model lowers."""
 
 KEEPS = lazy_pattern(r"save|copy|state_dict|checkpoint|best_(?:model|weights|epoch)")
 """What is done with the best model."""

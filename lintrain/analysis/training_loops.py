@@ -27,7 +27,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 FRAMEWORKS = frozenset(
     {"lightning", "pytorch_lightning", "ignite", "fastai", "deepspeed", "paddle", "mindspore", "oneflow", "jittor"}
-    | {"mxnet"}
+    | {"chainer", "dynet", "mxnet"}
 )
 """Packages that clear gradients and set modes themselves, or work differently."""
 

@@ -313,7 +313,8 @@ def _wanted(watched: str) -> str:
     """`min` or `max` for a metric, by its name; empty for others, and where code computes something of it."""
     name = re.sub(r"\.item\(\)$|\[-1\]$", "", watched)
     words = training_loops.words_of(name.rpartition(".")[2])
-    if not re.fullmatch(r"[\w.]+", name) or bool(words & FALLS) == bool(words & RISES):
+    is_known = bool(words & FALLS) != bool(words & RISES) and schedule.TURNED.search(name.lower()) is None
+    if not re.fullmatch(r"[\w.]+", name) or not is_known:
         return ""
     return "min" if words & FALLS else "max"
 

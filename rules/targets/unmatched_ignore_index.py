@@ -84,6 +84,10 @@ OWN_LOSS = r"ignore_index|\bIGNORE|loss_mask|label_mask\s*\*"
 """Code of losses that leave labels out themselves."""
 
 
+BEFORE = r"(?m)^\s*(?:from|import) pytorch_(?:transformers|pretrained_bert)\b"
+"""The packages that became transformers: their models ignore -1."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The number that the loss ignores, and where the padding is written."""
@@ -189,5 +193,5 @@ def _name_bound_at(pipeline: Pipeline, location: Location) -> str:
 def _masked(pipeline: Pipeline) -> Iterator[label_ranges.MaskedLabels]:
     """The labels for a model of transformers that are set to a number which its loss does not ignore."""
     is_of_transformers = script_text.mentions(pipeline, r"(?m)^\s*(?:from|import) transformers\b|tokenizer")
-    if is_of_transformers and not script_text.mentions(pipeline, OWN_LOSS):
+    if is_of_transformers and not script_text.mentions(pipeline, OWN_LOSS) and not pipeline.source.contains(BEFORE):
         yield from label_ranges.masked_labels(pipeline.source)
