@@ -128,7 +128,7 @@ class MissingActivation(Rule):
         for misuse in pipeline.misuses:
             if misuse.use != "linear of linear" or not _is_one_network(pipeline, misuse):
                 continue
-            if not _is_on_purpose(pipeline, misuse):
+            if not _is_on_purpose(pipeline, misuse) and not _exclude_each_other(pipeline, misuse):
                 made = misuse.value.made if isinstance(misuse.value, Tensor) else None
                 found.setdefault(misuse.location, self._report(misuse.location, made.location if made else None))
         source = pipeline.source
@@ -157,6 +157,29 @@ def _is_one_network(pipeline: Pipeline, misuse: Misuse) -> bool:
         return True
     first, second = (blocks.statement_at(pipeline, each) for each in pair)
     return first is not None and first is second
+
+
+def _exclude_each_other(pipeline: Pipeline, misuse: Misuse) -> bool:
+    """Whether no network has both layers: different branches of one `if` in the constructor make them."""
+    source = pipeline.source_of(misuse.location)
+    made = misuse.value.made if isinstance(misuse.value, Tensor) else None
+    if made is None or made.location is None:
+        return False
+    firsts, seconds = _made_at(source, made.location), _made_at(source, misuse.location) or [misuse.location]
+    pairs = [(first, second) for first in firsts for second in seconds]
+    return bool(pairs) and all(blocks.are_exclusive(source, *pair) for pair in pairs)
+
+
+def _made_at(source: Source, call: Location) -> list[Location]:
+    """Where the layer that a call runs is assigned: `self.layer(x)`."""
+    name = source.code(call).partition("(")[0]
+    if not name.startswith("self."):
+        return []
+    return [
+        each.location
+        for each in expressions.assignments_in_file(source)
+        if any(target.code == name for target in each.targets)
+    ]
 
 
 LEFT_OUT = lazy_pattern(r"(?m)^\s*#.*(?:ReLU|GELU|Tanh|Sigmoid|ELU|SiLU)\(")
