@@ -171,15 +171,12 @@ def _exclude_each_other(pipeline: Pipeline, misuse: Misuse) -> bool:
 
 
 def _made_at(source: Source, call: Location) -> list[Location]:
-    """Where the layer that a call runs is assigned: `self.layer(x)`."""
-    name = source.code(call).partition("(")[0]
-    if not name.startswith("self."):
+    """Where the class of a call assigns the layer that it runs: `self.layer(x)`."""
+    name, owners = source.code(call).partition("(")[0], [*blocks.classes_around(source, call).values()]
+    if not name.startswith("self.") or not owners:
         return []
-    return [
-        each.location
-        for each in expressions.assignments_in_file(source)
-        if any(target.code == name for target in each.targets)
-    ]
+    own = (each for each in expressions.assignments_in_file(source) if owners[-1].holds(each.location))
+    return [each.location for each in own if any(target.code == name for target in each.targets)]
 
 
 LEFT_OUT = lazy_pattern(r"(?m)^\s*#.*(?:ReLU|GELU|Tanh|Sigmoid|ELU|SiLU)\(")
