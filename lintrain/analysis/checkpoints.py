@@ -92,9 +92,12 @@ def _values_in(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
 
 
 def unchecked_loads(source: Source) -> Iterator[UncheckedLoad]:
-    """The statements that load a whole model with `strict=False` and discard the names of missing weights."""
+    """The statements that load a whole model with `strict=False` and discard the names of missing weights.
+
+    Not where a part of the model gets its own weights, which the first file lacks: `model.head.load_state_dict(…)`.
+    """
     for statement in source.nodes_of(ast.Expr):
-        if _skips_missing_keys(statement.value):
+        if _skips_missing_keys(statement.value) and not _loads_part(source, statement.value):
             read = loaded_from_file(source, statement.value.args[0]) if statement.value.args else None
             yield UncheckedLoad(Expression(source, statement.value), Expression(source, read) if read else None)
 
@@ -109,6 +112,11 @@ def _skips_missing_keys(call: ast.expr) -> TypeGuard[ast.Call]:
             )
         case _:
             return False
+
+
+def _loads_part(source: Source, load: ast.Call) -> bool:
+    model = unparse(load.func).removesuffix(".load_state_dict")
+    return source.contains(rf"\b{re.escape(model)}\.\w+\.load_state_dict\(")
 
 
 def saves_some_weights(source: Source) -> bool:
