@@ -153,7 +153,7 @@ def _of_function(source: Source, function: ast.FunctionDef, layers: frozenset[st
     if not met:
         return
     given = _batch_names(function) | (inputs_of(function) if layers is not None else set[str]())
-    first, without_gpu = _moved_names(nodes), _without_gpu(nodes)
+    first, without_gpu = _moved_names(nodes, given), _without_gpu(nodes)
     for use, sides in met:
         if id(use) in without_gpu:
             continue
@@ -280,14 +280,31 @@ def _counts(node: ast.expr) -> bool:
             return False
 
 
-def _moved_names(nodes: Sequence[ast.AST]) -> dict[str, int]:
-    """The names that a function binds to something that it moves, each with the first line that does."""
+def _moved_names(nodes: Sequence[ast.AST], given: set[str]) -> dict[str, int]:
+    """The names that a function binds to something that it moves, each with the first line that does.
+
+    `y.to(x.device)` moves only if `x` is one of them, or of those given: else both may be on the CPU.
+    """
     found: dict[str, int] = {}
-    for node in (each for each in nodes if isinstance(each, ast.Assign)):
+    assigned = [each for each in nodes if isinstance(each, ast.Assign)]
+    for node in sorted(assigned, key=lambda each: each.lineno):
         for name, value in (pair for target in node.targets for pair in _pairs(target, node.value)):
-            if _moves_to_device(value):
+            beside = _moved_beside(value)
+            if _moves_to_device(value) and (beside is None or beside in given or beside in found):
                 found[name] = min(found.get(name, node.lineno), node.lineno)
     return found
+
+
+def _moved_beside(node: ast.expr) -> str | None:
+    """The plain name of the tensor whose device another one is moved to: `x` in `y.to(x.device)`."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(attr="to"),
+            args=[ast.Attribute(value=ast.Name(id=name), attr="device") as place, *_],
+        ) if MOVES_NOTHING.fullmatch(unparse(place)):
+            return name
+        case _:
+            return None
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
