@@ -15,7 +15,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Collator, Column, Dataset, Kind, Padding, Tokenizer
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Constant, Value, is_missing, options_of
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Constant, Value, is_missing, literal, options_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -93,12 +93,17 @@ def masks_words(collator: Collator) -> bool | None:
     if collator.path != LANGUAGE_MODELING:
         return None
     given = collator.arguments.get("mlm", UNKNOWN if "**" in collator.arguments else ABSENT)
+    if all(literal(collator.arguments.get(name, UNKNOWN)) == 0 for name in REPLACES):
+        return None  # it chooses tokens, and leaves all of them as they are
     if is_missing(given) and not isinstance(given, Constant):
         return True
     return (
         given.value if isinstance(given, Constant) and isinstance(given.value, bool) and not given.may_differ else None
     )
 
+
+REPLACES = ("mask_replace_prob", "random_replace_prob")
+"""How many of the chosen tokens become the mask, and another token."""
 
 NOTE = "tokenized without `padding`"
 

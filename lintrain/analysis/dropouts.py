@@ -72,6 +72,7 @@ def _in_methods(source: Source) -> Iterator[Dropout]:
     own, meant = _own_functions(source), _imported(source)
     for owner, method in _methods(source):
         is_meant = ON_PURPOSE.search(owner) or ON_PURPOSE.search(method.name) or ABOUT_MODE.search(method.name)
+        is_meant = is_meant or INITIALIZES.match(method.name)  # what it drops, it drops once: weights of a sparse layer
         if is_meant or source.once(_ends_early, method):  # a `training_step` only trains
             continue
         for call in source.once(_free_calls, method):
@@ -87,6 +88,10 @@ def _in_methods(source: Source) -> Iterator[Dropout]:
                 yield Dropout(source.location(call), code, takes_mode=False)
             if code in own and not ABOUT_MODE.search(unparse(call)) and not _is_used_by_mode(source, method, call):
                 yield Dropout(source.location(call), code, takes_mode=False)
+
+
+INITIALIZES = lazy_pattern(r"_*(?:init|reset)_")
+"""Names of methods that make the weights of a network."""
 
 
 def _imported(source: Source) -> dict[str, str]:

@@ -16,6 +16,7 @@ from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Constant, Function, Mapping, is_missing, literal, number_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.source.nodes import own_nodes, unparse
+from lintrain.source.project_search import scripts_have
 from lintrain.startup.lazy_dataclass import dataclass
 
 SEARCH = "hyperparameter_search"
@@ -84,7 +85,10 @@ def _unread_checkpoint(pipeline: Pipeline, run: TrainerRun) -> Iterator[Conflict
     trains = [event for event in pipeline.acts(Act.TRAIN) if event.subject is run]
     is_given = isinstance(value, Constant) and value.value not in (None, False, "")
     # What passes it on by name, or reads it anywhere in the file, may well resume.
-    is_read = RESUME in script_text.attribute_names(pipeline.source_of(location))
+    source = pipeline.source_of(location)
+    is_read = RESUME in script_text.attribute_names(source) or (
+        not source.path.endswith((".py", ".ipynb")) and scripts_have(source.path, rf"\.{RESUME}\b")
+    )
     if not is_given or is_read or not trains or any(RESUME in event.details for event in trains):
         return
     yield Conflict(

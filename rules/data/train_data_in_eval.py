@@ -169,6 +169,8 @@ HELD_OUT = lazy_pattern(r"(?i)\btrain|train\b|_train")
 SAME_CODE = lazy_pattern(r"[\w.]+(\[\w+\])?")
 """A name, or an entry of one: evaluated twice, it is the same data set."""
 
+ONLY_EVALUATES = r"\.(?:evaluate|predict)\("
+
 LONGEST = 40
 """Characters of code that a message shows."""
 
@@ -253,6 +255,9 @@ class TrainDataInEval(Rule):
         train, evaluation = run.arguments.get("train_dataset"), run.arguments.get("eval_dataset")
         if train is None or evaluation is None or {"train_dataset", "eval_dataset"} & set(run.attributes):
             return
+        source = pipeline.source_of(evaluation.location)
+        if not run.train_calls and source.contains(ONLY_EVALUATES) and not source.contains(r"\.train\("):
+            return  # a Trainer that never trains may ask for training rows all the same
         if _is_named_as_training(pipeline, evaluation):
             return
         shared = _certainly_shared(train.value, evaluation.value)

@@ -396,11 +396,28 @@ def _read_only(pipeline: Pipeline, _: None) -> set[int]:
 
 
 def _prepared(pipeline: Pipeline, scheduler: Scheduler) -> set[int]:
-    """The arguments of calls in which Accelerate or Fabric prepares a schedule; neither steps it."""
+    """The arguments of calls in which Accelerate or Fabric prepares a schedule; neither steps it.
+
+    What an attribute keeps of them may be stepped by its name: `self.optimizer, self.schedule = prepare(…)`.
+    """
     locations = {event.location for event in pipeline.acts(Act.SHARE) if event.subject is scheduler}
     sources = pipeline.sources.values() if locations else ()
     calls = [node for source in sources for node in source.nodes_of(ast.Call) if source.location(node) in locations]
-    return {id(each) for call in calls for each in call.args}
+    kept = {id(node.value): node for source in sources for node in source.nodes_of(ast.Assign)} if calls else {}
+    return {id(each) for call in calls if not _keeps_used(pipeline, kept.get(id(call))) for each in call.args}
+
+
+def _keeps_used(pipeline: Pipeline, kept: ast.Assign | None) -> bool:
+    """Whether a schedule among the targets of an assignment is an attribute that a file uses."""
+    targets = [part for target in kept.targets for part in ast.walk(target)] if kept is not None else []
+    names = {each.attr for each in targets if isinstance(each, ast.Attribute) and SCHEDULE.search(each.attr)}
+    read_only = pipeline.cached(_read_only, None)
+    used = (node for node in script_text.nodes_of_kind(pipeline, ast.Attribute) if node.attr in names)
+    return bool(names) and any(isinstance(each.ctx, ast.Load) and id(each) not in read_only for each in used)
+
+
+SCHEDULE = lazy_pattern(r"(?i)sched|lr")
+"""Names of attributes for schedules."""
 
 
 def _counts_steps(pipeline: Pipeline, scheduler: Scheduler, step: Related) -> bool:

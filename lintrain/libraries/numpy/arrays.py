@@ -262,9 +262,16 @@ def _limit(call: Call) -> Value:
 
 
 @method(Tensor, "cpu", "squeeze", "unsqueeze", "reshape", "view", "flatten", "ravel")
-@method(Tensor, "copy", "clone", "contiguous", "float", "double", "half", "cuda", "to", "transpose", "permute")
+@method(Tensor, "contiguous", "float", "double", "half", "cuda", "to", "transpose", "permute")
 def _keep_by_method(call: Call) -> Value:
     return mapped(call, {}, None)
+
+
+@method(Tensor, "copy", "clone")
+def _copy(call: Call) -> Value:
+    """The same numbers in a tensor of its own: what fills one leaves the other as it is."""
+    kept = mapped(call, {}, None)
+    return replace(kept) if isinstance(kept, Tensor) else kept
 
 
 @method(Tensor, "detach", "numpy", "tolist")
