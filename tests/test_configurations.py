@@ -323,6 +323,20 @@ def test_a_key_that_has_the_same_value_twice_is_no_mistake(folder: Path, capsys:
     assert found(capsys, "axolotl.yaml") == ["axolotl.yaml:13 contradictory-settings"]
 
 
+def test_a_rate_that_the_file_is_named_for_is_on_purpose(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    high = AXOLOTL.replace("2e-5", "5e-3")
+    for name in ("tuned.yaml", "tuned-lr1e-3.yaml", "tuned-lr5e-3.yaml", "tuned_lr5e3.yaml", "tuned_0.005.yaml"):
+        (folder / name).write_text(high)
+    assert found(capsys, ".") == [f"{name}:9 high-learning-rate" for name in ("tuned-lr1e-3.yaml", "tuned.yaml")]
+
+
+def test_a_script_may_pass_the_checkpoint_of_a_configuration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "trl.yaml").write_text(f"{TRL}resume_from_checkpoint: true\n")
+    assert found(capsys, "trl.yaml") == ["trl.yaml:8 contradictory-settings"]
+    (folder / "tune.py").write_text("trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)\n")
+    assert found(capsys, "trl.yaml") == []
+
+
 def test_a_fix_keeps_comments_and_layout(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = folder / "axolotl.yaml"
     file.write_text(AXOLOTL.replace("learning_rate:", "lerning_rate:"))

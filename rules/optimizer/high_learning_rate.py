@@ -84,6 +84,7 @@ transformers#735, transformers#12041, transformers#13547; google-research/bert#1
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import trainer_methods
@@ -192,7 +193,7 @@ class HighLearningRate(Rule[Claim]):
 
     def _judge(self, pipeline: Pipeline, model: Model, rate: Rate) -> Iterator[Finding[Claim]]:
         level = _level(model, rate.value)
-        if level is None:
+        if level is None or _is_named_by_its_file(rate):
             return
         checkpoint = text_of(model.checkpoint) or model.name
         shown = f"{rate.value:g}"
@@ -241,6 +242,17 @@ class HighLearningRate(Rule[Claim]):
         if claim.is_default:
             return fixes.Fix.of(title, fixes.AddArgument(finding.location, claim.argument, "2e-5"), safe=False)
         return fixes.Fix.of(title, fixes.SetArgument(finding.location, claim.argument, "2e-5"), safe=False)
+
+
+def _is_named_by_its_file(rate: Rate) -> bool:
+    """Whether the name of a configuration states the rate, as those of a comparison do: `sft_lr1e-3.yaml`."""
+    name = rate.location.path.replace("\\", "/").rpartition("/")[2]
+    digits, _, power = f"{rate.value:e}".partition("e-")
+    stated = rf"(?<!\d){re.escape(digits.rstrip('0').rstrip('.'))}e-?0?{power.lstrip('0')}(?!\d)|(?<!\d){rate.value:g}"
+    return name.endswith(CONFIGURATIONS) and re.search(stated, name, re.IGNORECASE) is not None
+
+
+CONFIGURATIONS = (".yaml", ".yml", ".json", ".toml")
 
 
 def _is_number(code: str) -> bool:
