@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 from lintrain.analysis.script_text import networks_of
 from lintrain.analysis.single_rows import flat_results, is_one_row, names_with_one_row
 from lintrain.analysis.squeezes import (
+    COMPARED,
     MODEL,
     are_for_one_row,
     compares,
     flat_names,
     nodes_of_graphs,
+    only_returned,
     regained,
     spread_over_rows,
     squeezed_in,
@@ -324,7 +326,7 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
         return
     rows = _names_with_rows(method, is_part) - nodes_of_graphs(nodes)
     unharmed = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in HARMLESS}
-    unharmed |= regained(nodes)
+    unharmed |= regained(nodes) | (set[int]() if source.contains(COMPARED) else only_returned(nodes))
     whole = rows - {name for each in nodes if isinstance(each, ast.Assign) for name in flat_names(each)}
     unharmed |= {id(each) for node in nodes if isinstance(node, ast.BinOp) for each in spread_over_rows(node, whole)}
     for node, squeezed in squeezes:
