@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lintrain.pipeline.events import Act
-from lintrain.pipeline.modules import ignores_mode
+from lintrain.pipeline.layer_modes import ignores_mode
 from lintrain.pipeline.values.model import Module, Optimizer, Tensor
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, number_of
 from tests.support.loops import PRELUDE, acts_of, pipeline_of

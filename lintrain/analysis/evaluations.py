@@ -15,7 +15,8 @@ from lintrain.analysis import expressions, training_loops
 from lintrain.analysis.held_out import held_out_names
 from lintrain.analysis.training_loops import words_of
 from lintrain.pipeline.events import Act, Event, Loop
-from lintrain.pipeline.modules import differs_by_mode, ignores_mode, is_module, modules_in
+from lintrain.pipeline.layer_modes import differs_by_mode, ignores_mode, sets_own_mode
+from lintrain.pipeline.modules import is_module, modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Class, Function, Instance, Sequence, Unknown, Value, literal
@@ -361,7 +362,7 @@ def may_differ_by_mode(pipeline: Pipeline, model: Value) -> bool:
     A class that is read, and names neither dropout nor batch normalization, has none: its layers may be of any library.
     """
     if isinstance(model, Instance) or differs_by_mode(model):
-        return differs_by_mode(model)
+        return differs_by_mode(model) and not sets_own_mode(model)
     return not ignores_mode(model) and scripts_have_modes(pipeline.source)
 
 

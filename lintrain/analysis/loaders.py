@@ -248,7 +248,7 @@ def unused_batches(pipeline: Pipeline) -> Iterator[UnusedBatch]:
             continue
         names = _batch_names(node.target)
         used = {each.id for statement in node.body for each in walk(statement) if isinstance(each, ast.Name)}
-        if not names or used & set(names):
+        if not names or used & (_bound_names(node.target) - COUNTERS):
             continue
         forwards = [event for event in training.inside if event.act is Act.FORWARD and event.loops[-1] is loop]
         found = [
@@ -270,6 +270,11 @@ def _batch_names(target: ast.expr) -> tuple[str, ...]:
         case _:
             names = [each.id for each in walk(target) if isinstance(each, ast.Name)]
             return tuple(name for name in names if len(name) > 1 and name[0] != "_" and name not in COUNTERS)
+
+
+def _bound_names(target: ast.expr) -> set[str]:
+    """All names that a loop binds, those of one letter too."""
+    return {each.id for each in walk(target) if isinstance(each, ast.Name)}
 
 
 def _fixed_names(pipeline: Pipeline, forward: Event, loop: ast.For) -> tuple[str, ...]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
-from lintrain.knowledge.networks import READY_MADE, certainly_differs
+from lintrain.knowledge.networks import READY_MADE
 from lintrain.knowledge.trainers import TRAINER, TRAINING_ARGUMENTS, is_training_arguments, trainer_parameters
 from lintrain.pipeline.values.model import Model, ModelPart, Module
 from lintrain.pipeline.values.python import (
@@ -22,7 +19,6 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
 )
-from lintrain.source.nodes import unparse, walk
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 MODULE = "torch.nn.Module"
@@ -42,9 +38,6 @@ CALM = lazy_pattern(
     r"(RNN|LSTM|GRU)Cell|CosineSimilarity|PairwiseDistance|ChannelShuffle|LocalResponseNorm|FractionalMaxPool\dd"
 )
 """Classes of `torch.nn` that do the same in train mode as in eval mode."""
-
-QUIET_WITHOUT_DROPOUT = frozenset({"RNN", "LSTM", "GRU", "MultiheadAttention"})
-"""Classes that only differ between the modes when they are given a dropout."""
 
 
 WITH_PARAMETERS = lazy_pattern(
@@ -151,183 +144,6 @@ def _can_be_shared(part: Value) -> bool:
 
 
 PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
-
-
-def ignores_mode(value: Value) -> bool:
-    """Whether a module certainly does the same in train mode and in eval mode."""
-    parts = list(modules_in(value))
-    return is_module(value) and len(parts) < MOST_PARTS and all(_part_ignores_mode(part) for part in parts)
-
-
-def _part_ignores_mode(part: Value) -> bool:
-    match part:
-        case Instance():
-            return not part.cls.has_unknown_base and not any(
-                _speaks_of_modes(owner.node, part) for owner in part.cls.lineage()
-            )
-        case Module():
-            return _module_ignores_mode(part)
-        case Sequence() | Mapping():
-            return part.is_complete
-        case LibraryObject():
-            return part.path in PARAMETERS
-        case Model() | ModelPart() | Unknown() | Either():
-            return False
-        case _:
-            return True
-
-
-def _speaks_of_modes(node: ast.ClassDef, made: Instance) -> bool:
-    words = ("drop", "training", "norm", "bn")
-    return any(word in name.lower() for name in _own_names(node, made) for word in words)
-
-
-def _own_names(node: ast.ClassDef, made: Instance) -> Iterator[str]:
-    """The names in a class that say something about one object of it: not those of layers that it does not have.
-
-    Of `if norm == "batch": self.norm = nn.BatchNorm2d(8)`, an object that was made without has no such attribute.
-    """
-    stores = [each for each in walk(node) if isinstance(each, ast.Assign) and made.attributes]
-    missing = [each for each in stores if _attributes(each) and made.attributes.keys().isdisjoint(_attributes(each))]
-    unset = {name for each in missing for name in _attributes(each)}
-    left_out = {id(part) for each in missing for part in walk(each)} | _asked_for(node)
-    unset |= made.switched_off
-    left_out |= _switched_off(node, made.switched_off)
-    for part in walk(node):
-        match part:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name) | ast.Name(id=name) if name in unset:
-                pass
-            case ast.Attribute(attr=name) | ast.Name(id=name) if id(part) not in left_out:
-                yield name
-            case _:
-                pass
-
-
-def _switched_off(node: ast.ClassDef, off: frozenset[str]) -> set[int]:
-    """What a class does not build or run if parameters are 0 or False: `if rate > 0:`, and `nn.Dropout(rate)`."""
-    found: list[ast.AST] = []
-    for each in walk(node) if off else ():
-        match each:
-            case ast.If(test=test, body=body) if _name_in(test) in off:
-                found += body
-            case ast.IfExp(test=test, body=chosen) if _name_in(test) in off:
-                found.append(chosen)
-            case ast.Call(args=args, keywords=keywords):
-                given = (*args, *(keyword.value for keyword in keywords))
-                found += [each] if any(_name_in(value) in off for value in given) else []
-            case _:
-                pass
-    return {id(part) for each in found for part in walk(each)}
-
-
-def _name_in(node: ast.expr) -> str:
-    """The name in `rate`, `self.rate`, `rate > 0` and `rate is not None`; empty for anything else."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name):
-            return name
-        case ast.Compare(
-            left=left, ops=[ast.Gt() | ast.NotEq() | ast.IsNot()], comparators=[ast.Constant(value=value)]
-        ):
-            return "" if value else _name_in(left)
-        case _:
-            return ""
-
-
-def _asked_for(node: ast.ClassDef) -> frozenset[int]:
-    """The classes in `isinstance(layer, nn.BatchNorm2d)`: who sets up all kinds of layers need not have this one."""
-    tests = (each for each in walk(node) if isinstance(each, ast.Call) and len(each.args) == 2)
-    asked = (each for each in tests if isinstance(each.func, ast.Name) and each.func.id == "isinstance")
-    return frozenset(id(part) for each in asked for part in walk(each.args[1]))
-
-
-def _attributes(node: ast.Assign) -> list[str]:
-    """The attributes of `self` that a statement assigns, if it assigns nothing else."""
-    found = [
-        each.attr
-        for each in node.targets
-        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == "self"
-    ]
-    return found if len(found) == len(node.targets) else []
-
-
-def _module_ignores_mode(module: Module) -> bool:
-    if not module.path.startswith("torch.nn."):
-        return False
-    dropout = module.arguments.get("dropout")
-    if module.name in QUIET_WITHOUT_DROPOUT:
-        return dropout is None or (isinstance(dropout, Constant) and dropout.value == 0)
-    if module.name.startswith("InstanceNorm"):
-        tracks = module.arguments.get("track_running_stats", module.arguments.get("4", Constant(False)))
-        return isinstance(tracks, Constant) and not tracks.value
-    if module.name.startswith("Dropout"):
-        rate = module.arguments.get("p", module.arguments.get("0"))
-        return isinstance(rate, Constant) and rate.value == 0  # what an option is by default counts
-    return CALM.fullmatch(module.name) is not None
-
-
-DIFFERS = lazy_pattern(r"drop_?(out|path|block)|batch_?norm|(^|_)(sync_?)?bn(_?\d*|_.*)$|^training$", re.IGNORECASE)
-"""Names that a class uses if it has dropout or batch normalization, or asks for its own mode."""
-
-
-@lru_cache(maxsize=4096)
-def _differs(name: str) -> bool:
-    return DIFFERS.search(name) is not None
-
-
-def _names_in(node: ast.ClassDef) -> Iterator[str]:
-    asked = _asked_for(node)
-    for part in walk(node):
-        if id(part) in asked:
-            continue
-        if isinstance(part, ast.Attribute):
-            yield part.attr
-        elif isinstance(part, ast.Name):
-            yield part.id
-
-
-def differs_by_mode(value: Value) -> bool:
-    """Whether a part of a module certainly differs between train and eval mode; what is unknown is no such part."""
-    parts = list(modules_in(value))
-    # `vgg19().features[:-1]`: what drops out there is in the classifier.
-    taken_out = {id(inner) for part in parts if isinstance(part, Module) and not part.path for inner in part.parts}
-    return any(_part_differs(part) and not (id(part) in taken_out and _has_calm_features(part)) for part in parts)
-
-
-CALM_FEATURES = lazy_pattern(r"torchvision\.models\.(?:alexnet|vgg\d+)$")
-
-
-def _has_calm_features(part: Value) -> bool:
-    return isinstance(part, Module) and CALM_FEATURES.match(part.path) is not None
-
-
-def _part_differs(part: Value) -> bool:
-    match part:
-        case Instance():
-            nodes = [owner.node for owner in part.cls.lineage()]
-            owners = [node for node in nodes if any(map(_differs, _names_in(node)))]
-            return any(_differs(name) for owner in owners for name in _own_names(owner, part)) or any(
-                _asks_for_dropout(node, part.switched_off) for node in nodes
-            )
-        case Module():
-            if part.path.startswith("torch.nn."):
-                return not _module_ignores_mode(part)
-            return part.path.startswith(READY_MADE) and certainly_differs(part.path, part.arguments)
-        case Model():
-            return True
-        case _:
-            return False
-
-
-def _asks_for_dropout(node: ast.ClassDef, off: frozenset[str]) -> bool:
-    """Whether a class gives a rate to a layer of a library: `GATConv(8, 8, dropout=0.6)`; layers of torch are parts."""
-    calls = (each for each in walk(node) if isinstance(each, ast.Call) and each.keywords)
-    given = (each for call in calls if not unparse(call.func).startswith(("nn.", "torch.")) for each in call.keywords)
-    rates = (each.value for each in given if each.arg == "dropout")
-    return any(not _is_nothing(rate) and _name_in(rate) not in off for rate in rates)
-
-
-def _is_nothing(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and not value.value
 
 
 def only_computes(layer: Module) -> bool:

@@ -58,7 +58,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import adversaries, evaluations, expressions, training_loops
-from lintrain.pipeline import modules
+from lintrain.pipeline import layer_modes, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
 from lintrain.pipeline.values.python import UNKNOWN, Instance, Unknown
@@ -79,6 +79,9 @@ from lintrain.rule import (
 LOADS = lazy_pattern(r"\.load_state_dict\(")
 SETS_EVAL_MODE = lazy_pattern(r"\.eval\(|\.train\((?:mode=)?(?!True|\))|set_mode")
 
+
+NAMES_MODE = lazy_pattern(r"[(,]\s*_*(?:is_?|in_?)?(?:eval|evaluate|evaluation|train|training|mode)\w*\s*=")
+"""An argument of a pass for the mode: what gets it may set the mode itself."""
 
 SWITCHED = "switch"
 """The role of a call that sets train mode in the evaluation itself."""
@@ -112,6 +115,8 @@ class TrainModeInEval(Rule[Claim]):
                 continue
             reason = _why_in_train_mode(pipeline, forward)
             if reason is None or adversaries.is_judged_network(pipeline, forward) or _gives_losses(pipeline, forward):
+                continue
+            if NAMES_MODE.search(pipeline.code(forward.location)):
                 continue
             is_switched = reason.role == SWITCHED
             if is_switched or is_teacher or evaluations.may_differ_by_mode(pipeline, forward.subject):
@@ -194,7 +199,7 @@ def _gives_losses(pipeline: Pipeline, forward: Event) -> bool:
 
 
 def _certainly_differs(forward: Event) -> bool:
-    return forward.without_grad and modules.differs_by_mode(forward.subject)
+    return forward.without_grad and layer_modes.differs_by_mode(forward.subject)
 
 
 def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
@@ -222,12 +227,23 @@ def _is_on_purpose(pipeline: Pipeline, switch: Event, forward: Event) -> bool:
     """Whether train mode is for this pass alone, as detection models need it for their losses: `eval()` follows."""
     if switch.function != forward.function or _trains_between(pipeline, switch, forward):
         return False
+    if _is_chosen(pipeline, switch):
+        return True
     if len(forward.loops) > 1 and evaluations.COUNTS.search(forward.loops[-1].header):
         return True  # several passes for the same rows, whose spread is measured
     acts = {Act.TRAIN_MODE, Act.EVAL_MODE, Act.BACKWARD, Act.STEP}
     later = next((event for event in pipeline.events[forward.order + 1 :] if event.act in acts), None)
     is_eval = later is not None and later.act is Act.EVAL_MODE and training_loops.covers(later, forward.subject)
     return is_eval and later is not None and later.loops == switch.loops and later.function == forward.function
+
+
+def _is_chosen(pipeline: Pipeline, switch: Event) -> bool:
+    """Whether another branch of the `if` around a switch sets eval mode, so that a caller asks for train mode."""
+    name = pipeline.code(switch.location).partition(".train(")[0]
+    return any(
+        condition.location.holds(switch.location) and f"{name}.eval(" in pipeline.code(condition.location)
+        for condition in switch.conditions
+    )
 
 
 def _trains_between(pipeline: Pipeline, switch: Event, forward: Event) -> bool:
@@ -260,7 +276,7 @@ def _created_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None
 def _evaluates_rows(pipeline: Pipeline, forward: Event) -> bool:
     """Whether a pass gets all rows of an evaluation at once, by a model for which the mode certainly matters."""
     is_unknown = isinstance(forward.subject, Unknown)
-    matters = pipeline.source.is_partial if is_unknown else modules.differs_by_mode(forward.subject)
+    matters = pipeline.source.is_partial if is_unknown else layer_modes.differs_by_mode(forward.subject)
     return matters and evaluations.evaluates_rows(pipeline, forward)
 
 
@@ -323,7 +339,10 @@ def _trained_by_its_class(pipeline: Pipeline, forward: Event) -> Related | None:
         for each in pipeline.acts(Act.FORWARD)
     )
     is_method = training_loops.callee_text(pipeline, forward).startswith("self.")
-    if not (trains and is_method and forward.without_grad and modules.differs_by_mode(model)) or model.origin is None:
+    if (
+        not (trains and is_method and forward.without_grad and layer_modes.differs_by_mode(model))
+        or model.origin is None
+    ):
         return None
     is_set = any(source.contains(SETS_MODE) for source in pipeline.sources.values())
     return (

@@ -145,6 +145,7 @@ from lintrain.rule import (
     dataclass,
     fixes,
 )
+from lintrain.source.project_search import is_beside_python_2
 
 MONITORS = {
     "keras.callbacks.EarlyStopping": "training never stops early",
@@ -182,7 +183,8 @@ class UnavailableMonitor(Rule[Claim]):
                 yield from self._of_keras(location, arguments)
                 yield from self._of_names(pipeline, keras_run, arguments)
                 yield from self._never_recorded(pipeline, location, arguments)
-                if gradients.is_since(pipeline.targets, "keras", monitors.KEEPS_NAMES):
+                is_newer = gradients.is_since(pipeline.targets, "keras", monitors.KEEPS_NAMES)
+                if is_newer and not is_beside_python_2(pipeline.source):  # Keras 2.3 was the last for Python 2
                     target = pipeline.targets.get("keras")
                     since = f"since Keras 2.3 ({target.shown})" if target is not None else ""
                     yield from self._of_accuracy(pipeline, keras_run, arguments, since)

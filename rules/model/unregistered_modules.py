@@ -142,7 +142,7 @@ from lintrain.analysis import (
     script_text,
     statements,
 )
-from lintrain.pipeline import modules
+from lintrain.pipeline import layer_modes, modules
 from lintrain.pipeline.record import KeptModules
 from lintrain.pipeline.values.python import Mapping, Sequence, Unknown, Value, is_missing, options_of
 from lintrain.rule import (
@@ -250,7 +250,7 @@ def _is_taken_from_registered(pipeline: Pipeline, kept: KeptModules) -> bool:
 
 def _is_missed(layer: Value) -> bool:
     """Whether training or evaluation goes wrong without a layer: it has weights, or dropout that `eval` must end."""
-    return modules.has_parameters(layer) or (modules.is_module(layer) and modules.differs_by_mode(layer))
+    return modules.has_parameters(layer) or (modules.is_module(layer) and layer_modes.differs_by_mode(layer))
 
 
 def _layers_of(kept: KeptModules) -> list[Value]:

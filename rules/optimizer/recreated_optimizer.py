@@ -135,10 +135,25 @@ def _repeated_by(pipeline: Pipeline, created: Event) -> Loop | None:
 
 
 def _is_made_once(pipeline: Pipeline, created: Event, loop: Loop) -> bool:
-    """Whether an `if` in the loop, which a first iteration fulfils, makes the optimizer: `if optimizer is None:`."""
+    """Whether an `if` in the loop, which a first iteration fulfils, makes the optimizer: `if optimizer is None:`.
+
+    Also one in a function that the loop calls, around the optimizer or around a call of the function that makes it.
+    """
     source = pipeline.source_of(created.location)
-    tests = source.cached(blocks.branches)
-    return any(loop.location.holds(test) and test.holds(created.location) for test in tests)
+    if any(loop.location.holds(test) and test.holds(created.location) for test in source.cached(blocks.branches)):
+        return True
+    around = blocks.scope_of(pipeline, created.location)
+    made = rf"\b{re.escape(created.function)}\(" if created.function else None
+    tests = [each for each in source.cached(blocks.branches) if ASKS_FOR_NONE.search(source.code(each))]
+    return any(
+        test.holds(created.location) or (made is not None and re.search(made, source.code(test)) is not None)
+        for test in tests
+        if blocks.scope_of(pipeline, test) is not around or test.holds(created.location)
+    )
+
+
+ASKS_FOR_NONE = lazy_pattern(r"^(?:el)?if\s+(?:not\s+[\w.]*optim\w*|[\w.]*optim\w*\s+is\s+None|not\s+hasattr\()")
+"""The start of an `if` that an optimizer fulfils which is not there yet."""
 
 
 def _keeps_averages(optimizer: Optimizer) -> bool:
