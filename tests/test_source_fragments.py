@@ -10,6 +10,7 @@ import pytest
 from lintrain.analysis import whole_numbers
 from lintrain.check.one_file import OLD_GRAMMAR, Reading, check_source
 from lintrain.check.tiers import names_library
+from lintrain.cli import run
 from lintrain.knowledge.versions import TargetVersions
 from lintrain.model.level import Level
 from lintrain.rulebook import find_rules
@@ -204,6 +205,21 @@ class TestOldGrammar:
         (tmp_path / "net.py").write_text(code)
         (tmp_path / "count.py").write_text(f"n = 1\n{beside}")
         assert len(whole_numbers.float_sizes(Source(str(tmp_path / "net.py"), code))) == found
+
+    @pytest.mark.parametrize(("beside", "found"), [("print 'read'\n", 0), ("print('read')\n", 1)])
+    def test_a_script_of_python_2_beside_a_file_means_an_old_keras(
+        self, beside: str, found: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "fit.py").write_text(
+            "import keras\n\nmodel = keras.models.load_model('m.h5')\n"
+            "model.compile(loss='mse', optimizer='adam', metrics=['accuracy'])\n"
+            "best = keras.callbacks.ModelCheckpoint('b.h5', monitor='val_acc', save_best_only=True)\n"
+            "model.fit(x, y, validation_data=(v, w), callbacks=[best])\n"
+        )
+        (tmp_path / "count.py").write_text(beside)
+        (tmp_path / "requirements.txt").write_text("keras>=2.3\n")
+        run(["check", "--isolated", "--no-cache", "--select", "unavailable-monitor", str(tmp_path / "fit.py")])
+        assert capsys.readouterr().out.count("fit.py:") == found
 
     def test_a_file_with_another_mistake_is_not_read(self) -> None:
         reading = read(f"import torch\n{LOOP}    print 'a'\nx = (\n")

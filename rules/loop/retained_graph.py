@@ -272,13 +272,17 @@ def _is_on_graph(pipeline: Pipeline, kept: Event, backward: Event) -> bool:
     if isinstance(kept.subject, Tensor) or not pipeline.code(kept.location).isidentifier():
         return False
     node = places.expression_at(source, kept.location)
-    if node is None or _is_mapping(source, unparse(node)):
+    if node is None or _is_mapping(source, unparse(node)) or training_loops.words_of(unparse(node)) & COUNTS:
         return False
     # What nothing is known of may be the output of a model by its name: `out = model(x)`.
     events = (each for each in pipeline.events_in(inside) if each.act is Act.FORWARD and not each.without_grad)
     forwards = {each.location: each for each in events if each.order < backward.order}
     through = {each.location: each for each in shared_passes.passes_behind(pipeline, backward, forwards)}
     return bool(through) and shared_passes.is_output(source, node, through)
+
+
+COUNTS = frozenset({"acc", "accuracy", "correct", "count", "counts", "hits", "metric", "metrics"})
+"""Words of outputs that are counted, and so have no graph: `loss, accuracy = net(rows)`."""
 
 
 def _is_mapping(source: Source, name: str) -> bool:
