@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.small_numbers import is_small, last_value
 from lintrain.analysis.swaps import whole_number
 from lintrain.model.location import Location
 from lintrain.source.by_name import scopes_naming
@@ -55,20 +56,12 @@ def logs_of_probabilities(source: Source) -> Iterator[WrittenLog]:
                 yield WrittenLog(source.location(node), function, is_complement)
 
 
-SMALL = frozenset({"cosine_similarity", "cos_sim", "tanh", "hardtanh"})
-"""Functions whose results are between -1 and 1: no sigmoid of one is near 0."""
-
-
 def _is_of_small_number(scope: ast.AST, probability: ast.expr) -> bool:
     """Whether a sigmoid is one of a number that is small by itself, such as the cosine of two vectors."""
+    if isinstance(probability, ast.Name):
+        probability = last_value(scope, probability) or probability
     given = _argument_of(probability, "sigmoid")
-    given = given.operand if isinstance(given, ast.UnaryOp) else given
-    if isinstance(given, ast.Name):
-        # The last value above it: a similarity often goes on under its name.
-        above = [each for each in own_nodes(scope) if isinstance(each, ast.Assign) and each.lineno < given.lineno]
-        values = [(each.lineno, each.value) for each in above if given.id in map(unparse, each.targets)]
-        given = max(values, key=lambda each: each[0], default=(0, None))[1]
-    return isinstance(given, ast.Call) and last_name(given.func) in SMALL
+    return given is not None and is_small(scope, given, 4)
 
 
 def _argument_of(node: ast.AST, name: str) -> ast.expr | None:
