@@ -267,13 +267,6 @@ def _keep_by_method(call: Call) -> Value:
     return mapped(call, {}, None)
 
 
-@method(Tensor, "copy", "clone")
-def _copy(call: Call) -> Value:
-    """The same numbers in a tensor of its own: what fills one leaves the other as it is."""
-    kept = mapped(call, {}, None)
-    return replace(kept) if isinstance(kept, Tensor) else kept
-
-
 @method(Tensor, "detach", "numpy", "tolist")
 @function("torch.tensor", "torch.autograd.Variable", "torch.autograd.variable.Variable")
 def _take_off(call: Call) -> Value:

@@ -338,26 +338,12 @@ def _in_place(call: Call) -> Value:
     return call.receiver
 
 
-def _fill(call: Call) -> Value:
-    """`x.fill_(0.1)`: the tensor itself, whose numbers no longer come from what made it before."""
-    filled = call.receiver
-    if isinstance(filled, Tensor):
-        filled.made = None
-    return filled
-
-
-FILLING = ("zero", "fill", "copy", "uniform", "normal", "random", "exponential")
-"""Methods that give a tensor other numbers where it is, and have no other form."""
-
-
 def _register() -> None:
     """The same operations as methods of a tensor, where no other file has them."""
     kinds = ((ALL, _compute), (SEVERAL, _several), (VALUES_AND_INDICES, _sorted))
     for names, transfer in kinds:
         for name in names:
             METHODS.setdefault((Tensor, name), transfer)
-    for name in FILLING:
-        METHODS.setdefault((Tensor, f"{name}_"), _fill)
     for name in (*PAIRS, *ONE_BY_ONE, "sqrt", "exp"):
         METHODS.setdefault((Tensor, f"{name}_"), _in_place)
 
