@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from lintrain.runtime.child.going_on import CELLS
+from lintrain.runtime.parent.download_folders import paths_of_downloads
 from lintrain.runtime.parent.events import Event
 from lintrain.runtime.parent.launcher import Bounds, Launch, package_folder
 from lintrain.runtime.parent.launchers import one_process
-from lintrain.runtime.parent.metadata import paths_of_downloads
 from lintrain.runtime.parent.pass_request import PassRequest, TimelineRequest, new_exchange
 from lintrain.runtime.parent.timeline import Timeline, UnmeasuredError, wait_in_vain
 from lintrain.source.magics import PYTHON_CELL_MAGICS, Cell, Notebook

@@ -20,11 +20,11 @@ from lintrain._version import __version__
 from lintrain.evidence.fields import EvidenceFields
 from lintrain.evidence.run import Evidence, Stage, StageName
 from lintrain.evidence.stages import Ending, EndingKind
+from lintrain.runtime.parent.download_folders import download_folders, paths_of_downloads
 from lintrain.runtime.parent.entry import Entry, ScriptStarts
 from lintrain.runtime.parent.events import BEFORE_IT, Event, UntrustworthyError
 from lintrain.runtime.parent.going_on import Answers, ChooseRepairs
 from lintrain.runtime.parent.launcher import Bounds, Launch, NoRoomError, package_folder
-from lintrain.runtime.parent.metadata import download_folders, paths_of_downloads
 from lintrain.runtime.parent.pass_request import OVERFIT_STEPS, SAMPLE_ROWS, PassRequest, new_exchange
 from lintrain.runtime.parent.processes import warden
 from lintrain.runtime.parent.record import SCHEMA, Record
