@@ -516,3 +516,55 @@ for _ in range(3):
 """
     probed = probe(tmp_path, script, "--stand-ins")
     assert [(each["name"], each["by"]) for each in probed.run["stand_ins"]] == [("cuda", "the CPU")]
+
+
+ARRAYS = """
+import pickle
+from pathlib import Path
+
+import numpy as np
+import torch
+import yaml
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def load_config(path):
+    with open(path) as opened:
+        return yaml.safe_load(opened)
+
+
+config = load_config("missing.yaml")
+with open("../settings.yml") as opened:
+    kept = yaml.safe_load(opened)
+rows = np.load("rows.npz")
+signals, labels = rows["signals"], torch.tensor(rows["labels"]) - 1
+pictures = np.load("pictures.npy")
+height, width, depth = pictures.shape
+with open("held_out.pkl", "rb") as opened:
+    held_out, held_out_labels = pickle.load(opened)
+signals = torch.tensor(signals).reshape(len(signals), 7, 5).flatten(1)
+model = torch.nn.Linear(35, kept["classes"])
+optimizer = torch.optim.SGD(model.parameters(), lr=config["train"]["lr"])
+for inputs, targets in DataLoader(TensorDataset(signals, labels), batch_size=8, shuffle=True):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+    optimizer.step()
+"""
+
+
+def test_files_of_arrays_and_settings_are_made_until_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    project = tmp_path / "project"
+    (project / "scripts").mkdir(parents=True)
+    (project / "settings.yml").write_text("classes: 4\n")
+    script = ARRAYS.replace("../settings.yml", "settings.yml")
+    probed = probe(project / "scripts", script, "--stand-ins")
+    assert probed.stages["step"] == "passed"
+    found = replaced(probed)
+    assert found["settings.yml"] == "the file of that name in project"
+    assert found["missing.yaml"] == "an object with the keys that the script reads: classes, train"
+    assert found["rows.npz, signals"] == "random numbers of shape (64, 35)"
+    assert found["rows.npz, labels"] == "labels of 4 classes of shape (64,)"
+    assert found["pictures.npy"] == "random numbers of shape (64, 35, 26)"
+    assert found["held_out.pkl, held_out_labels"] == "labels of 4 classes of shape (64,)"
+    assert found["arrays, labels from 1"] == "as the script requires, after IndexError: Target -1 is out of bounds."

@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-TABLES = ("scripts.csv", *(f"scripts-{number}.csv" for number in range(2, 10)))
+TABLES = ("scripts.csv", *(f"scripts-{number}.csv" for number in range(2, 11)))
 ROOT = Path(__file__).parents[2]
 LEAST = 0.75
 SECONDS = 240
@@ -42,6 +42,13 @@ ON_PATH = (
     "Samwise-B",
     "22f3002188",
     "atikul-islam-sajib",
+    "SeanLee97",
+    "mosaicml",
+    "keras-team/autokeras",
+    "ibm-granite",
+    "haotian-liu",
+    "kohya-ss",
+    "skorch-dev",
 )
 """Owners and repositories whose documentation installs the repository: its root, or `src`, is on the path."""
 FROM_THEIR_FOLDER = (
@@ -76,6 +83,16 @@ FROM_THEIR_FOLDER = (
     "wandb/examples",
     "oza75/bambara-tts-training",
     "JerMa88/faster-sft",
+    "talg2324/deep-learning-course",
+    "mosaicml/composer",
+    "ibm-granite/granite-tsfm",
+    "skorch-dev/skorch",
+    "phlippe/uvadlc_notebooks",
+    "SeanLee97/AnglE",
+    "jindongwang/transferlearning",
+    "bitsofchris/deep-learning",
+    "Shijia1997/adni-d-contrastive",
+    "Jean-Christ1/Deep-Learning-with-Keras-and-Tensorflow",
 )
 """Repositories whose documentation starts each script in its own folder, or with notebooks in folders."""
 STARTS_IN = {"pseshadri9/whisper-finetune": "ML-Quickstart", "philschmid/deep-learning-pytorch-huggingface": "training"}

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.going_on import NoBatchesError, TooSlowError
+from lintrain.runtime.stand_ins.array_shapes import SIZES, ArrayShapes
 from lintrain.runtime.stand_ins.expressions import signature
 from lintrain.runtime.stand_ins.known_values import asked_argument, missing_arguments
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
@@ -88,14 +89,19 @@ class Corrections:
         self.on_rows: Callable[[], None] = lambda: None
         self._made = dict[str, int]()
         self.models = dict[str, Sizes]()
+        self.arrays = ArrayShapes()
 
     def remember(self, name: str, columns: Mapping[str, Any], rows: int, *, is_known: bool) -> None:
         """So many rows were made, of one of several splits; their values tell later where a text comes from."""
-        self.on_rows()
-        self._made[name] = min(rows, self._made.get(name, rows))
+        self.count(name, rows)
         before: Mapping[str, Sequence[Any]] = self._tables[name].columns if name in self._tables else {}
         whole = {each: [*before.get(each, ()), *values] for each, values in columns.items()}
         self._tables[name] = Table(name, whole, is_known)
+
+    def count(self, name: str, rows: int) -> None:
+        """So many rows were made of something."""
+        self.on_rows()
+        self._made[name] = min(rows, self._made.get(name, rows))
 
     def kinds(self, name: str) -> dict[str, str]:
         """The kinds of a data set's columns that errors have shown."""
@@ -138,7 +144,7 @@ class Corrections:
         needs = Needs([*self._tables.values()])
         if (need := needs.of(error)) is not None and self._take(need, error):
             return True
-        sizes = (self._take_rows, self._take_family, self._take_width, self._take_channels)
+        sizes = (self._take_rows, self._take_arrays, self._take_family, self._take_width, self._take_channels)
         if any(take(error) for take in sizes):
             return True
         return any(self._take(each, error) for each in needs.all_of(error))
@@ -206,6 +212,12 @@ class Corrections:
         what = f"at most {FEW_ROWS} in each data set: the script took long before its training"
         self._ledger.renew(StandInKind.DATA, "rows", what)
         return True
+
+    def _take_arrays(self, error: BaseException) -> bool:
+        what = self.arrays.correct(error, SIZES)
+        if what is not None:
+            self._note(StandInKind.DATA, f"arrays, {what}", "as the script requires", error)
+        return what is not None
 
     def _take_family(self, error: BaseException) -> bool:
         asked = asked_family(error, self._ledger.script)

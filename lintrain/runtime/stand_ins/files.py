@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
+import io
+import itertools
 import json
+import linecache
 import os
 import pathlib
 import re
@@ -15,18 +19,21 @@ from typing import Any
 
 from lintrain.evidence.run import StandInKind
 from lintrain.knowledge.stand_in_facts import kind_of_column
-from lintrain.runtime.child.frames import callers_frame, is_called_by_user, is_users
+from lintrain.runtime.child.frames import START_FOLDER, callers_frame, is_called_by_user, is_users, users_frame
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import is_row, library
+from lintrain.runtime.stand_ins.array_files import ArrayFiles, bytes_of_pickle
 from lintrain.runtime.stand_ins.columns import TURN, read_of, structs_of
 from lintrain.runtime.stand_ins.folders import Folders
 from lintrain.runtime.stand_ins.given_rows import rows_of_file
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
-from lintrain.runtime.stand_ins.mappings import settings_of_file
+from lintrain.runtime.stand_ins.mappings import setting, settings_of_file
 from lintrain.runtime.stand_ins.rows import TAGS, Rows
+from lintrain.runtime.stand_ins.setting_trees import settings_tree
 
 FEW = 64
 TOKENS = 200_000
+PICKLED = (".pkl", ".pickle", ".p")
 READERS = ("read_csv", "read_json", "read_table", "read_excel", "read_parquet", "read_pickle", "read_feather")
 NAMES_CLASSES = re.compile(r"id2label|label2id|class_?names|labels?\.json")
 CLASSES = 20
@@ -36,11 +43,11 @@ PLAIN = ("text", "float", "integer", "label", "chat", "texts", "boolean", "integ
 """Kinds of columns that a text file can hold."""
 
 
-def install(ledger: Ledger, hooks: AfterImport, folders: Folders) -> None:
+def install(ledger: Ledger, hooks: AfterImport, folders: Folders, arrays: ArrayFiles) -> None:
     """Answer the readers of tables, of arrays of numbers, and `open` in the script's own code."""
     hooks.add("pandas", lambda module: _answer_tables(ledger, module))
     hooks.add("numpy", lambda module: _answer_arrays(ledger, module))
-    builtins.open = _opening(ledger, folders, builtins.open)
+    builtins.open = _opening(ledger, folders, arrays, builtins.open)
     _open_paths(ledger)
 
 
@@ -138,7 +145,7 @@ def _answer_arrays(ledger: Ledger, numpy: Any) -> None:
     numpy.memmap = StandInMemmap
 
 
-def _opening(ledger: Ledger, folders: Folders, original: Callable[..., Any]) -> Any:
+def _opening(ledger: Ledger, folders: Folders, arrays: ArrayFiles, original: Callable[..., Any]) -> Any:
     """`open` that finds a file of rows where the script reads one that is not here."""
 
     @functools.wraps(original)
@@ -152,12 +159,38 @@ def _opening(ledger: Ledger, folders: Folders, original: Callable[..., Any]) -> 
             caller = callers_frame(above=1)
             if "r" not in mode or caller is None or not is_users(caller.f_code.co_filename):
                 raise
-            path = _written_settings(ledger, str(file), caller) or written(ledger, str(file))
+            if "b" in mode and str(file).endswith(PICKLED):
+                return io.BytesIO(bytes_of_pickle(arrays, str(file)))
+            path = _for_missing(ledger, str(file), caller)
             if path is None:
                 raise
             return original(path, mode, *args, **kwargs)
 
     return opening
+
+
+def _for_missing(ledger: Ledger, name: str, caller: FrameType | None) -> str | None:
+    """The file that is read in place of one that is not here; None where nothing tells what it holds."""
+    if (found := _of_project(ledger, name)) is not None:
+        return found
+    made = _written_settings(ledger, name, caller) if caller is not None else None
+    return made or written(ledger, name)
+
+
+FOLDERS_ABOVE = 3
+
+
+def _of_project(ledger: Ledger, name: str) -> str | None:
+    """The file of a relative name in a folder above the script's: it was written to be started there."""
+    if os.path.isabs(name):
+        return None
+    script = pathlib.Path(START_FOLDER, ledger.session.script).parent
+    for folder in (script, *itertools.islice(script.parents, FOLDERS_ABOVE)):
+        # Not `exists`, which the stand-ins of folders answer.
+        if is_there(path := os.path.normpath(os.path.join(folder, name))):
+            _note(ledger, name, f"the file of that name in {os.path.basename(folder) or folder}")
+            return path
+    return None
 
 
 def _open_paths(ledger: Ledger) -> None:
@@ -170,7 +203,8 @@ def _open_paths(ledger: Ledger) -> None:
         try:
             return original(self, mode, *args, **kwargs)
         except FileNotFoundError:
-            made = written(ledger, str(self)) if "r" in mode and is_called_by_user("pathlib") else None
+            is_read = "r" in mode and is_called_by_user("pathlib")
+            made = _for_missing(ledger, str(self), users_frame()) if is_read else None
             if made is None:
                 raise
             return original(type(self)(made), mode, *args, **kwargs)
@@ -225,17 +259,33 @@ def _written_tags(ledger: Ledger, name: str) -> str:
     return path
 
 
+SETTINGS = (".yaml", ".yml")
+READS_SETTINGS = re.compile(r"yaml\.\w*load|YAML\(|OmegaConf\.load|toml\.load")
+
+
 def _written_settings(ledger: Ledger, name: str, caller: FrameType) -> str | None:
     """A file of settings, where the line that opens it reads one object and no rows; None for other files."""
-    is_json = name.endswith(".json") and not NAMES_CLASSES.search(name)
-    found = settings_of_file(caller, ledger.script) if is_json else None
+    if name.endswith(SETTINGS) or ("." not in os.path.basename(name) and READS_SETTINGS.search(_function(caller))):
+        found: Any = settings_tree(ledger.script, functools.partial(setting, script=ledger.script))
+    else:
+        is_json = name.endswith(".json") and not NAMES_CLASSES.search(name)
+        found = settings_of_file(caller, ledger.script) if is_json else None
     if found is None:
         return None
+    # A YAML file may have JSON in it.
     path = os.path.join(ledger.session.folder("hub"), f"{zlib.crc32(name.encode())}.json")
     with builtins.open(path, "w", encoding="utf-8") as opened:
         json.dump(found, opened)
     _note(ledger, name, f"an object with the keys that the script reads: {', '.join(found) or 'none'}")
     return path
+
+
+def _function(caller: FrameType) -> str:
+    """The text of the function that a frame runs, or of its module."""
+    lines = linecache.getlines(caller.f_code.co_filename)
+    if caller.f_code.co_name == "<module>":
+        return "".join(lines[caller.f_lineno - 1 : caller.f_lineno + 2])
+    return "".join(inspect.getblock(lines[caller.f_code.co_firstlineno - 1 :]))
 
 
 def _class_names(ledger: Ledger, name: str) -> str:

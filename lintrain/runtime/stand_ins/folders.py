@@ -24,7 +24,9 @@ from lintrain.runtime.stand_ins.vision import FILES_OF_FOLDER, picture_folder
 READS_PICTURES = re.compile(r"Image\.open|\bimread\b|read_image|decode_image|pil_loader|default_loader|ImageFolder")
 LISTS_CLASSES = re.compile(r"listdir\([^\n]*isdir\(|isdir\([^\n]*listdir\(|iterdir\(\)[^\n]*is_dir\(")
 """A folder for each class: only those entries of a folder are taken that are folders themselves."""
-OTHERS = re.compile(r"\.(jsonl?|csv|tsv|txt|parquet|pth|pt|bin|ckpt|tar|pkl)$", re.IGNORECASE)
+OTHERS = re.compile(
+    r"\.(jsonl?|csv|tsv|txt|parquet|pth|pt|bin|ckpt|tar|pkl|pickle|np[yz]|mat|h5|hdf5|ya?ml)$", re.IGNORECASE
+)
 """Files of rows and of weights: each is made when the script reads it."""
 ENDINGS = re.compile(r"\.(jpg|jpeg|png|bmp)\b")
 

@@ -6,6 +6,7 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.probe_session import ProbeSession
 from lintrain.runtime.stand_ins import (
     arguments,
+    array_files,
     batches,
     datasets,
     devices,
@@ -42,7 +43,8 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     settings.install(ledger, hooks)
     batches.install(ledger, hooks)
     empty_loaders.install(ledger, hooks)
-    files.install(ledger, hooks, folders.install(ledger, hooks))
+    arrays = array_files.install(ledger, hooks)
+    files.install(ledger, hooks, folders.install(ledger, hooks), arrays)
     downloads.install(ledger, hooks)
     packages.install(ledger)
     arguments.install(ledger, hooks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Mapping, Set
 from pathlib import Path
@@ -47,13 +48,32 @@ CONFIGURATION = re.compile(r"(.*_)?(config|cfg)(_file|_path)?")
 SETTINGS = ("*.yaml", "*.yml", "*.json", "*.toml")
 
 
+TOP_KEY = re.compile(r"^[\"']?(\w+)[\"']?\s*[:=]|^\[(\w+)\]|^ {1,4}\"(\w+)\":", re.MULTILINE)
+MOST_FILES, LONGEST = 200, 100_000
+
+
 def own_configuration(name: str, script: Path) -> str | None:
-    """For an argument that names a file of settings: the first in a folder of those next to the script."""
+    """For an argument that names a file of settings: of those near the script the one with most keys that it reads."""
     if CONFIGURATION.fullmatch(name) is None:
         return None
-    folders = sorted(each for each in script.parent.glob("conf*") if each.is_dir())
-    files = (file for folder in folders for kind in SETTINGS for file in sorted(folder.rglob(kind)))
-    return next((str(file) for file in files), None)
+    folders = [each for base in dict.fromkeys((script.parent, Path())) for each in sorted(base.glob("conf*"))]
+    found = (file for folder in folders if folder.is_dir() for kind in SETTINGS for file in sorted(folder.rglob(kind)))
+    files = [*itertools.islice(found, MOST_FILES)]
+    text = _text_of(script)
+    return str(max(files, key=lambda file: _fits(file, text))) if files else None
+
+
+def _fits(file: Path, text: str) -> int:
+    """How many of the first keys of a settings file a script's text has in quotation marks, or asks an object for."""
+    keys = {found[found.lastindex or 0] for found in TOP_KEY.finditer(_text_of(file))}
+    return sum(re.search(rf"[\"'.]{re.escape(key)}\b", text) is not None for key in keys)
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")[:LONGEST]
+    except OSError:
+        return ""
 
 
 def _last_name(node: ast.AST) -> str:

@@ -37,15 +37,15 @@ def settings_of_line(text: str, line: int, script: str) -> Settings | None:
         return None
     # A file of rows is no mapping of settings: where the code loops over what it loaded, a data set stands in for it.
     names = set(_names(tree, line))
-    unpacked = any(_is_unpacked(node, names) for node in ast.walk(tree))
+    unpacked = any(_is_unpacked(node, names) or _is_asked(node, names) for node in ast.walk(tree))
     keys = dict.fromkeys(key for node in ast.walk(tree) if (key := _key(node, names)) is not None)
     keys |= dict.fromkeys(_keys_at_once(tree, line))
     if not (unpacked or keys) or any(_takes_rows(node, names) for node in ast.walk(tree)):
         return None
-    return {key: _value(key, script) for key in keys}
+    return {key: setting(key, script) for key in keys}
 
 
-def _value(key: str, script: str) -> int | float | str | dict[str, int] | dict[str, str]:
+def setting(key: str, script: str) -> int | float | str | dict[str, int] | dict[str, str]:
     """The numbers of words for a key that names them, else a number or a text."""
     if NUMBERS_OF_WORDS.fullmatch(key.lower()):
         return {word: number for number, word in enumerate(WORDS)}
@@ -113,6 +113,15 @@ def _is(value: ast.expr, names: set[str]) -> bool:
 def _is_unpacked(node: ast.AST, names: set[str]) -> bool:
     """`LoraConfig(**settings)`."""
     return isinstance(node, ast.keyword) and node.arg is None and _is(node.value, names)
+
+
+def _is_asked(node: ast.AST, names: set[str]) -> bool:
+    """`settings.get("lr", 0.1)`, `settings.items()`: what only an object has."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="get" | "items" | "keys" | "values", value=value)):
+            return _is(value, names)
+        case _:
+            return False
 
 
 def _key(node: ast.AST, names: set[str]) -> str | None:
