@@ -23,7 +23,7 @@ from lintrain.runtime.stand_ins.known_values import asked_argument, missing_argu
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
 from lintrain.runtime.stand_ins.patterns import fitting_text
 from lintrain.runtime.stand_ins.rows import Rows
-from lintrain.runtime.stand_ins.sizes import asked_family, asked_rows, asked_width
+from lintrain.runtime.stand_ins.sizes import asked_family, asked_rows, asked_side, asked_width
 from lintrain.runtime.stand_ins.small_configs import small_config
 from lintrain.runtime.stand_ins.tokenizers import small_tokenizer
 from lintrain.runtime.stand_ins.unused_packages import UnusedPackages
@@ -461,3 +461,34 @@ def test_a_model_has_the_channels_of_its_inputs() -> None:
     assert not corrections.correct(RuntimeError(f"{message} channels instead"))
     assert small_config(WhisperConfig, None, None, corrections.channels).num_mel_bins == 128
     assert small_config(WhisperConfig).num_mel_bins == 80
+
+
+@pytest.mark.parametrize(
+    ("body", "rows"),
+    [
+        ("    for part in range(0):\n        last = part\n    return last\n", 240),
+        ("    for part in range(0):\n        print(part)\n    return part + 1\n", 240),
+        ("    if row is None:\n        part = 1\n    return part\n", None),
+        ("    return part_of_nothing\n", None),
+    ],
+)
+def test_a_name_that_only_an_empty_loop_binds_needs_more_rows(body: str, rows: int | None, tmp_path: Path) -> None:
+    assert asked_rows(error_of(body, tmp_path), 30) == rows
+
+
+@pytest.mark.parametrize(
+    ("message", "side"),
+    [
+        ("Crop size (height, width) exceeds image dimensions (height, width): (512, 512) vs (96, 96)", 640),
+        ("Required crop size (224, 224) is larger than input image size (96, 96)", 280),
+        ("Required crop size (64, 64) is larger than input image size (32, 96)", None),
+        ("Required crop size (224, 224) is larger than input image size (100, 100)", None),
+        ("the size of 224 is not 96", None),
+    ],
+)
+def test_a_crop_tells_how_large_images_have_to_be(message: str, side: int | None) -> None:
+    corrections = empty(Ledger())
+    assert asked_side(ValueError(message)) == side
+    assert corrections.correct(ValueError(message)) is (side is not None)
+    assert corrections.side == (side or 0)
+    assert not corrections.correct(ValueError(message))

@@ -25,7 +25,7 @@ from lintrain.runtime.stand_ins.folders import (
     _name_by_pattern,  # pyright: ignore[reportPrivateUsage]
     write_pictures,
 )
-from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.ledger import Ledger, _texts_of  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.mappings import settings_of_line
 from lintrain.runtime.stand_ins.packages import Empty
 
@@ -393,3 +393,13 @@ def test_programs_that_fetch_files_are_not_started(monkeypatch: pytest.MonkeyPat
         "wget https://example.org/rows.csv",
         "unzip rows.zip",
     ]
+
+
+def test_a_module_is_read_once_by_whichever_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "__init__.py").write_text("from .small import Net\n")
+    (tmp_path / "nets" / "small.py").write_text("NAME = 'net'\n")
+    (tmp_path / "train.py").write_text("import nets\n")
+    texts = _texts_of(tmp_path / "train.py")
+    assert texts == ["import nets\n", "from .small import Net\n", "NAME = 'net'\n"]

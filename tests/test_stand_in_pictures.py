@@ -13,6 +13,7 @@ from lintrain.runtime.stand_ins import folders as folders_module
 from lintrain.runtime.stand_ins import vision
 from lintrain.runtime.stand_ins.folders import Folders
 from lintrain.runtime.stand_ins.ledger import Ledger
+from lintrain.runtime.stand_ins.picture_files import picture_file
 from lintrain.runtime.stand_ins.vision import Pictures, made_pictures, picture_folder
 
 pytest.importorskip("torch")
@@ -161,3 +162,44 @@ def test_splits_of_an_archive_have_other_pictures(ledger: Ledger) -> None:
     one, two = ({each.read_bytes() for each in folder.iterdir()} for folder in folders)
     assert len(one) == len(two) == 64
     assert not one & two
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("data/masks/7.png", "L"),
+        ("data/7_labelIds.png", "L"),
+        ("data/gtFine/7.jpg", "L"),
+        ("data/images/7.jpg", "RGB"),
+        ("data/segways/7.png", "RGB"),
+        ("data/7.txt", None),
+    ],
+)
+def test_a_picture_that_is_missing_is_made_by_its_name(name: str, mode: str | None, ledger: Ledger) -> None:
+    from PIL import Image
+
+    made = picture_file(ledger, name)
+    assert (made is None) is (mode is None)
+    if made is not None:
+        with Image.open(made) as opened:
+            assert (opened.mode, opened.size) == (mode, (96, 96))
+            assert mode == "RGB" or opened.getextrema() == (0, 1)
+        ledger.corrections.side = 128
+        with Image.open(picture_file(ledger, name) or "") as opened:
+            assert opened.size == (128, 128)
+
+
+def test_folders_have_larger_pictures_once_an_error_asks_for_them(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from PIL import Image
+
+    monkeypatch.setattr(Ledger, "script", "Image.open(path)")
+    monkeypatch.setattr(folders_module, "_is_asked_by_script", lambda: True)
+    folders = Folders(ledger)
+    for side, expected in ((0, 96), (128, 128)):
+        ledger.corrections.side = side
+        made = folders._make(tmp_path / "pictures")  # pyright: ignore[reportPrivateUsage]
+        assert made is not None
+        with Image.open(next(Path(made).iterdir())) as opened:
+            assert opened.size == (expected, expected)

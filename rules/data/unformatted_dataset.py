@@ -73,15 +73,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import collators, loaders, script_text, training_loops
+from lintrain.evidence.run import Failure
 from lintrain.pipeline.values.data import Dataset
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.python import is_missing
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 MAKES_TENSORS = frozenset({"stack", "as_tensor", "set_format", "set_transform", "with_format", "with_transform"})
 """Functions that set the format of rows, or that stack the positions of a batch."""
 
 RAISED = "'list' object has no attribute"
+OF_TENSORS = lazy_pattern(
+    r"'list' object has no attribute '(?:to|cuda|cpu|size|shape|device|dtype|dim|ndim|view|reshape|permute"
+    r"|(?:un)?squeeze|flatten|float|long|half|int|bool|numel|sum|mean|detach|clone|contiguous|type|unbind|transpose)'"
+)
+"""What a loop asks of a batch that it takes for a tensor; `get` and `items` are asked of other objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +138,16 @@ class UnformattedDataset(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        failed = evidence.failed_with(RAISED)
-        if failed is not None and failed.failure is not None and failed.failure.location is not None:
+        failure = _failure(evidence)
+        if failure is not None and failure.location is not None:
             yield self.finding(
-                failed.failure.location,
+                failure.location,
                 "this loop gets lists instead of tensors",
                 help='convert the rows: `dataset.with_format("torch")`',
             )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        if evidence.failed_with(RAISED):
+        if _failure(evidence) is not None:
             return Verdict.confirmed(f"the training raises `{RAISED}`")
         loop = evidence.loop
         if loop is None:
@@ -146,6 +164,13 @@ class UnformattedDataset(Rule[Claim]):
             return None
         edit = fixes.Replace(claim.dataset, f'{claim.code}.with_format("torch")')
         return fixes.Fix.of("convert the rows to tensors", edit, safe=True)
+
+
+def _failure(evidence: Evidence) -> Failure | None:
+    """The error of a list that was taken for a tensor; None if the run ended with none, or with another one."""
+    failed = evidence.failed_with(RAISED)
+    failure = failed.failure if failed is not None else None
+    return failure if failure is not None and OF_TENSORS.match(failure.message) is not None else None
 
 
 def _makes_tensors(pipeline: Pipeline) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import linecache
+import math
 import os
 import zlib
 from collections.abc import Callable, Sequence
@@ -18,6 +19,8 @@ from lintrain.runtime.stand_ins.array_uses import Uses, is_label, targets_at, ta
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 
 CLASSES = 4
+MOST_NUMBERS = 40_000_000
+"""In one array, however many rows are asked for."""
 TEXT_READERS = ("loadtxt", "genfromtxt")
 
 
@@ -99,7 +102,8 @@ class ArrayFiles:
         named = next((each for each in takers if each in uses.dimensions), "")
         count = known.dimensions(stem, name) or uses.dimensions.get(named) or (1 if is_of_labels else 2)
         shape = [known.sizes.get(size, size) for size in (*SIZES, *SIZES)[:count]]
-        shape[0] = max(shape[0], self._ledger.corrections.rows) if shape else 0
+        rows = min(self._ledger.corrections.rows, MOST_NUMBERS // max(1, math.prod(shape[1:])))
+        shape[:1] = [max(shape[0], rows)]
         random = numpy.random.default_rng(zlib.crc32(f"{stem} {name}".encode()))
         if is_of_labels:
             made = random.permutation(numpy.arange(int(numpy.prod(shape))) % CLASSES).reshape(shape) + known.first_label

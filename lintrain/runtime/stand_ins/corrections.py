@@ -15,7 +15,15 @@ from lintrain.runtime.stand_ins.array_shapes import SIZES, ArrayShapes
 from lintrain.runtime.stand_ins.expressions import signature
 from lintrain.runtime.stand_ins.known_values import asked_argument, missing_arguments
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
-from lintrain.runtime.stand_ins.sizes import MOST_ROWS, Sizes, asked_channels, asked_family, asked_rows, asked_width
+from lintrain.runtime.stand_ins.sizes import (
+    MOST_ROWS,
+    Sizes,
+    asked_channels,
+    asked_family,
+    asked_rows,
+    asked_side,
+    asked_width,
+)
 from lintrain.runtime.stand_ins.unused_packages import missing_package
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -90,6 +98,7 @@ class Corrections:
         self._made = dict[str, int]()
         self.models = dict[str, Sizes]()
         self.arrays = ArrayShapes()
+        self.side = 0
 
     def remember(self, name: str, columns: Mapping[str, Any], rows: int, *, is_known: bool) -> None:
         """So many rows were made, of one of several splits; their values tell later where a text comes from."""
@@ -144,7 +153,8 @@ class Corrections:
         needs = Needs([*self._tables.values()])
         if (need := needs.of(error)) is not None and self._take(need, error):
             return True
-        sizes = (self._take_rows, self._take_arrays, self._take_family, self._take_width, self._take_channels)
+        of_data = (self._take_rows, self._take_side, self._take_arrays)
+        sizes = (*of_data, self._take_family, self._take_width, self._take_channels)
         if any(take(error) for take in sizes):
             return True
         return any(self._take(each, error) for each in needs.all_of(error))
@@ -211,6 +221,14 @@ class Corrections:
         self.most_rows = FEW_ROWS
         what = f"at most {FEW_ROWS} in each data set: the script took long before its training"
         self._ledger.renew(StandInKind.DATA, "rows", what)
+        return True
+
+    def _take_side(self, error: BaseException) -> bool:
+        side = asked_side(error) if not self.side else None
+        if side is None:
+            return False
+        self.side = side
+        self._note(StandInKind.DATA, "images", f"{side} pixels wide and high", error)
         return True
 
     def _take_arrays(self, error: BaseException) -> bool:

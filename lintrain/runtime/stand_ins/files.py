@@ -28,6 +28,7 @@ from lintrain.runtime.stand_ins.folders import Folders
 from lintrain.runtime.stand_ins.given_rows import rows_of_file
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.mappings import setting, settings_of_file
+from lintrain.runtime.stand_ins.picture_files import PICTURE, picture_file
 from lintrain.runtime.stand_ins.rows import TAGS, Rows
 from lintrain.runtime.stand_ins.setting_trees import settings_tree
 
@@ -156,6 +157,9 @@ def _opening(ledger: Ledger, folders: Folders, arrays: ArrayFiles, original: Cal
             # Only after the real `open` has failed: a file that exists is never replaced.
             if "r" in mode and (made := folders.path(file)) is not None:
                 return original(made, mode, *args, **kwargs)
+            is_picture = "b" in mode and PICTURE.search(str(file)) is not None and is_called_by_user("PIL", "imageio")
+            if is_picture and (picture := picture_file(ledger, str(file))) is not None:
+                return original(picture, mode, *args, **kwargs)
             caller = callers_frame(above=1)
             if "r" not in mode or caller is None or not is_users(caller.f_code.co_filename):
                 raise

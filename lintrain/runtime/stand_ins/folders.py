@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lintrain.evidence.run import StandInKind
-from lintrain.runtime.child.frames import callers_frame, is_users
+from lintrain.runtime.child.frames import callers_frame, is_called_by_user, is_users
 from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
 from lintrain.runtime.stand_ins.devices import ends_if_false
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
+from lintrain.runtime.stand_ins.picture_files import picture_file
 from lintrain.runtime.stand_ins.vision import FILES_OF_FOLDER, picture_folder
 
 READS_PICTURES = re.compile(r"Image\.open|\bimread\b|read_image|decode_image|pil_loader|default_loader|ImageFolder")
@@ -47,6 +48,7 @@ class Folders:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._made: dict[str, str] = {}
+        self._side = 0
         # Taken before the replacement, which would ask this object again.
         self._is_there = os.path.isdir
 
@@ -74,10 +76,17 @@ class Folders:
                 return made + whole[len(folder) :]
         return None
 
+    def picture(self, name: Any) -> str | None:
+        """A picture in place of a file that is not here."""
+        return picture_file(self._ledger, os.fspath(name)) if isinstance(name, str | os.PathLike) else None
+
     def _make(self, name: Any, *, has_classes: bool = False, endings: Sequence[str] = ()) -> str | None:
         """The folder for a path; None where the path is there, or the script reads no pictures."""
         if not isinstance(name, str | os.PathLike) or is_there(name):
             return None
+        if self._side != self._ledger.corrections.side:  # pictures of another size, since an error
+            self._made.clear()
+            self._side = self._ledger.corrections.side
         whole: str = os.path.abspath(os.fspath(name))  # pyright: ignore[reportUnknownArgumentType]
         if (known := self.path(whole)) is not None:
             return known if self._is_there(known) else None
@@ -240,6 +249,9 @@ def _redirect(folders: Folders, name: str, module: Any) -> None:
 
     @functools.wraps(original)
     def read(path: Any, *args: Any, **kwargs: Any) -> Any:
-        return original(folders.path(path) or path, *args, **kwargs)
+        found = folders.path(path) or path
+        # `imread` gives None for a file that is not here.
+        made = None if is_there(found) or not is_called_by_user("cv2") else folders.picture(found)
+        return original(made or found, *args, **kwargs)
 
     setattr(module, name, read)

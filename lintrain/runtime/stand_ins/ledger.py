@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable, Generator
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from lintrain.runtime.child.probe_session import ProbeSession
 
 LONGEST_SCRIPT = 1_000_000
-MOST_FILES = 20
+MOST_FILES = 40
 MODULES = (".py", "/__init__.py")
 SHELL = re.compile(r"^([ \t]*)[!%].*$", re.MULTILINE)
 
@@ -105,6 +106,7 @@ class Ledger:
 def _texts_of(script: Path) -> list[str]:
     """The text of a script, then those of modules in its folder and in the working folder, as they are imported."""
     files, texts = [script], list[str]()
+    known = {os.path.abspath(script)}
     for file in files:
         text = _text_of(file)
         names = _imports(text)
@@ -115,11 +117,12 @@ def _texts_of(script: Path) -> list[str]:
         # Within a package a module imports those next to it.
         folders = dict.fromkeys((file.parent, script.parent, Path()))
         beside = (folder / f"{path}{end}" for path in paths for folder in folders for end in MODULES)
-        files += [
-            each
-            for each in dict.fromkeys(beside)
-            if len(files) < MOST_FILES and each.is_file() and each not in files and not _is_installed(each)
-        ]
+        for each in beside:
+            # The working folder is mostly that of the script, so that a module has two paths.
+            whole = os.path.abspath(each)
+            if len(files) < MOST_FILES and whole not in known and each.is_file() and not _is_installed(each):
+                known.add(whole)
+                files.append(each)
     return texts
 
 

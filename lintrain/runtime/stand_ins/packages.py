@@ -22,6 +22,7 @@ from lintrain.evidence.run import StandInKind
 from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.library import loaded
 from lintrain.runtime.stand_ins import unsloth
+from lintrain.runtime.stand_ins.attention_kernels import attention
 from lintrain.runtime.stand_ins.ledger import Ledger
 from lintrain.runtime.stand_ins.unused_packages import UnusedPackages
 
@@ -143,7 +144,9 @@ class Empty(ModuleType):
             made = _named if "download" in name else made
         elif NAMES.get(self.__name__.partition(".")[0]) == "GPU":
             made = (
-                Empty(f"{self.__name__}.{name}") if name in OF_OPTIMIZERS else _optimizer(name) or _layer(name) or made
+                Empty(f"{self.__name__}.{name}")
+                if name in OF_OPTIMIZERS
+                else attention(name) or _optimizer(name) or _layer(name) or made
             )
         setattr(self, name, made)
         return made

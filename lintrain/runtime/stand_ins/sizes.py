@@ -8,7 +8,7 @@ from typing import Any
 
 from lintrain.runtime.child.going_on import NoBatchesError
 from lintrain.runtime.child.library import is_row, library
-from lintrain.runtime.stand_ins.expressions import raised, value_of
+from lintrain.runtime.stand_ins.expressions import is_bound_by_loop, raised, value_of
 from lintrain.runtime.stand_ins.small_configs import WIDTH as SMALL
 
 Sizes = dict[str, Any]
@@ -68,6 +68,21 @@ def asked_channels(error: BaseException) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found is not None and found[1] != found[2] else None
 
 
+CROPPED = re.compile(r"(?i)crop size[^\n]*")
+SIDE_OF_IMAGES = 96
+WIDEST_IMAGE = 1024
+
+
+def asked_side(error: BaseException) -> int | None:
+    """The side that images need for what the script crops from them; None for other errors."""
+    # Albumentations has an error of its own for it, which is no ValueError.
+    found = CROPPED.search(str(error))
+    numbers = {int(each) for each in re.findall(r"\d+", found[0])} if found is not None else set[int]()
+    larger = [each for each in numbers if SIDE_OF_IMAGES < each <= WIDEST_IMAGE]
+    # More than the crop, so that a random one differs from the whole.
+    return min(WIDEST_IMAGE, max(larger) * 5 // 4) if larger and SIDE_OF_IMAGES in numbers else None
+
+
 def _width(made: int, asked: int) -> int | None:
     times = made // SMALL
     is_made = made % SMALL == 0 and asked % max(1, times) == 0
@@ -78,6 +93,7 @@ def _width(made: int, asked: int) -> int | None:
 def asked_rows(error: BaseException, made: int) -> int | None:
     """How many rows a part or a row number needs that is beyond the end of `made` ones; None for other errors."""
     is_empty = isinstance(error, ValueError | ZeroDivisionError) and TOO_FEW.search(str(error)) is not None
+    is_empty = is_empty or (isinstance(error, NameError) and _is_bound_by_loop(error))
     if is_empty or isinstance(error, NoBatchesError):
         # The script takes a part of a part, in whole batches: nothing tells how large the first one has to be.
         return min(TIMES * made, MOST_ROWS)
@@ -89,6 +105,13 @@ def asked_rows(error: BaseException, made: int) -> int | None:
     # Twice as many, since the other part of a split must not be empty; more still where a part is taken (`[:6%]`).
     rows = max(2 * asked, made * -(-(asked + 1) // size))
     return min(rows, MOST_ROWS) if 0 < asked <= MOST_ROWS else None
+
+
+def _is_bound_by_loop(error: NameError) -> bool:
+    """Whether only a loop gives a name its value: over whole batches of few rows, it had none to go over."""
+    # `UnboundLocalError.name` is None in Python 3.11.
+    where, named = next(raised(error), None), re.search(r"'(\w+)'", str(error))
+    return where is not None and named is not None and is_bound_by_loop(named[1], where)
 
 
 def _rows_of_list(error: IndexError, made: int) -> int | None:

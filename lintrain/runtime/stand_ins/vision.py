@@ -14,11 +14,11 @@ from lintrain.runtime.child.hooks import AfterImport
 from lintrain.runtime.child.library import library
 from lintrain.runtime.stand_ins.ledger import Ledger, is_there
 from lintrain.runtime.stand_ins.picture_targets import kind_of_target
+from lintrain.runtime.stand_ins.sizes import SIDE_OF_IMAGES as SIDE
 from lintrain.startup.lazy_dataclass import dataclass
 
 DIFFERENT = 256
 """Pictures that differ; the others repeat them."""
-SIDE = 96
 OF_FOLDER = 2_000
 FILES_OF_FOLDER = 64
 CLASSES_OF_FOLDER = ("first", "second")
@@ -235,10 +235,11 @@ def _answer_factory(ledger: Ledger, module: Any) -> None:
 
 def picture_folder(ledger: Ledger, name: str, *, has_classes: bool = True, endings: Sequence[str] = ("jpg",)) -> str:
     """A folder of pictures whose names begin with their class; with `has_classes` there is a folder for each."""
-    base = os.path.join(ledger.session.folder("hub"), "pictures", f"{_plain(name)}-{int(has_classes)}")
+    side = ledger.corrections.side or SIDE
+    base = os.path.join(ledger.session.folder("hub"), "pictures", f"{_plain(name)}-{int(has_classes)}-{side}")
     image = library("PIL.Image")
     # Other pictures in each folder: those of a split must not be in another one.
-    form = Pictures(SIDE, 3, len(CLASSES_OF_FOLDER), 0, 0)
+    form = Pictures(side, 3, len(CLASSES_OF_FOLDER), 0, 0)
     pictures, labels = made_pictures(form, seed=zlib.crc32(name.encode()))
     for number, (picture, label) in enumerate(zip(pictures[:FILES_OF_FOLDER], labels, strict=False)):
         folder = os.path.join(base, CLASSES_OF_FOLDER[int(label)]) if has_classes else base
