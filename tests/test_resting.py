@@ -118,3 +118,14 @@ def test_a_row_that_a_data_set_lacks_is_no_label() -> None:
     for message, count in (("Invalid key: 20 is out of bounds for size 18", 0), ("Target 3 is out of bounds.", 1)):
         failed = Stage(StageName.SCRIPT, StageStatus.FAILED, 0.0, "", Failure("IndexError", message, location))
         assert len([*rule.rule.suspects(replace(evidence(), stages=(failed,)))]) == count
+
+
+def test_a_list_that_is_no_batch_is_not_asked_what_tensors_have() -> None:
+    [rule] = [each for each in load_rules() if each.name == "unformatted-dataset"]
+    location = Location("train.py", 3, 1, 3, 9)
+    for name, count in (("get", 0), ("items", 0), ("to", 1), ("size", 1), ("unsqueeze", 1)):
+        failure = Failure("AttributeError", f"'list' object has no attribute '{name}'", location)
+        run = replace(evidence(), stages=(Stage.failed(StageName.SCRIPT, failure),))
+        found = [*rule.rule.suspects(run)]
+        assert len(found) == count
+        assert all(rule.rule.verify(each, run).outcome is Outcome.CONFIRMED for each in found)
