@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from lintrain.evidence.responses import EvaluationEvidence
 from lintrain.evidence.run import Evidence, Failure, Stage, StageName, StageStatus, StandIn, StandInKind
+from lintrain.evidence.stages import GivenValue
 from lintrain.model.location import Location
 from lintrain.model.verdict import Outcome, Verdict
 from lintrain.rulebook import load_rules
@@ -129,3 +131,19 @@ def test_a_list_that_is_no_batch_is_not_asked_what_tensors_have() -> None:
         found = [*rule.rule.suspects(run)]
         assert len(found) == count
         assert all(rule.rule.verify(each, run).outcome is Outcome.CONFIRMED for each in found)
+
+
+def test_predictions_with_ignored_positions_are_told_from_labels() -> None:
+    [rule] = [each for each in load_rules() if each.name == "ignored-index-in-metric"]
+    location = Location("train.py", 9, 1, 9, 9)
+    for shape, message in (
+        ((2, 21), "`decoded` contains -100, which cannot be decoded"),
+        ((2, 40), "labels of -100 are decoded, which are no tokens"),
+    ):
+        given = GivenValue("decoded", "ndarray", kind="array", shape=shape, lowest=-100.0)
+        failure = Failure("OverflowError", "number too small to fit in target type", location, given=(given,))
+        evaluation = EvaluationEvidence(True, True, True, labels=80, ignored_labels=30, rows=2)
+        stages = (Stage.failed(StageName.EVALUATION, failure),)
+        run = replace(evidence(), evaluation=evaluation, stages=stages)
+        [(found, verdict)] = rule.rule.inspect(run)
+        assert (found.message, verdict.outcome) == (message, Outcome.CONFIRMED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -95,3 +96,16 @@ def scored_ignored(evidence: Evidence) -> Iterator[tuple[Location, str, Verdict]
                 f"{use.ignored} of {use.references} labels are -100, and `{use.function}` scores them too: {number:.3g}"
             )
             yield use.location, use.function, Verdict.confirmed(text, ignored=use.ignored)
+
+
+IGNORED = -100
+
+
+def decoded_predictions(evidence: Evidence, *raised: str) -> str | None:
+    """The variable with -100 whose decoding raised one of some errors, if it holds predictions: not as many as labels."""
+    failed, evaluation = evidence.failed_with(*raised), evidence.evaluation
+    if failed is None or failed.failure is None or evaluation is None:
+        return None
+    decoded = (each for each in failed.failure.given if each.name.isidentifier() and each.lowest == IGNORED)
+    arrays = (each for each in decoded if each.shape and math.prod(each.shape) != evaluation.labels)
+    return next((each.name for each in arrays), None)

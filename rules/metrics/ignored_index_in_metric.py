@@ -284,6 +284,9 @@ class IgnoredIndexInMetric(Rule[Claim]):
         is_scored = evaluation is not None and evaluation.metric_function_called and evaluation.ignored_labels
         if evidence.loop is None and is_scored and failed is not None:
             found = self.finding(failed, "labels of -100 are decoded, which are no tokens", help=EXCLUDE)
+            if (name := metric_verdicts.decoded_predictions(evidence, *RAISED)) is not None:
+                message, advice = _message(name, "decode")
+                found = self.finding(failed, message, help=advice, claim=Claim(GENERATED, None, None))
             yield from self.if_confirmed(found, evidence)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
