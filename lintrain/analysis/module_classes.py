@@ -7,7 +7,7 @@ before `nn.Module` is ready to hold them. Also what a class of rows or transform
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.script_text import networks_of
@@ -193,18 +193,51 @@ def _is_layer(source: Source, value: ast.expr) -> bool:
             return False
 
 
-def names_in_class(cls: Class, *, but_of_itself: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The names and attributes in the code of a class, without attributes of these names that its own object has."""
-    found: set[str] = set()
-    for node in walk(cls.node):
+def names_about(cls: Class, source: Source, attribute: str, *, but_of: frozenset[str]) -> frozenset[str]:
+    """The names in a class, and in what else a file does with an attribute of its objects, such as an optimizer.
+
+    Without these of the object and its other attributes: `self.encoder.parameters()` does not concern the attribute.
+    """
+    statements = (node for node in source.nodes if isinstance(node, ast.stmt) and not isinstance(node, ast.ClassDef))
+    about = [node for node in statements if any(_is_attribute(each, attribute) for each in walk(node))]
+    return frozenset(name for node in (cls.node, *about) for name in _names_without(node, attribute, but_of))
+
+
+def _is_attribute(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == name
+
+
+def _names_without(code: ast.AST, attribute: str, but_of: frozenset[str]) -> Iterator[str]:
+    nodes = walk(code)
+    parts = {
+        node.targets[0].id: _part_of_self(node.value, {})
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    for node in nodes:
         match node:
-            case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in but_of_itself:
-                pass
+            case ast.Attribute(value=owner, attr=name) if name in but_of:
+                if _part_of_self(owner, parts) in {None, attribute}:
+                    yield name
             case ast.Attribute(attr=name) | ast.Name(id=name):
-                found.add(name)
+                yield name
             case _:
                 pass
-    return frozenset(found)
+
+
+def _part_of_self(node: ast.expr, parts: Mapping[str, str | None]) -> str | None:
+    """The attribute of its own object that an expression is taken out of; empty for the object, None for others."""
+    match node:
+        case ast.Name(id="self"):
+            return ""
+        case ast.Name(id=name):
+            return parts.get(name)
+        case ast.Attribute(value=inner, attr=name):
+            return _part_of_self(inner, parts) or (name if _part_of_self(inner, parts) == "" else None)
+        case ast.Subscript(value=inner):
+            return _part_of_self(inner, parts) or None
+        case _:
+            return None
 
 
 def changes_one_row(node: ast.ClassDef) -> bool:

@@ -178,12 +178,6 @@ def may_be_taken(source: Source, name: str) -> bool:
     return any(name in unparse(node) for node in source.nodes_of(ast.FunctionDef))
 
 
-def names_beside_attribute(source: Source, attribute: str) -> frozenset[str]:
-    """The names and attributes in all statements that mention an attribute, except classes as a whole."""
-    statements = (node for node in source.nodes if isinstance(node, ast.stmt) and not isinstance(node, ast.ClassDef))
-    return frozenset(name for node in statements if _mentions(node, attribute) for name in _bound_names(node))
-
-
 def is_used_after_init(cls: Class, attribute: str) -> bool:
     """Whether a method of a class mentions an attribute, other than `__init__` and those that only it calls."""
     methods = [node for node in cls.node.body if isinstance(node, ast.FunctionDef)]
@@ -205,14 +199,6 @@ def _own_calls(method: ast.FunctionDef) -> Iterator[str]:
 
 def _mentions(node: ast.AST, attribute: str) -> bool:
     return any(isinstance(each, ast.Attribute) and each.attr == attribute for each in walk(node))
-
-
-def _bound_names(node: ast.AST) -> Iterator[str]:
-    for each in walk(node):
-        if isinstance(each, ast.Attribute):
-            yield each.attr
-        elif isinstance(each, ast.Name):
-            yield each.id
 
 
 def at_top_level(source: Source, cls: Class) -> Location | None:

@@ -166,7 +166,8 @@ BY_HAND = frozenset(
 """Names whose use with the list may mean that the script handles its layers itself."""
 
 
-OF_ITSELF = frozenset({"parameters", "named_parameters", "state_dict"})
+OF_OTHERS = frozenset({"parameters", "named_parameters", "state_dict", "requires_grad_"})
+"""Those that only concern the list if it is their owner, and not the whole object or another attribute."""
 
 
 class UnregisteredModules(Rule):
@@ -295,7 +296,5 @@ def _is_passed_on(pipeline: Pipeline, kept: KeptModules) -> bool:
 def _is_handled(pipeline: Pipeline, kept: KeptModules) -> bool:
     """Whether a statement that mentions the list, or the class itself, also mentions parameters or registration."""
     # `self.parameters()` gives what is registered, as an optimizer gets it in a Lightning module.
-    names = module_classes.names_in_class(kept.owner.cls, but_of_itself=OF_ITSELF)
-    if BY_HAND & names or _is_passed_on(pipeline, kept):
-        return True
-    return bool(BY_HAND & script_text.names_beside_attribute(pipeline.source, kept.name))
+    names = module_classes.names_about(kept.owner.cls, pipeline.source, kept.name, but_of=OF_OTHERS)
+    return bool(BY_HAND & names) or _is_passed_on(pipeline, kept)
