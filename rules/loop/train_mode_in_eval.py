@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import adversaries, evaluations, expressions, training_loops
+from lintrain.analysis import adversaries, evaluations, expressions, partial_modes, training_loops
 from lintrain.pipeline import layer_modes, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
@@ -77,8 +77,6 @@ from lintrain.rule import (
 )
 
 LOADS = lazy_pattern(r"\.load_state_dict\(")
-SETS_EVAL_MODE = lazy_pattern(r"\.eval\(|\.train\((?:mode=)?(?!True|\))|set_mode")
-
 
 NAMES_MODE = lazy_pattern(r"[(,]\s*_*(?:is_?|in_?)?(?:eval|evaluate|evaluation|train|training|mode)\w*\s*=")
 """An argument of a pass for the mode: what gets it may set the mode itself."""
@@ -108,6 +106,7 @@ class TrainModeInEval(Rule[Claim]):
         for forward in pipeline.acts(Act.FORWARD):
             is_evaluation = evaluations.evaluates(pipeline, forward) or _evaluates_rows(pipeline, forward)
             is_evaluation = is_evaluation or (pipeline.source.is_partial and _runs_loaded_weights(pipeline, forward))
+            is_evaluation = is_evaluation or partial_modes.left_out(pipeline, forward) is not None
             is_teacher = (
                 not is_evaluation and _certainly_differs(forward) and evaluations.only_teaches(pipeline, forward)
             )
@@ -206,6 +205,7 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     """Where the model was last put into train mode; None if it may have been put into eval mode since."""
     model = forward.subject
     alone = _switched_for_training_alone(pipeline, forward) if isinstance(model, Unknown) else None
+    alone = alone or _left_out(pipeline, forward)
     if alone is not None:
         return alone
     for event in evaluations.deciding(pipeline, forward, Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE):
@@ -289,7 +289,7 @@ def _runs_loaded_weights(pipeline: Pipeline, forward: Event) -> bool:
 
 
 def _trained_here(pipeline: Pipeline, forward: Event) -> Related | None:
-    """The pass that trains a model of an unknown class, in the same function before its evaluation."""
+    """The pass that trains a model of an unknown class, before its evaluation in the same function or one it calls."""
     if forward.subject is UNKNOWN:
         return None
     for training in training_loops.training_loops(pipeline):
@@ -299,7 +299,7 @@ def _trained_here(pipeline: Pipeline, forward: Event) -> Related | None:
                 and event.subject is forward.subject
                 and event.order < training.backward.order < forward.order
                 and event.records_for(training.backward)
-                and (event.function, event.uncalled) == (forward.function, forward.uncalled)
+                and (event.reading, event.uncalled) == (forward.reading, forward.uncalled)
             ):
                 return Related(event.location, "trained here, and never put into eval mode", "train mode")
     return None
@@ -309,9 +309,9 @@ def _switched_for_training_alone(pipeline: Pipeline, forward: Event) -> Related 
     """Where another function puts a model of this name into train mode, if no code that was read sets eval mode."""
     if not forward.uncalled or not forward.without_grad or not evaluations.is_named(pipeline, forward):
         return None
-    if any(source.contains(SETS_EVAL_MODE) for source in pipeline.sources.values()):
-        return None
     name = training_loops.callee_text(pipeline, forward)
+    if any(partial_modes.may_set_eval_mode(source, name) for source in pipeline.sources.values()):
+        return None
     own = (each for each in pipeline.acts(Act.ESCAPE) if each.reading == forward.reading and each.order < forward.order)
     if any(not MOVES.search(pipeline.code(each.location)) and _may_set(pipeline, each, forward) for each in own):
         return None
@@ -322,6 +322,12 @@ def _switched_for_training_alone(pipeline: Pipeline, forward: Event) -> Related 
                 event.location, "put into train mode for the training, and nowhere into eval mode", "train mode"
             )
     return None
+
+
+def _left_out(pipeline: Pipeline, forward: Event) -> Related | None:
+    other = partial_modes.left_out(pipeline, forward)
+    note = "another network is put into eval mode here, and this one nowhere"
+    return Related(other.location, note, "train mode") if other is not None else None
 
 
 def _may_set(pipeline: Pipeline, event: Event, forward: Event) -> bool:
@@ -355,7 +361,7 @@ def _never_in_eval_mode(pipeline: Pipeline, forward: Event) -> Related | None:
     # Whoever shows a function that validates, and no caller, shows all that sets its mode.
     source = pipeline.source
     is_loaded = source.contains(LOADS) and not pipeline.acts(Act.BACKWARD, Act.STEP)
-    if not source.is_partial or not (forward.uncalled or is_loaded) or source.contains(SETS_EVAL_MODE):
+    if not source.is_partial or not (forward.uncalled or is_loaded) or source.contains(partial_modes.SETS_EVAL_MODE):
         return None
     return Related(forward.location, "this code never calls `eval()`", "train mode")
 
