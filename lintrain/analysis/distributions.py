@@ -21,6 +21,9 @@ MASKS = lazy_pattern(r"masked_fill|fill_diagonal|\beye\(|-inf|\bmask|triu|tril|d
 
 SOFTMAX, LINEAR = "softmax", "linear"
 
+LIMITING = frozenset({"relu", "sigmoid", "tanh"})
+"""Activations after which logits no longer have any size and sign."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrongEnd:
@@ -47,6 +50,27 @@ def wrong_ends(source: Source) -> Iterator[WrongEnd]:
                 yield WrongEnd(source.location(call), source.location(end[1]), wrong == LINEAR)
 
 
+@dataclass(frozen=True, slots=True)
+class LimitedLogits:
+    """An activation at the end of a network, and the distribution that takes its output for logits."""
+
+    activation: str
+    location: Location
+    distribution: str
+    used: Location
+
+
+def limited_logits(source: Source) -> Iterator[LimitedLogits]:
+    """The activations of a file that end what a categorical distribution gets as logits."""
+    for call in source.nodes_of(ast.Call) if source.contains(CATEGORICAL) else ():
+        name = last_name(call.func)
+        if name in {"Categorical", "OneHotCategorical"}:
+            logits = next((each.value for each in call.keywords if each.arg == "logits"), None)
+            end = _end_of(source, logits, 8) if logits is not None else None
+            if end is not None and end[0] in LIMITING:
+                yield LimitedLogits(end[0], source.location(end[1]), name, source.location(call))
+
+
 def _end_of(source: Source, node: ast.expr, steps: int, position: int | None = None) -> tuple[str, ast.expr] | None:
     """Whether a tensor is the result of a softmax or of a linear layer, and where; None if it is not known."""
     if steps == 0:
@@ -54,11 +78,11 @@ def _end_of(source: Source, node: ast.expr, steps: int, position: int | None = N
     match node:
         case ast.Name():
             made = list(loss_terms.definitions(source, node))
-            if len(made) == 1 and made[0][2] is None:
+            if made and made[0][2] is None and (len(made) == 1 or _is_always_run(source, made[0][0])):
                 return _end_of(source, made[0][0], steps - 1, made[0][1])
             return None
-        case ast.Call(func=function) if position is None and last_name(function) == "softmax":
-            return SOFTMAX, node
+        case ast.Call(func=function) if position is None and last_name(function) in {SOFTMAX, *LIMITING}:
+            return last_name(function), node
         case ast.Call(func=ast.Call(func=made)) if last_name(made) == "Softmax":
             return SOFTMAX, node
         case ast.Call(func=ast.Name() | ast.Attribute() as function):
@@ -67,11 +91,16 @@ def _end_of(source: Source, node: ast.expr, steps: int, position: int | None = N
             return None
 
 
+def _is_always_run(source: Source, value: ast.expr) -> bool:
+    """Whether an assignment is in the body of a function itself, so that what was assigned before does not matter."""
+    return any(value in [getattr(each, "value", None) for each in one.body] for one in source.nodes_of(ast.FunctionDef))
+
+
 def _end_of_network(
     source: Source, call: ast.Call, name: str, steps: int, position: int | None
 ) -> tuple[str, ast.expr] | None:
     """What the network of a name ends with: a layer, a `Sequential`, or a class of the file."""
-    made = loss_terms.assigned(source, name)
+    made = loss_terms.assigned(source, name.removesuffix(".forward"))
     network = _without_device(made[0]) if len(made) == 1 else None
     if not isinstance(network, ast.Call):
         return None

@@ -79,7 +79,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import loop_verdicts
+from lintrain.analysis import distributions, loop_verdicts
 from lintrain.pipeline.values.tensors import Operation
 from lintrain.pipeline.values.training import LossCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass
@@ -107,7 +107,7 @@ class Claim:
 
 class ActivationBeforeCrossEntropy(Rule[Claim]):
     level = Level.WARNING
-    keywords = "cross_entropy|CrossEntropyLoss"
+    keywords = "cross_entropy|CrossEntropyLoss|Categorical("
     needs_training = False
     judges_networks = True
 
@@ -120,7 +120,18 @@ class ActivationBeforeCrossEntropy(Rule[Claim]):
             for made in certain or loop_verdicts.operations_of_a_choice(pipeline, loss, *RANGES):
                 if made.location is not None:
                     found.setdefault(made.location, self._report(made, made.location, loss))
+        for limited in distributions.limited_logits(pipeline.source):
+            found.setdefault(limited.location, self._report_policy(limited))
         yield from found.values()
+
+    def _report_policy(self, limited: distributions.LimitedLogits) -> Finding[Claim]:
+        return self.finding(
+            limited.location,
+            f"{limited.activation} limits the logits of `{limited.distribution}`",
+            related=[Related(limited.used, "a distribution expects logits of any size and sign", "distribution")],
+            help=f"remove the {limited.activation} after the last layer",
+            claim=Claim(limited.activation),
+        )
 
     def _report(self, made: Operation, location: Location, loss: LossCall) -> Finding[Claim]:
         return self.finding(
