@@ -222,6 +222,16 @@ def test_what_a_module_does_past_its_budget_is_unknown(tmp_path: Path, monkeypat
     assert not pipeline.is_exhausted
 
 
+@pytest.mark.parametrize("way", ["f(1)", "g = f(1)", "for each in range(3):\n    f(each)"])
+def test_a_costly_call_leaves_steps_for_the_calls_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(project_state, "STEP_BUDGET", 120)
+    heavy = "def f(a):\n" + "    b = [a, a, a, a]\n" * 40 + "def small():\n    return 'known'"
+    train = f"{SHOW}from m import f, small\n{way}\nTrainingArguments(small())\n"
+    assert shown(tmp_path, {"m.py": heavy, "train.py": train}) == "known"
+
+
 @pytest.mark.parametrize(
     ("last", "expected"),
     [

@@ -153,7 +153,7 @@ def outside(reader: Reader) -> Generator[None]:
     before = _Mark.of(reader)
     modules.entered_at, modules.limit_before = reader.steps, reader.limit
     # The reader compares with one limit only. Outside the script it is the nearer of both budgets.
-    reader.limit = min(reader.limit, reader.steps + modules.most_steps - modules.steps)
+    reader.limit = min(reader.limit, reader.steps + modules.most_of_the_rest)
     try:
         yield
     except ModuleBudgetSpentError:
@@ -189,7 +189,7 @@ class Inside:
         reader, modules = self.reader, self.reader.modules
         if self.was_outside:
             modules.entered_at = reader.steps
-            reader.limit = min(modules.limit_before, reader.steps + modules.most_steps - modules.steps)
+            reader.limit = min(modules.limit_before, reader.steps + modules.most_of_the_rest)
         reader.leave()
         reader.frame.is_suspended = False
 

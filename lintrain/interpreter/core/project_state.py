@@ -68,6 +68,11 @@ class Modules:
     limit_before: int = 0
     """The bound of the script's own steps, while reading is outside."""
 
+    @property
+    def most_of_the_rest(self) -> int:
+        """What one call may cost: a network of thirty kinds leaves something for the loaders after it."""
+        return (self.most_steps - self.steps) * 5 // 6
+
     def add_script(self, path: str, names: Scope) -> None:
         """The script itself, for modules that import from it."""
         # Under its absolute path, so that `import train` in a helper finds the script that is being read,
