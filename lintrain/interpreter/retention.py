@@ -78,7 +78,7 @@ def note_own_sum(reader: Reader, node: ast.Assign, scope: Scope) -> None:
 
 def _added_in(target: ast.expr, value: ast.expr) -> Sequence[ast.expr]:
     """What an assignment adds to what its target held: `loss` of `total = total + loss`; empty for any other."""
-    averaged = _averaged_in(target.id, value) if isinstance(target, ast.Name) else None
+    averaged = _averaged_in(unparse(target), value) if isinstance(target, KEEPERS) else None
     if averaged is not None:
         return [averaged]
     match value:
@@ -111,10 +111,10 @@ def _averaged_in(name: str, value: ast.expr) -> ast.expr | None:
 
 
 def _is_scaled(name: str, node: ast.expr) -> bool:
-    """Whether an expression is a name times a factor: `0.9 * mean`."""
+    """Whether an expression is a name times a factor: `0.9 * mean`, `self.means[key] * count`."""
     match node:
-        case ast.BinOp(left=ast.Name(id=factor), op=ast.Mult()) | ast.BinOp(op=ast.Mult(), right=ast.Name(id=factor)):
-            return factor == name
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return any(isinstance(each, KEEPERS) and unparse(each) == name for each in (left, right))
         case _:
             return False
 
@@ -185,8 +185,10 @@ def outlives(reader: Reader, target: ast.expr, scope: Scope) -> bool:
         return _is_kept_by_object(reader, target, loop, scope)
     root, code = text.partition(".")[0].partition("[")[0], reader.code(loop.location)
     # `losses = []` at the start of each iteration, or `losses.clear()`, releases the graphs.
-    is_emptied = _is_taken_from(code, text) if isinstance(target, ast.Name) else _is_emptied(code, text)
-    return root not in loop.rebound and not is_emptied
+    if root in loop.rebound or isinstance(target, ast.Name):
+        return root not in loop.rebound and not _is_taken_from(code, text)
+    # Quotes are written in two ways: `means["loss"]`.
+    return not any(_is_emptied(code, each) for each in {text, reader.code(location)})
 
 
 def _is_emptied(code: str, target: str) -> bool:
@@ -196,12 +198,18 @@ def _is_emptied(code: str, target: str) -> bool:
 
 
 def _adds_to_itself(code: str, start: int, target: str) -> bool:
-    """Whether what follows an `=` begins with `target +`, or puts something behind the target: `cat([target, …])`."""
+    """Whether what follows an `=` begins with `target +` or a factor, or puts something behind: `cat([target, …])`."""
     location = _after_blanks(code, start)
+    if (scaled := SCALED.match(code, location)) is not None and scaled[1] == target:
+        return True
     if (joined := JOIN.match(code, location)) is not None:
         location = joined.end()
         return code.startswith(target, location) and code.startswith(",", _after_blanks(code, location + len(target)))
     return code.startswith(target, location) and code.startswith("+", _after_blanks(code, location + len(target)))
+
+
+SCALED = lazy_pattern(r"(?:[\w.]+ *\* *)?([A-Za-z_][\w.\[\]\"']*)(?= *[+*])")
+"""What begins a running mean: `0.9 * self.mean +`, `self.mean * 0.9`."""
 
 
 def _after_blanks(code: str, start: int) -> int:
@@ -233,6 +241,8 @@ def _texts_after(pattern: re.Pattern[str], code: str, length: int) -> frozenset[
 
 def _is_kept_by_object(reader: Reader, target: ast.expr, loop: Loop, scope: Scope) -> bool:
     """Whether a method that the loop calls keeps it, in an object that the loop neither makes nor resets."""
+    if isinstance(target, ast.Subscript):
+        target = target.value  # `self.totals[name] += value`
     if not isinstance(target, ast.Attribute):
         return False
     owner = dispatch.evaluate(reader, target.value, scope)
