@@ -257,10 +257,10 @@ STEPS = lazy_pattern(r"(^|[._])(opt(im\w*)?|scaler)(\[.*\])?\.(step|update|zero_
 
 KEEPS_MODE = lazy_pattern(
     r"(^|[._])(early_?stop\w*|stopp\w*|save_\w+|checkpoint\w*|log_\w+|watch|add_graph|count_\w+|num_param\w*|"
-    r"(update_)?ema(\.\w+)?|update_parameters|clip_\w+|summon_full_params|unwrap\w*)$",
+    r"(update_)?ema(\.\w+)?|update_parameters|clip_\w+|summon_full_params|unwrap\w*|sliding_window_inference)$",
     re.IGNORECASE,
 )
-"""Names of functions that get a model to save it, to count or copy its weights, or to unwrap it."""
+"""Names of functions that get a model to save it, to count or copy its weights, to unwrap it, or to run it."""
 
 SETS_MODE = frozenset({Act.TRAIN_MODE, Act.EVAL_MODE, Act.RESTORE_MODE})
 

@@ -31,6 +31,9 @@ OTHER_MODULES = lazy_pattern(r"\b(flax|mindspore|paddle|oneflow|jittor|from data
 DYNAMIC = lazy_pattern(r"setattr\(|__dict__|vars\(|__getattr|exec\(|locals\(|__slots__|class_to_func|add_to_class")
 """Code that gives attributes by names that are not written."""
 
+KEEPS_OBJECT = frozenset({"no_grad", "inference_mode", "typechecked", "beartype", "override", "overload"})
+"""Decorators of constructors that give the object nothing."""
+
 BY_NAME = frozenset({"add_module", "register_module", "register_buffer", "register_parameter"})
 
 OF_MODULE = frozenset(
@@ -146,7 +149,16 @@ def _is_plain(source: Source, cls: ast.ClassDef, classes: dict[str, ast.ClassDef
         or (base == "Module" and source.contains(MODULE_OF_TORCH))
         for base in bases
     )
-    return is_known and not cls.decorator_list and not cls.keywords
+    return is_known and not cls.decorator_list and not cls.keywords and not _is_wrapped(cls)
+
+
+def _is_wrapped(cls: ast.ClassDef) -> bool:
+    """Whether a decorator that is not known may give the object more before its constructor runs, or after it."""
+    made = (each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+    marks = (
+        last_name(each.func if isinstance(each, ast.Call) else each) for part in made for each in part.decorator_list
+    )
+    return not KEEPS_OBJECT.issuperset(marks)
 
 
 def _is_dynamic(cls: ast.ClassDef) -> bool:
