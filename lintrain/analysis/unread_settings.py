@@ -56,7 +56,7 @@ def unread_options(pipeline: Pipeline) -> list[Unread]:
     source = pipeline.source
     if "add_argument" not in source.text or not any(f".{each}(" in source.text for each in PARSES):
         return []
-    calls = source.gathered(_declarations)
+    calls = source.gathered(declarations)
     named = [(call, *found) for call in calls if (found := _option(call)) is not None and _is_setting(found[1])]
     space = namespaces.followed(source, PARSES, list(pipeline.sources.values())) if named else None
     if space is None or not _is_own_parser(source, calls):
@@ -68,7 +68,8 @@ def unread_options(pipeline: Pipeline) -> list[Unread]:
     ]
 
 
-def _declarations(statement: ast.stmt) -> list[ast.Call]:
+def declarations(statement: ast.stmt) -> list[ast.Call]:
+    """The calls of a statement that declare an option of the command line."""
     return [each for each in walk(statement) if isinstance(each, ast.Call) and _last(each.func) == "add_argument"]
 
 

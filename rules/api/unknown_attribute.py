@@ -2,7 +2,8 @@
 
 The method raises AttributeError, and often only after hours: where the epoch is evaluated, the weights are saved or
 training is resumed. The attribute has another name in `__init__`, or the line that set it is gone. Of a data set with
-all its splits, as `load_dataset` without `split` gives it, methods such as `train_test_split` are missing.
+all its splits, as `load_dataset` without `split` gives it, methods such as `train_test_split` are missing. Parsed
+options lack those that the parser does not declare: `args.output_dir` of a parser with `--outpath`.
 
 ## Bad
 
@@ -74,7 +75,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import lightning_steps, own_attributes
+from lintrain.analysis import lightning_steps, own_attributes, undeclared_options
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, lazy_pattern, one_per_location
 
 OF_ONE = lazy_pattern(r"\.(?:add_column|shard|to_csv|to_json|to_list|to_pandas|train_test_split)\(")
@@ -84,17 +85,19 @@ ASKS = lazy_pattern(r"\bisinstance\(|\bhasattr\(")
 
 class UnknownAttribute(Rule):
     level = Level.ERROR
-    keywords = "class|load_dataset|DatasetDict & self|dataset"
+    keywords = "class|load_dataset|DatasetDict|add_argument & self|dataset|parse_args"
     needs_training = False
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return bool(own_attributes.unset_attributes(source)) or source.contains(OF_ONE)
+        is_option = next(undeclared_options.undeclared(source), None) is not None
+        return bool(own_attributes.unset_attributes(source)) or source.contains(OF_ONE) or is_option
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._of_splits(pipeline))
         yield from one_per_location(map(self._report_unsaved, lightning_steps.unsaved_settings(pipeline)))
         source = pipeline.source
+        yield from map(self._report_option, undeclared_options.undeclared(source))
         for found in own_attributes.unset_attributes(source):
             if own_attributes.without_givers(source.path, found):
                 yield self.finding(
@@ -111,6 +114,15 @@ class UnknownAttribute(Rule):
             f"`self.hparams` is empty, so it has no `{found.name}`",
             help="call `self.save_hyperparameters()` in `__init__`",
             subject="hparams",
+        )
+
+    def _report_option(self, found: undeclared_options.Undeclared) -> Finding:
+        return self.finding(
+            found.location,
+            f"the parser has no option `--{found.name}`, so `{found.code}` fails",
+            related=[Related(found.declared, "the options are declared here", "options")],
+            help=f"add `--{found.name}` to the parser, or read an option that it has",
+            subject=found.name,
         )
 
     def _of_splits(self, pipeline: Pipeline) -> Iterator[Finding]:

@@ -1,0 +1,121 @@
+"""Options that a script reads, and that its parser does not declare: `args.output_dir` of a parser with `--outpath`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis import namespaces
+from lintrain.analysis.unread_settings import declarations
+from lintrain.model.location import Location
+from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+OPEN = lazy_pattern(
+    r"parse_known_args|set_defaults|add_subparsers|parents\s*=|\bsetattr\(|__dict__|\bvars\(|\.update\(|Namespace\(|\bhasattr\("
+    r"|\badd_\w+_arg\w*\(|\bexec\(|namespace\s*=|\bglobals\(|ArgumentParser\)"
+)
+"""Code that may give the object options of other names, that asks which it has, or that declares them elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undeclared:
+    """An option that is read and not declared: where, its name, the code that reads it, and the first declaration."""
+
+    location: Location
+    name: str
+    code: str
+    declared: Location
+
+
+def undeclared(source: Source) -> Iterator[Undeclared]:
+    """The first read of each option that no parser of a file declares, where nothing else can give it to the object."""
+    if ".parse_args(" not in source.text or source.contains(OPEN):
+        return
+    calls = source.gathered(declarations)
+    parsers = {unparse(each.func.value) for each in calls if isinstance(each.func, ast.Attribute)}
+    options = [_names(each) for each in calls]
+    if not options or not all(options) or len(_parsers(source)) != 1 or not parsers:
+        return
+    space = namespaces.followed(source, ("parse_args",))
+    if space is None or any(each.rpartition(".")[2] in space.names for each in parsers):
+        return
+    known = {name for each in options for name in each} | _stored(source)
+    seen = set[str]()
+    for node in source.named(*space.names):
+        for read in _reads_of(source, node):
+            name = read.attr
+            is_new = name not in known and name not in seen and not name.startswith("_")
+            if is_new and _is_parsed(source, node, space.names):
+                seen.add(name)
+                yield Undeclared(source.location(read), name, unparse(read), source.location(calls[0]))
+
+
+def _parsers(source: Source) -> list[ast.Call]:
+    """The parsers that a file makes: with two of them, which one an object comes from is not in the text."""
+    return [each for each in source.nodes_of(ast.Call) if unparse(each.func).endswith("ArgumentParser")]
+
+
+def _names(call: ast.Call) -> list[str]:
+    """The names under which an option may be stored; none if they are not written."""
+    flags = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    given = {each.arg: each.value for each in call.keywords}
+    stored = given.get("dest")
+    if len(flags) != len(call.args) or None in given:
+        return []
+    if stored is not None:
+        return [stored.value] if isinstance(stored, ast.Constant) and isinstance(stored.value, str) else []
+    return [each.lstrip("-").replace("-", "_") for each in flags]
+
+
+def _stored(source: Source) -> set[str]:
+    """The attributes that the file stores in any object."""
+    return {each.attr for each in source.nodes_of(ast.Attribute) if not isinstance(each.ctx, ast.Load)}
+
+
+def _reads_of(source: Source, node: ast.Name | ast.Attribute) -> Iterator[ast.Attribute]:
+    """The attribute that is read of a plain name; a `try` around it is ready to miss it."""
+    if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+        return
+    for read in source.cached(_attributes).get(id(node), ()):
+        if id(read) not in source.cached(_tried):
+            yield read
+
+
+def _is_parsed(source: Source, node: ast.Name | ast.Attribute, names: frozenset[str], passes: int = 3) -> bool:
+    """Whether a name is certainly the parsed object: as the parameter of a function, one that a call gives it to."""
+    if not isinstance(node, ast.Name) or node.id not in names or not passes:
+        return False
+    for function in source.nodes_of(ast.FunctionDef):
+        parameters = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+        if node.id in {each.arg for each in parameters} and source.location(function).holds(source.location(node)):
+            given = [each for call in _calls_of(source, function) for each in _given(call)]
+            return any(_is_parsed(source, each, names, passes - 1) for each in given)
+    return True
+
+
+def _calls_of(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
+    """The calls of a function, or of the class that it makes objects of."""
+    owners = [each.name for each in source.nodes_of(ast.ClassDef) if function in each.body]
+    called = owners[0] if owners and function.name == "__init__" else function.name
+    return [each for each in source.nodes_of(ast.Call) if unparse(each.func).rpartition(".")[2] == called]
+
+
+def _given(call: ast.Call) -> list[ast.Name]:
+    given = [*call.args, *(each.value for each in call.keywords)]
+    return [each for each in given if isinstance(each, ast.Name)]
+
+
+def _attributes(source: Source) -> dict[int, list[ast.Attribute]]:
+    found = dict[int, list[ast.Attribute]]()
+    for node in source.nodes_of(ast.Attribute):
+        if isinstance(node.ctx, ast.Load):
+            found.setdefault(id(node.value), []).append(node)
+    return found
+
+
+def _tried(source: Source) -> set[int]:
+    tries = source.nodes_of(ast.Try)
+    return {id(each) for node in tries for statement in node.body for each in walk(statement)}
