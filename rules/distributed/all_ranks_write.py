@@ -142,6 +142,10 @@ ABOUT_PROGRESS = lazy_pattern(
 )
 """Conditions that hold in all processes alike."""
 
+COMPARES = lazy_pattern(r"[^<>=]+[<>]=?[^<>=]+")
+BY_PROCESS = lazy_pattern(r"(?i)rank|proc|world|gpu|host|device|main|master|node|primary|leader|worker|\bor\b|\bnot\b")
+"""Names of what differs between the processes: other comparisons are of losses, scores or counts."""
+
 IS_PARALLEL = r"(?i)distributed|ddp|world_size|parallel|n_?gpus?|local_rank|multi"
 COUNTED = r"epoch|step|global_step|iteration|iter|i|it|(?:args|opt|opts|cfg|config)\.\w+"
 NAMED_BY_COUNT = lazy_pattern(
@@ -232,8 +236,15 @@ def _runs_in_all(event: Event, wrapped: Event) -> bool:
     shared = [condition for condition in wrapped.conditions if condition in event.conditions]
     more = [condition for condition in event.conditions if condition not in shared]
     others = [condition for condition in wrapped.conditions if condition not in shared]
-    is_alike = all(condition.code and ABOUT_PROGRESS.fullmatch(condition.code) for condition in more)
+    is_alike = all(condition.code and _is_about_progress(condition.code) for condition in more)
     return is_alike and all(re.search(IS_PARALLEL, condition.code) for condition in [*others, *shared])
+
+
+def _is_about_progress(code: str) -> bool:
+    """Whether a condition asks how far the training is, or how well it does, and not in which process it runs."""
+    if ABOUT_PROGRESS.fullmatch(code) is not None:
+        return True
+    return COMPARES.fullmatch(code) is not None and BY_PROCESS.search(code) is None
 
 
 def _is_fixed(code: str) -> bool:
