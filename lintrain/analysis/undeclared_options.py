@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lintrain.analysis import namespaces
 from lintrain.analysis.unread_settings import declarations
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -18,6 +18,9 @@ OPEN = lazy_pattern(
     r"|\badd_\w+_arg\w*\(|\bexec\(|namespace\s*=|\bglobals\(|ArgumentParser\)"
 )
 """Code that may give the object options of other names, that asks which it has, or that declares them elsewhere."""
+
+
+OF_PARSER = frozenset({"add_argument", "parse_args", "print_help", "print_usage", "error", "exit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +40,10 @@ def undeclared(source: Source) -> Iterator[Undeclared]:
     calls = source.gathered(declarations)
     parsers = {unparse(each.func.value) for each in calls if isinstance(each.func, ast.Attribute)}
     options = [_names(each) for each in calls]
-    if not options or not all(options) or len(_parsers(source)) != 1 or not parsers:
+    if not options or not all(options) or len(_parsers(source)) != 1:
         return
     space = namespaces.followed(source, ("parse_args",))
-    if space is None or any(each.rpartition(".")[2] in space.names for each in parsers):
+    if space is None or len(parsers) != 1 or _is_handed_on(source, *parsers):
         return
     known = {name for each in options for name in each} | _stored(source)
     seen = set[str]()
@@ -56,6 +59,15 @@ def undeclared(source: Source) -> Iterator[Undeclared]:
 def _parsers(source: Source) -> list[ast.Call]:
     """The parsers that a file makes: with two of them, which one an object comes from is not in the text."""
     return [each for each in source.nodes_of(ast.Call) if unparse(each.func).endswith("ArgumentParser")]
+
+
+def _is_handed_on(source: Source, parser: str) -> bool:
+    """Whether other code may declare options of a parser, or its name is also that of something else."""
+    for node in source.named(parser):
+        made = source.cached(_attributes).get(id(node), [])
+        if isinstance(node.ctx, ast.Load) and (not made or any(each.attr not in OF_PARSER for each in made)):
+            return True
+    return not parser.isidentifier()
 
 
 def _names(call: ast.Call) -> list[str]:
@@ -93,7 +105,24 @@ def _is_parsed(source: Source, node: ast.Name | ast.Attribute, names: frozenset[
         if node.id in {each.arg for each in parameters} and source.location(function).holds(source.location(node)):
             given = [each for call in _calls_of(source, function) for each in _given(call)]
             return any(_is_parsed(source, each, names, passes - 1) for each in given)
-    return True
+        if source.location(function).holds(source.location(node)) and node.id in _bound_in(function):
+            return _is_bound_by_parser(source, function, node.id)
+    return _is_bound_by_parser(source, source.tree, node.id)
+
+
+def _bound_in(scope: ast.AST) -> set[str]:
+    return {each.id for each in own_nodes(scope) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+
+def _is_bound_by_parser(source: Source, scope: ast.AST, name: str) -> bool:
+    """Whether all that a scope binds to a name is what a parser gives, or a function that returns that."""
+    makers = {each.name for each in source.nodes_of(ast.FunctionDef) if ".parse_args(" in unparse(each)}
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Assign) and name in map(unparse, node.targets):
+            called = unparse(node.value.func).rpartition(".")[2] if isinstance(node.value, ast.Call) else ""
+            if called != "parse_args" and called not in makers:
+                return False
+    return name in _bound_in(scope)
 
 
 def _calls_of(source: Source, function: ast.FunctionDef) -> list[ast.Call]:
