@@ -300,6 +300,9 @@ def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: Known
             names.fitted[target] = Learned("", part, rows)
     if not isinstance(value, ast.Call):
         return
+    if (inner := _wrapped(value)) is not None:
+        _learn(pipeline, inner, targets, known, names)
+        return
     made = known.classes.get(pipeline.source.location(value))
     found = _fitted_by(pipeline, value, known, names)
     if targets and made is not None and made in LEARNERS:
@@ -322,6 +325,13 @@ def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: Known
     for name, each in known.given_back.get(value, {}).items():
         if each.rows not in names.parts:
             names.learned[name] = each
+
+
+def _wrapped(call: ast.Call) -> ast.Call | None:
+    """The call whose rows another call gives in another form: `torch.tensor(scaler.fit_transform(rows))`."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else unparse(call.func)
+    inner = call.args[0] if call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
+    return inner if name in WRAPS and isinstance(inner, ast.Call) else None
 
 
 def _scaled(value: ast.expr, names: Names, columns: frozenset[str] = frozenset()) -> str:

@@ -130,6 +130,11 @@ def code_of(node: ast.expr) -> str:
             return ""
 
 
+def _is_of_columns(argument: ast.keyword) -> bool:
+    """Whether an argument of `drop` means columns: `columns=…` or `axis=1`."""
+    return argument.arg == "columns" or (argument.arg == "axis" and unparse(argument.value) in {"1", "'columns'"})
+
+
 def rows_behind(node: ast.expr, columns: frozenset[str] = frozenset()) -> str:
     """The code of the rows of which an expression has some columns, or another form; empty for other code.
 
@@ -145,6 +150,10 @@ def rows_behind(node: ast.expr, columns: frozenset[str] = frozenset()) -> str:
         case ast.Subscript(value=rows, slice=ast.Name(id=name)) if name in columns:
             return rows_behind(rows, columns)
         case ast.Attribute(value=rows, attr="values"):
+            return rows_behind(rows, columns)
+        case ast.Call(func=ast.Attribute(value=rows, attr="drop"), keywords=keywords) if any(
+            map(_is_of_columns, keywords)
+        ):
             return rows_behind(rows, columns)
         case ast.Call(func=ast.Attribute(value=rows, attr="to_numpy" | "astype" | "copy" | "reshape")):
             return rows_behind(rows, columns)
