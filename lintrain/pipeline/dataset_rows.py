@@ -159,7 +159,8 @@ def _of_datasets(train: Dataset, evaluation: Dataset) -> Sharing | None:
         case [_, []]:
             return Sharing("overlap", common)
         case _:
-            return Sharing("overlap", common) if _do_overlap(paths, cuts) else None
+            is_shared = _do_overlap(paths, cuts) or _are_drawn_apart(paths, cuts)
+            return Sharing("overlap", common) if is_shared else None
 
 
 def _are_loaded_alike(one: Dataset, other: Dataset) -> bool:
@@ -198,6 +199,26 @@ def _do_overlap(paths: list[list[Dataset]], cuts: list[list[Dataset]]) -> bool:
     if reorders[0] != reorders[1] or any("shuffle" in text and "seed" not in text for text in reorders[0]):
         return False
     return one.cut is not None and other.cut is not None and one.cut.overlaps(other.cut) is True
+
+
+SEED = lazy_pattern(r"\bseed\s*=\s*(\d+)\b")
+IS_DETERMINED = lazy_pattern(r"\b(?:seed|generator)\s*=|\bshuffle\s*=\s*(?!True)|\*\*|\([^=]*,[^=]*,")
+"""Arguments of `train_test_split` after which two calls may divide the rows alike."""
+
+
+def _are_drawn_apart(paths: list[list[Dataset]], cuts: list[list[Dataset]]) -> bool:
+    """Whether two calls of `train_test_split` divided the same rows, each with random numbers of its own."""
+    if any(len(each) != 1 for each in cuts):
+        return False
+    steps = [cut[0].steps[-1] for cut in cuts]
+    if any(each.operation != "train_test_split" for each in steps) or steps[0].location == steps[1].location:
+        return False
+    if any(_reordered_before(cut[0], path) for cut, path in zip(cuts, paths, strict=True)):
+        return False
+    seeds = [found[1] if (found := SEED.search(each.text)) else None for each in steps]
+    if None not in seeds:
+        return seeds[0] != seeds[1]
+    return not any(IS_DETERMINED.search(each.text) for each in steps)
 
 
 def _reordered_before(cut: Dataset, path: list[Dataset]) -> list[str]:

@@ -261,6 +261,8 @@ class TrainDataInEval(Rule):
         if _is_named_as_training(pipeline, evaluation):
             return
         shared = _certainly_shared(train.value, evaluation.value)
+        if shared is not None and shared.how == "overlap":
+            shared = None if _may_be_one_split(pipeline, train.value, evaluation.value, []) else shared
         is_given = not any(is_missing(option) for option in options_of(train.value))
         if is_given and train.text == evaluation.text and SAME_CODE.fullmatch(train.text):
             shared = dataset_rows.Sharing("same")  # whatever it is, it is given twice
@@ -409,11 +411,20 @@ def _certainly_shared(train: Value, evaluation: Value) -> dataset_rows.Sharing |
 
 def _may_be_one_split(pipeline: Pipeline, one: Value, other: Value, evaluating: list[Loader]) -> bool:
     """Whether two random splits may be the same, since a seed is set between them, or belong to two experiments."""
-    made = [each.origin for each in (one, other) if isinstance(each, TorchDataset) and each.origin is not None]
+    made = [divided for each in (one, other) if (divided := _divided_at(each)) is not None]
     if len(made) < 2 or any(each.dataset.origin == made[0] for each in evaluating):
-        return bool(made)
+        return any(isinstance(each, TorchDataset) and each.origin is not None for each in (one, other))
     lines = sorted(each.line for each in made)
-    return made[0].path != made[1].path or any(map(SEEDS.search, pipeline.source.lines[lines[0] : lines[1]]))
+    seeds = SEEDS if isinstance(one, TorchDataset) else SETS_SEED
+    return made[0].path != made[1].path or any(map(seeds.search, pipeline.source.lines[lines[0] : lines[1]]))
+
+
+def _divided_at(rows: Value) -> Location | None:
+    """Where a random split made these rows: that of PyTorch, or of a data set of the hub."""
+    if isinstance(rows, TorchDataset):
+        return rows.origin
+    steps = rows.steps if isinstance(rows, Dataset) else ()
+    return next((each.location for each in reversed(steps) if each.operation == "train_test_split"), None)
 
 
 def _are_few(rows: Value) -> bool:
@@ -430,6 +441,9 @@ FIRST_ROWS = lazy_pattern(r"(?:list\()?range\((\d+)\)\)?$")
 
 SEEDS = lazy_pattern(r"seed|rng_state|def ")
 """Code that may set a seed; a function may be called after one is set."""
+
+SETS_SEED = lazy_pattern(r"seed\w*\(|rng_state|def ")
+"""The same between calls that take a seed themselves, which is compared elsewhere."""
 
 
 def _is_named_as_training(pipeline: Pipeline, evaluation: Argument) -> bool:
