@@ -8,7 +8,18 @@ from collections.abc import Iterator
 from lintrain.model.location import Location
 from lintrain.pipeline.blocks import spread_names
 from lintrain.pipeline.record import Pipeline
-from lintrain.pipeline.values.python import Absent, Bound, Class, Constant, Function, Partial, Value
+from lintrain.pipeline.values.python import (
+    Absent,
+    Bound,
+    Class,
+    Constant,
+    Either,
+    Function,
+    Partial,
+    Value,
+    is_missing,
+    options_of,
+)
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
@@ -36,6 +47,10 @@ def own_function(value: Value) -> Function | None:
             return function
         case Partial(function=inner):
             return own_function(inner)
+        case Either():
+            # `compute_metrics=score if evaluates else None`: if there is one, it is this one.
+            given = [each for each in options_of(value) if not is_missing(each)]
+            return own_function(given[0]) if len(given) == 1 else None
         case _:
             return None
 
