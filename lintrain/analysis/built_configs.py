@@ -91,8 +91,8 @@ def _outputs_of(model: Model) -> int | None:
 def _is_used_again(pipeline: Pipeline, event: Event, name: str) -> bool:
     """Whether code reads the setting, or something gets the whole configuration after it."""
     source = pipeline.source_of(event.location)
-    code = source.code(event.location)
-    return tuning.is_attribute_read(source, code) or any(_users(source, event, code.removesuffix(f".{name}")))
+    owner, _, _ = source.code(event.location).removesuffix(f".{name}").partition(".update(")
+    return tuning.is_attribute_read(source, f"{owner}.{name}") or any(_users(source, event, owner))
 
 
 def _users(source: Source, event: Event, owner: str) -> Iterator[bool]:

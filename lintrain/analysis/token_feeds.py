@@ -20,7 +20,7 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Collator, Column, ColumnValues, Dataset, Encoding, Padding, Tokenizer
 from lintrain.pipeline.values.loading import Loader
-from lintrain.pipeline.values.model import Model
+from lintrain.pipeline.values.model import Config, Model
 from lintrain.pipeline.values.python import ABSENT, Constant, Either, Sequence, Value, is_missing, literal, options_of
 from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, TokenSetting
 from lintrain.pipeline.values.training import TrainerRun
@@ -202,8 +202,8 @@ ABOUT_PADDING = lazy_pattern(r"pad_token|padding")
 """Conditions that test for a padding token."""
 
 
-def certain_facts(pipeline: Pipeline, owner: Tokenizer | Model) -> CheckpointFacts | None:
-    """The facts about the checkpoint of a tokenizer or model; None if the checkpoint is not certain or not known."""
+def certain_facts(pipeline: Pipeline, owner: Tokenizer | Model | Config) -> CheckpointFacts | None:
+    """The facts about the checkpoint of a tokenizer, model or configuration; None if it is not certain or not known."""
     name = literal(owner.checkpoint)
     if not isinstance(name, str):
         return None

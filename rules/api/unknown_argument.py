@@ -114,7 +114,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
-from lintrain.analysis import library_arguments, prescreen
+from lintrain.analysis import foreign_settings, library_arguments, prescreen
 from lintrain.interpreter.own_arguments import OF_OWN_FUNCTION, ON_CLASS
 from lintrain.knowledge import api, tables
 from lintrain.knowledge.target import Target
@@ -177,6 +177,7 @@ class UnknownArgument(Rule[Claim]):
         for surplus in library_arguments.surplus_arguments(pipeline):
             yield self._report_surplus(pipeline, surplus)
         yield from map(partial(self._report_left_out, pipeline), library_arguments.left_out_arguments(pipeline))
+        yield from one_per_location(map(self._report_foreign, foreign_settings.passed(pipeline)))
         yield from self._report_own(pipeline)
         yield from self._report_on_classes(pipeline)
         yield from one_per_location(
@@ -234,6 +235,15 @@ class UnknownArgument(Rule[Claim]):
             subject=name,
             level=library_arguments.level_for(target) if is_in_table else Level.ERROR,
             claim=Claim(call.path, "", call.is_certain),
+        )
+
+    def _report_foreign(self, found: foreign_settings.ForeignSetting) -> Finding[Claim]:
+        """A rate of another kind of model, which `from_pretrained` hands to the class of this one."""
+        return self.finding(
+            found.location,
+            f"`{found.kind}` has no setting `{found.name}`, so its class gets it and raises",
+            help=f"its rates are {', '.join(f'`{each}`' for each in found.own)}",
+            subject=found.name,
         )
 
     def _report_left_out(self, pipeline: Pipeline, left_out: library_arguments.LeftOut) -> Finding[Claim]:

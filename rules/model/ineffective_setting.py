@@ -108,7 +108,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import built_configs, tuning, unread_settings
+from lintrain.analysis import built_configs, foreign_settings, tuning, unread_settings
 from lintrain.pipeline import events
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import ModelPart, Module
@@ -160,7 +160,11 @@ class IneffectiveSetting(Rule):
         yield from map(self._report_replaced, unread_settings.replaced_numbers(pipeline.source))
         rates = (each for each in pipeline.misuses if each.use == "setting of an optimizer")
         yield from one_per_location(map(self._report_rate, (each for each in rates if not _is_read(pipeline, each))))
-        yield from one_per_location(map(self._report_late, built_configs.late_settings(pipeline)))
+        foreign = list(one_per_location(map(self._report_foreign, foreign_settings.stored(pipeline))))
+        yield from foreign
+        known = {each.location for each in foreign}
+        late = (each for each in built_configs.late_settings(pipeline) if each.location not in known)
+        yield from one_per_location(map(self._report_late, late))
         keys = (each for each in pipeline.misuses if each.use == "key of a group" and not _is_key_read(pipeline, each))
         yield from one_per_location(map(self._report_key, keys))
 
@@ -238,6 +242,15 @@ class IneffectiveSetting(Rule):
             related=[Related(made, "built here", "model", found.model.text)] if made else [],
             help=f"pass `{found.name}=` where the model is made",
             level=Level.ERROR if is_head else Level.WARNING,
+        )
+
+    def _report_foreign(self, found: foreign_settings.ForeignSetting) -> Finding:
+        return self.finding(
+            found.location,
+            f"`{found.name}` is no setting of `{found.kind}`, so it changes nothing",
+            help=f"its rates are {', '.join(f'`{each}`' for each in found.own)}",
+            level=Level.WARNING,
+            subject=found.name,
         )
 
     def _report_key(self, misuse: Misuse) -> Finding:

@@ -14,6 +14,8 @@ from lintrain.interpreter.core.registry import (
     class_method,
     family,
     function,
+    method,
+    method_of,
     stored_attribute_of,
 )
 from lintrain.knowledge.checkpoint_facts import checkpoint_facts
@@ -28,6 +30,7 @@ from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
     Absent,
+    Bound,
     Class,
     Constant,
     Function,
@@ -121,7 +124,7 @@ def _read(reader: Reader, value: Value, name: str, location: Location) -> Value 
         return value.num_labels
     if name in value.arguments:
         return value.arguments[name]
-    return dispatch.child(reader, value, name)
+    return Bound(value, name) if method_of(value, name) else dispatch.child(reader, value, name)
 
 
 @stored_attribute_of(Config)
@@ -132,6 +135,16 @@ def _store(reader: Reader, owner: Value, name: str, value: Value, location: Loca
     reader.act(Act.REPLACE, location, owner, name=Constant(name), value=value)
     if name in HEAD_SIZE:
         owner.num_labels = UNKNOWN if reader.conditions else head_size({name: value})
+
+
+@method(Config, "update")
+def _update(call: Call) -> Value:
+    """`config.update({name: value})` stores each entry as an attribute."""
+    given = call.value("config_dict", 0)
+    for name, value in (given.entries if isinstance(given, Mapping) else {}).items():
+        if isinstance(name, str) and call.receiver is not None:
+            _store(call.reader, call.receiver, name, value, call.location)
+    return Constant(None)
 
 
 def task_of(name: str) -> Task:
