@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, unparse
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imported_packages
@@ -27,6 +28,30 @@ def plain_backwards(source: Source) -> Iterator[ast.Call]:
         for step in owner.body:
             if isinstance(step, ast.FunctionDef) and step.name == "training_step" and not SCALES.search(unparse(step)):
                 yield from (node for node in own_nodes(step) if _is_plain_backward(node))  # type: ignore[misc]
+
+
+LIBRARIES = frozenset({"transformers", "trl", "sentence_transformers"})
+TRAINS = lazy_pattern(r"backward|training_step|\bstep\(|autograd")
+
+
+def idle_steps(source: Source) -> Iterator[Location]:
+    """The methods `training_step` of trainers that never call `backward`, which the trainer leaves to them."""
+    imported = {
+        name.asname or name.name
+        for node in source.nodes_of(ast.ImportFrom)
+        if (node.module or "").partition(".")[0] in LIBRARIES
+        for name in node.names
+    }
+    for owner in source.nodes_of(ast.ClassDef):
+        bases = [base.id for base in owner.bases if isinstance(base, ast.Name) and base.id.endswith("Trainer")]
+        steps = [each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "training_step"]
+        if not steps or not bases or not imported.issuperset(bases) or len(bases) != len(owner.bases):
+            continue
+        others = [each for each in owner.body if each is not steps[0]]
+        if not TRAINS.search("\n".join(map(unparse, (*steps[0].body, *others)))):
+            whole = source.location(steps[0])
+            end = whole.column + len("def training_step")
+            yield Location(whole.path, whole.line, whole.column, whole.line, end)
 
 
 NEEDED = lazy_pattern(r"\baccelerator\.(?:accumulate|autocast)\(")

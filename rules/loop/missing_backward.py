@@ -51,7 +51,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import gradients, left_out, lightning_steps, statements, training_loops, uncalled
+from lintrain.analysis import (
+    gradients,
+    left_out,
+    lightning_steps,
+    statements,
+    trainer_backwards,
+    training_loops,
+    uncalled,
+)
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer, Role, Tensor
@@ -103,7 +111,7 @@ class Claim:
 
 class MissingBackward(Rule[Claim]):
     level = Level.ERROR
-    keywords = "optim|Adam|Adafactor & step"
+    keywords = "optim|Adam|Adafactor|Trainer & step"
 
     def _report_block(self, block: left_out.LossBlock) -> Finding[Claim]:
         shown = f"`{block.name}`" if len(block.name) <= 16 else "this loss"
@@ -125,6 +133,12 @@ class MissingBackward(Rule[Claim]):
             )
             for each in lightning_steps.without_result(pipeline)
         )
+        for step in trainer_backwards.idle_steps(pipeline.source):
+            yield self.finding(
+                step,
+                "`training_step` never calls `backward`, so the Trainer steps without gradients",
+                help="call `self.accelerator.backward(loss)`, or leave the step to the Trainer",
+            )
         yield from one_per_location(map(self._report_block, left_out.blocks_without_backward(pipeline.source)))
         if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.TRAIN):
             return
