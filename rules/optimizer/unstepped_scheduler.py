@@ -136,7 +136,8 @@ from lintrain.analysis import lightning_modules, script_text, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer, Scheduler
-from lintrain.pipeline.values.python import Instance, options_of
+from lintrain.pipeline.values.python import Instance, Sequence, is_missing, options_of
+from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -182,6 +183,7 @@ class UnsteppedScheduler(Rule[Claim]):
                     f"`{forgotten}` is not returned, so Lightning never steps it",
                     help=f"return it next to the optimizer: `return [optimizer], [{forgotten}]`",
                 )
+        yield from one_per_location(self._report_left(*left) for left in _left_out(pipeline))
         if not training_loops.trains_by_hand(pipeline):
             return
         yield from one_per_location(self._report_late(late, step) for late, step in _stepped_after(pipeline))
@@ -199,6 +201,16 @@ class UnsteppedScheduler(Rule[Claim]):
                 help=f"call `{name}.step()` after the optimizer step",
                 claim=Claim(f"{name}.step()" if "…" not in name and _counts_steps(pipeline, scheduler, step) else None),
             )
+
+    def _report_left(self, location: Location, name: str, run: TrainerRun) -> Finding[Claim]:
+        return self.finding(
+            location,
+            f"`{name}` is not given to the trainer, which makes a schedule of its own",
+            related=[Related(run.construction, "gets only the optimizer", "trainer")],
+            help=f"pass both: `optimizers=(…, {name})`",
+            subject="optimizers",
+            claim=Claim(None),
+        )
 
     def _report_late(self, late: Event, step: Event) -> Finding[Claim]:
         name = training_loops.text_of_event(late) or "the schedule"
@@ -247,6 +259,22 @@ class UnsteppedScheduler(Rule[Claim]):
         if not steps or statement is None:
             return None
         return fixes.Fix.of(f"insert `{statement}`", fixes.InsertAfter(steps[0].location, statement), safe=False)
+
+
+def _left_out(pipeline: Pipeline) -> Iterator[tuple[Location, str, TrainerRun]]:
+    """The schedules of an optimizer that a trainer gets without one, where nothing else uses them."""
+    for run in pipeline.runs:
+        pair = run.value("optimizers")
+        given = pair.items if isinstance(pair, Sequence) else []
+        if len(given) != 2 or not is_missing(given[1]):
+            continue
+        for scheduler in pipeline.schedulers:
+            is_its = any(each is given[0] for each in options_of(scheduler.optimizer))
+            if not is_its or scheduler.origin is None or _needs_no_step(pipeline, scheduler):
+                continue
+            name = _only_name(pipeline, scheduler)
+            if name is not None:
+                yield scheduler.origin, name, run
 
 
 def _stepped_after(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
