@@ -73,7 +73,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import padded_labels, run_data, script_text, token_feeds
+from lintrain.analysis import padded_labels, run_data, script_text, speech_labels, token_feeds
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Kind, Tokenizer
 from lintrain.pipeline.values.python import Constant, Value, is_missing, is_true, literal, text_of
 from lintrain.pipeline.values.tensors import SpecialToken, Templated
@@ -145,6 +145,7 @@ class DoubleBos(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if script_text.mentions(pipeline, WHISPER):
             yield from map(self._of_labels, padded_labels.compared_with_bos(pipeline.source))
+            yield from one_per_location(map(self._of_kept_labels, speech_labels.kept_start_tokens(pipeline)))
         if script_text.mentions(pipeline, DROPS_FIRST):
             return
         reported: set[Location] = set()
@@ -194,6 +195,14 @@ class DoubleBos(Rule[Claim]):
             help="compare with `model.config.decoder_start_token_id`",
         )
 
+    def _of_kept_labels(self, location: Location) -> Finding[Claim]:
+        return self.finding(
+            location,
+            "labels of Whisper keep their start token, which the model puts in front again",
+            help="drop it in the collator where all rows start with `model.config.decoder_start_token_id`",
+            subject="labels",
+        )
+
     def _of_texts(self, pipeline: Pipeline, run: TrainerRun) -> Iterator[Finding[Claim]]:
         """A column of text that SFTTrainer tokenizes itself, and that the script wrote by a template."""
         rows, given = run.dataset("train_dataset"), run.value("processing_class")
@@ -233,7 +242,7 @@ class DoubleBos(Rule[Claim]):
         return Verdict.refuted(text, rows=edges.rows, doubled=edges.starts_with_two_bos)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
-        if finding.subject == "train_dataset":
+        if finding.subject in {"train_dataset", "labels"}:
             return None
         edit: fixes.AddArgument | fixes.RenameArgument = fixes.AddArgument(
             finding.location, "add_special_tokens", "False"
