@@ -95,10 +95,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, token_feeds
+from lintrain.analysis import expressions, library_arguments, run_data, token_feeds
 from lintrain.pipeline.values import data, tensors
 from lintrain.pipeline.values.model import Task
-from lintrain.pipeline.values.python import Constant, Sequence, Value, is_missing, literal
+from lintrain.pipeline.values.python import UNKNOWN, Constant, Sequence, Value, is_missing, literal
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
 
 ADDS_NONE = frozenset(
@@ -145,6 +145,27 @@ class MissingEos(Rule):
                 related=[Related(feed.location, "a causal model is trained on them", "read"), *texts],
                 help="append `tokenizer.eos_token` to each example, and use another padding token",
             )
+        yield from self._of_unsloth(pipeline) if not reported else ()
+
+    def _of_unsloth(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """The column of text of an SFTTrainer that unsloth patches: unlike that of TRL, it appends no EOS token."""
+        if _mentions_eos(pipeline):
+            return
+        for run in pipeline.runs:
+            rows = run.dataset("train_dataset")
+            if rows is None or not pipeline.source_of(run.construction).contains(library_arguments.UNSLOTH):
+                continue
+            columns = rows.columns or {}
+            for name in run_data.text_read(run, set(columns)):
+                written = columns[name].written if name in columns else None
+                if written is not None and _is_filled_template(data.Encoding(UNKNOWN, inputs=written)):
+                    yield self.finding(
+                        run.construction,
+                        f"the examples in `{name}` have no EOS token at the end",
+                        related=run_data.last_map(rows, "written here"),
+                        help="append `tokenizer.eos_token` to each example: unsloth's trainer adds none",
+                        subject="train_dataset",
+                    )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
         batch, model = evidence.batch(), evidence.model
