@@ -58,7 +58,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from lintrain.analysis import evaluations, left_out, statements, training_loops
+from lintrain.analysis import evaluations, left_out, sampling_loops, statements, training_loops
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Unknown, literal
@@ -101,15 +101,13 @@ class MissingNoGrad(Rule):
             return
         found: dict[Location, Finding] = {}
         for forward in pipeline.acts(Act.FORWARD):
-            if (
-                forward.without_grad
-                or forward.switches
-                or _is_of_loss(pipeline, forward)
-                or not (_evaluates(pipeline, forward) or _evaluates_rows(pipeline, forward))
-            ):
+            if forward.without_grad or forward.switches or _is_of_loss(pipeline, forward):
+                continue
+            generating = sampling_loops.generating_loop(pipeline, forward)
+            if generating is None and not (_evaluates(pipeline, forward) or _evaluates_rows(pipeline, forward)):
                 continue
             if _surely_records(pipeline, forward):
-                loop = evaluations.evaluation_loop(pipeline, forward)
+                loop = generating or evaluations.evaluation_loop(pipeline, forward)
                 location = loop.location if loop else forward.location
                 found.setdefault(location, self._report(pipeline, forward, loop))
         yield from found.values()
