@@ -3,7 +3,8 @@
 The method raises AttributeError, and often only after hours: where the epoch is evaluated, the weights are saved or
 training is resumed. The attribute has another name in `__init__`, or the line that set it is gone. Of a data set with
 all its splits, as `load_dataset` without `split` gives it, methods such as `train_test_split` are missing. Parsed
-options lack those that the parser does not declare: `args.output_dir` of a parser with `--outpath`.
+options lack those that the parser does not declare: `args.output_dir` of a parser with `--outpath`. A Trainer gives
+its metric function arrays of NumPy, which do not have the methods of tensors.
 
 ## Bad
 
@@ -75,7 +76,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import lightning_steps, own_attributes, undeclared_options
+from lintrain.analysis import lightning_steps, numpy_predictions, own_attributes, undeclared_options
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, lazy_pattern, one_per_location
 
 OF_ONE = lazy_pattern(r"\.(?:add_column|shard|to_csv|to_json|to_list|to_pandas|train_test_split)\(")
@@ -85,7 +86,7 @@ ASKS = lazy_pattern(r"\bisinstance\(|\bhasattr\(")
 
 class UnknownAttribute(Rule):
     level = Level.ERROR
-    keywords = "class|load_dataset|DatasetDict|add_argument & self|dataset|parse_args"
+    keywords = "class|load_dataset|DatasetDict|add_argument|compute_metrics & self|dataset|parse_args|predict"
     needs_training = False
     judges_networks = True
 
@@ -96,6 +97,7 @@ class UnknownAttribute(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._of_splits(pipeline))
         yield from one_per_location(map(self._report_unsaved, lightning_steps.unsaved_settings(pipeline)))
+        yield from one_per_location(map(self._report_array, numpy_predictions.tensor_methods(pipeline)))
         source = pipeline.source
         yield from map(self._report_option, undeclared_options.undeclared(source))
         for found in own_attributes.unset_attributes(source):
@@ -107,6 +109,15 @@ class UnknownAttribute(Rule):
                     help=f"did you mean `self.{found.near}`?" if found.near else "set it in `__init__`",
                     subject=found.name,
                 )
+
+    def _report_array(self, found: numpy_predictions.TensorMethod) -> Finding:
+        owner = f"`{found.owner}`" if len(found.owner) <= 24 else "this"
+        return self.finding(
+            found.location,
+            f"{owner} is an array of NumPy, which has no {found.lacks}",
+            help="use the functions of NumPy, with `axis`, or `torch.from_numpy(…)` first",
+            subject="compute_metrics",
+        )
 
     def _report_unsaved(self, found: lightning_steps.Unsaved) -> Finding:
         return self.finding(
