@@ -63,7 +63,7 @@ def encode(call: Call) -> Value:
         arguments.setdefault("text", arguments["batch_text_or_text_pairs"])
     # A processor passes such options to a tokenizer and to the processor of images, each with defaults of its own.
     is_plain = not call.receiver.is_processor
-    padding = padding_of(call) if is_plain else Padding.UNKNOWN
+    padding = padding_of(call) if is_plain or not is_missing(call.value("padding")) else Padding.UNKNOWN
     truncated = truncation_of(call, padding) if is_plain else None
     max_length = number_of(call.value("max_length"))
     limit = int(max_length) if max_length is not None else None

@@ -52,6 +52,8 @@ TASKS = {
     "ForQuestionAnswering": Task.QUESTION_ANSWERING,
     "ForMultipleChoice": Task.MULTIPLE_CHOICE,
     "ForCausalLM": Task.CAUSAL_LM,
+    "ForImageTextToText": Task.CAUSAL_LM,
+    "ForVision2Seq": Task.CAUSAL_LM,
     "LMHeadModel": Task.CAUSAL_LM,
     "ForMaskedLM": Task.MASKED_LM,
     "ForSeq2SeqLM": Task.SEQ2SEQ_LM,
