@@ -2,7 +2,7 @@
 
 `evaluate(loader, net)` calls `def evaluate(net, loader)`. Python compares no names, so each value gets the meaning of
 another one. The call fails where the values are of different kinds; where they are not, two losses trade their
-weights, or the test rows are those that the model is chosen by.
+weights, the test rows are those that the model is chosen by, or a model learns to prefer the rejected answers.
 
 ## Bad
 
@@ -79,7 +79,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, swapped_results
+from lintrain.analysis import expressions, preference_sides, swapped_results
 from lintrain.interpreter.own_arguments import OTHER_ORDER
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Misuse
@@ -88,13 +88,21 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_locat
 
 class SwappedNames(Rule):
     level = Level.WARNING
-    keywords = "def|train_test_split"
+    keywords = "def|train_test_split|chosen"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         swapped = (each for each in pipeline.misuses if each.use == OTHER_ORDER and not _is_way_back(pipeline, each))
         yield from one_per_location(self._report_call(misuse, pipeline) for misuse in swapped)
         yield from one_per_location(map(self._report_results, swapped_results.swapped_results(pipeline)))
         yield from one_per_location(map(self._report_results, swapped_results.swapped_splits(pipeline.source)))
+
+        for found in preference_sides.exchanged_rows(pipeline.source):
+            yield self.finding(
+                found.location,
+                "`chosen` gets what was rejected, and `rejected` what was chosen",
+                help="give each side its own answer",
+                subject="chosen",
+            )
 
     def _report_call(self, misuse: Misuse, pipeline: Pipeline) -> Finding:
         given, _, taken = misuse.text.partition(" for ")

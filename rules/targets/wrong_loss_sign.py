@@ -128,16 +128,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loss_signs
+from lintrain.analysis import loss_signs, preference_sides
 from lintrain.rule import Finding, Level, Pipeline, Rule, one_per_location
 
 
 class WrongLossSign(Rule):
     level = Level.ERROR
-    keywords = "backward & log_prob|exp|entropy|cosine_similarity|CosineSimilarity|parameters|relu|clamp"
+    keywords = (
+        "backward|compute_loss & sigmoid|log_prob|exp|entropy|cosine_similarity|CosineSimilarity|parameters|relu|clamp"
+    )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
             self.finding(each.location, each.message, help=each.remedy)
             for each in loss_signs.wrong_signs(pipeline.source)
+        )
+        yield from one_per_location(
+            self.finding(
+                each.location,
+                "minimizing this scores the rejected answer above the chosen one",
+                help="subtract the rejected score from the chosen one",
+            )
+            for each in preference_sides.exchanged_losses(pipeline.source)
         )
