@@ -3,7 +3,8 @@
 A network that learns to remove noise gets the noisy input and returns the noise, or the clean input. One that returns
 its own input learns nothing, and one that gets the clean input cannot know the noise. Variational autoencoders and
 diffusion models expect normal noise: `rand` has a mean of 0.5. The noise of an autoencoder is scaled by the standard
-deviation, `exp(0.5 * logvar)`, and not by the variance. None of these raises an error.
+deviation, `exp(0.5 * logvar)`, and not by the variance. Each row needs noise, and a time, of its own: `torch.randn(1)`
+moves all of them alike. None of these raises an error.
 
 ## Bad
 
@@ -38,6 +39,20 @@ Uniform noise in a variational autoencoder:
         mu, logvar = mean(x), spread(x)
         std = torch.exp(0.5 * logvar)
         eps = torch.rand_like(std)  # <- wrong-noise
+        decoded = decoder(mu + eps * std)
+        loss = F.mse_loss(decoded, x, reduction="sum") - 0.5 * torch.sum(1 + logvar - mu**2 - logvar.exp())
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+One number of noise for all rows:
+
+    mean, spread, decoder = nn.Linear(8, 2), nn.Linear(8, 2), nn.Linear(2, 8)
+    adam = torch.optim.Adam([*mean.parameters(), *spread.parameters(), *decoder.parameters()], lr=1e-3)
+    for x, _ in loader:
+        mu, logvar = mean(x), spread(x)
+        std = torch.exp(0.5 * logvar)
+        eps = torch.randn(1)  # <- wrong-noise
         decoded = decoder(mu + eps * std)
         loss = F.mse_loss(decoded, x, reduction="sum") - 0.5 * torch.sum(1 + logvar - mu**2 - logvar.exp())
         adam.zero_grad()
@@ -88,19 +103,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import noise
+from lintrain.analysis import noise, shared_draws
 from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_per_location
 
 
 class WrongNoise(Rule):
     level = Level.ERROR
-    keywords = "rand|randn|rand_like|randn_like & add_noise|exp|sqrt|loss|Loss|q_sample"
+    keywords = "rand|randn|rand_like|randn_like|randint|sample & add_noise|exp|sqrt|loss|Loss|q_sample|softplus"
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(noise.wrong_noise(source))
+        return any(noise.wrong_noise(source)) or any(shared_draws.shared_draws(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
             self.finding(each.location, each.message, help=each.remedy) for each in noise.wrong_noise(pipeline.source)
+        )
+        yield from one_per_location(map(self._report_shared, shared_draws.shared_draws(pipeline.source)))
+
+    def _report_shared(self, draw: shared_draws.SharedDraw) -> Finding:
+        if draw.is_time:
+            return self.finding(
+                draw.location,
+                f"`{draw.code}` draws one time, which all rows of the batch share",
+                help="draw one for each row: `(len(x),)`",
+                level=Level.WARNING,
+            )
+        return self.finding(
+            draw.location,
+            f"`{draw.code}` draws one number, which is the noise of every entry",
+            help="draw as many as there are: `torch.randn_like(std)`",
         )
