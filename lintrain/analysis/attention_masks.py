@@ -88,7 +88,7 @@ def wrong_masks(source: Source) -> Iterator[Given]:
             continue
         for keyword in call.keywords:
             name = keyword.arg or ""
-            mask = _mask_of(source, keyword.value) if name in OF_PADDING | OF_ORDER else None
+            mask = mask_of(source, keyword.value) if name in OF_PADDING | OF_ORDER else None
             if mask is not None and _is_wrong(mask, is_function, name):
                 yield Given(source.location(keyword.value), name, mask)
 
@@ -119,7 +119,7 @@ MOST_STEPS = 12
 """Names and operations that are followed from a mask to where it is made."""
 
 
-def _mask_of(source: Source, node: ast.expr, steps: int = MOST_STEPS) -> Mask | None:
+def mask_of(source: Source, node: ast.expr, steps: int = MOST_STEPS) -> Mask | None:
     """What an expression holds as a mask; None if that is not certain."""
     if steps <= 0:
         return None
@@ -127,17 +127,17 @@ def _mask_of(source: Source, node: ast.expr, steps: int = MOST_STEPS) -> Mask | 
         case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
             return _mask_of_name(source, node, steps)
         case ast.UnaryOp(op=ast.Invert(), operand=inner):
-            mask = _mask_of(source, inner, steps - 1)
+            mask = mask_of(source, inner, steps - 1)
             return mask.inverted() if mask else None
         case ast.Compare(left=left, ops=[op], comparators=[ast.expr() as right]):
             return _compared(source, left, op, right, steps)
         case ast.BinOp(left=ast.Constant(value=1), op=ast.Sub(), right=inner):
-            mask = _mask_of(source, inner, steps - 1)
+            mask = mask_of(source, inner, steps - 1)
             return mask.inverted() if mask else None
         case ast.Subscript(value=inner, slice=ast.Constant(value="attention_mask")):
             return Mask(Holds.TOKENS, False)
         case ast.Subscript(value=inner):
-            return _mask_of(source, inner, steps - 1)
+            return mask_of(source, inner, steps - 1)
         case ast.Call():
             return _called(source, node, steps)
         case _:
@@ -148,12 +148,12 @@ def _mask_of_name(source: Source, node: ast.Name | ast.Attribute, steps: int) ->
     """What a name was given: by the last assignment, or as the parameter of a pass that gets an encoding."""
     given = [each for each in origins.origins(source, node) if each.expression is not node]
     if given:
-        return _mask_of(source, given[0].expression, steps - 1) if given[0].is_certain else None
+        return mask_of(source, given[0].expression, steps - 1) if given[0].is_certain else None
     if isinstance(node, ast.Attribute):
         stored = [each for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == unparse(node)]
         buffers = [each.args[1] for each in source.nodes_of(ast.Call) if _registers(each, node.attr)]
         made = [*(each.value for each in stored), *buffers]
-        return _mask_of(source, made[0], steps - 1) if len(made) == 1 else None
+        return mask_of(source, made[0], steps - 1) if len(made) == 1 else None
     function = next((each for each in source.nodes_of(ast.FunctionDef) if node in walk(each)), None)
     names = [each.arg for each in function.args.args] if function else []
     return Mask(Holds.TOKENS, False) if node.id == "attention_mask" in names and "input_ids" in names else None
@@ -169,7 +169,7 @@ def _registers(call: ast.Call, name: str) -> bool:
 
 def _compared(source: Source, left: ast.expr, op: ast.cmpop, right: ast.expr, steps: int) -> Mask | None:
     """`ids != 0` of tokens, and `mask == 0` of a mask."""
-    before = _mask_of(source, left, steps - 1)
+    before = mask_of(source, left, steps - 1)
     number = right.value if isinstance(right, ast.Constant) else None
     if before is not None and number in {0, 1} and isinstance(op, ast.Eq | ast.NotEq | ast.Gt):
         is_same = (number == 1) == isinstance(op, ast.Eq) or isinstance(op, ast.Gt)
@@ -200,10 +200,10 @@ def _called(source: Source, call: ast.Call, steps: int) -> Mask | None:
         return _compared(source, left, ast.NotEq() if name == "ne" else ast.Eq(), right, steps)
     if name == "logical_not":
         inner = call.args[0] if call.args else owner
-        mask = _mask_of(source, inner, steps - 1) if inner is not None else None
+        mask = mask_of(source, inner, steps - 1) if inner is not None else None
         return Mask(OPPOSITE[mask.holds], True) if mask else None
     if name in SAME and owner is not None:
-        mask = _mask_of(source, owner, steps - 1)
+        mask = mask_of(source, owner, steps - 1)
         given = [*call.args, *(each.value for each in call.keywords)]
         is_bool = name == "bool" or "bool" in "".join(map(unparse, given))
         return Mask(mask.holds, mask.is_bool or is_bool) if mask else None
@@ -230,7 +230,7 @@ def _returned(source: Source, call: ast.Call, steps: int) -> Mask | None:
     ends = [each for function in found for each in walk(function) if isinstance(each, ast.Return)]
     if len(found) != 1 or len(ends) != 1 or ends[0].value is None:
         return None
-    return _mask_of(source, ends[0].value, steps - 1)
+    return mask_of(source, ends[0].value, steps - 1)
 
 
 MULTIPLIES = lazy_pattern(r"@|matmul\(|einsum\(|\bbmm\(")

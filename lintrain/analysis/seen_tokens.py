@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from lintrain.analysis import origins
 from lintrain.analysis.attention_masks import SAME, attention_layers
 from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.own_attention import NEXT_TOKENS
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.source import places
@@ -44,12 +45,6 @@ def unmasked_decoders(source: Source) -> Iterator[Unmasked]:
 
 
 ENCODERS = frozenset({"TransformerEncoder", "TransformerEncoderLayer"})
-NEXT_TOKENS = (
-    (re.compile(r"\[:, *:-1\]"), re.compile(r"\[:, *1:\]")),
-    (re.compile(r"\[(\w+) *: *\1 *\+ *\w+\]"), re.compile(r"\[(\w+) *\+ *1 *: *\1 *\+ *(?:\w+ *\+ *1|1 *\+ *\w+)\]")),
-)
-"""Code of the tokens of a text, and of the same tokens shifted by one."""
-
 POOLS = re.compile(r"\.mean\(|\.max\(|\.amax\(|\[:, *-?\d|\[-1|\[0\]|mask|causal|tril|triu")
 """Code that takes one vector of a text, or hides a part of it."""
 

@@ -58,7 +58,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from lintrain.analysis import evaluations, left_out, sampling_loops, statements, training_loops
+from lintrain.analysis import dead_graphs, evaluations, left_out, sampling_loops, statements, training_loops
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Unknown, literal
@@ -113,6 +113,32 @@ class MissingNoGrad(Rule):
         yield from found.values()
         reported = {event.location for event in pipeline.acts(Act.FORWARD) if event.location in found}
         yield from self._drawn(pipeline, reported)
+        yield from self._ended(pipeline, found)
+
+    def _ended(self, pipeline: Pipeline, reported: Collection[Location]) -> Iterator[Finding]:
+        """The passes of a trained network whose output ends as numbers in the same function, as those of an agent."""
+        forwards = {event.location: event for event in pipeline.acts(Act.FORWARD)}
+        ended = dead_graphs.dead_graphs(pipeline.source) if forwards else ()
+        seen = set[str]()
+        for dead in ended:
+            forward = forwards.get(dead.location)
+            if forward is None or forward.without_grad or forward.switches or forward.function in seen:
+                continue
+            if any(each.holds(dead.location) for each in reported) or not _is_trained_with_grad(pipeline, forward):
+                continue
+            seen.add(forward.function)
+            yield self._report_dead(dead, training_loops.callee_text(pipeline, forward) or "the network")
+        for dead in dead_graphs.method_passes(pipeline.source):
+            yield self._report_dead(dead, pipeline.code(dead.location).partition("(")[0])
+
+    def _report_dead(self, dead: dead_graphs.DeadGraph, name: str) -> Finding:
+        return self.finding(
+            dead.location,
+            f"`{name}` records gradients, and its output is only used as numbers",
+            related=[Related(dead.ends, "its gradient ends here", "ends")],
+            help="run it in `with torch.no_grad():`",
+            level=Level.NOTE,
+        )
 
     def _drawn(self, pipeline: Pipeline, reported: Collection[Location]) -> Iterator[Finding]:
         """The passes of a trained network for a picture, once for each of its calls."""
@@ -277,6 +303,14 @@ def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
         isinstance(event.subject, Unknown) or training_loops.touches(pipeline, event, forward.subject)
         for event in freezes
     )
+
+
+def _is_trained_with_grad(pipeline: Pipeline, forward: Event) -> bool:
+    """Whether a network is trained by the file, and a pass of it records gradients as far as the file says."""
+    if not evaluations.is_trained(pipeline, forward.subject) or evaluations.may_be_off(pipeline, forward):
+        return False
+    is_torch = not isinstance(forward.subject, Model) or forward.subject.framework == "torch"
+    return is_torch and not _is_asked_of_input(pipeline, forward)
 
 
 FREEZES = lazy_pattern(r"requires_grad_\((?:\w+\s*=\s*)?False\)")

@@ -3,7 +3,8 @@
 In `nn.MultiheadAttention` and `nn.Transformer`, a mask of booleans is True for what must *not* be attended. With
 `ids != 0`, `attention_mask.bool()` or a lower triangle, the model reads the padding and the future, and nothing else.
 Numbers are added to the scores: 0 and 1 hide nothing. No error is raised. A decoder without `tgt_mask` sees the tokens
-that it has to predict.
+that it has to predict. In attention of the script's own, what is filled with minus infinity is hidden, and scores that
+are not divided by the root of the width of a head are so large that the softmax picks one token.
 
 ## Bad
 
@@ -84,7 +85,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import attention_masks, seen_tokens
+from lintrain.analysis import attention_masks, own_attention, seen_tokens
 from lintrain.analysis.attention_masks import Holds
 from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, lazy_pattern
 
@@ -102,12 +103,14 @@ HIDES = {
 
 class WrongAttentionMask(Rule):
     level = Level.ERROR
-    keywords = "mask|Transformer"
+    keywords = "mask|Transformer|softmax|masked_fill"
     needs_training = False
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        if any(attention_masks.masked_after_softmax(source)):
+        if any(attention_masks.masked_after_softmax(source)) or any(own_attention.wrong_fills(source)):
+            return True
+        if any(own_attention.unscaled(source)) or any(own_attention.unmasked(source)):
             return True
         return source.contains(ATTENDS) and (
             any(attention_masks.wrong_masks(source))
@@ -129,6 +132,7 @@ class WrongAttentionMask(Rule):
                 "this hides weights after the softmax, in which the hidden scores still count",
                 help='fill the scores with `float("-inf")` before the softmax',
             )
+        yield from self._of_own(pipeline.source)
         for encoder in seen_tokens.unmasked_encoders(pipeline.source):
             yield self.finding(
                 encoder.location,
@@ -140,4 +144,26 @@ class WrongAttentionMask(Rule):
                 decoder.location,
                 f"`{decoder.layer}` gets no `tgt_mask`, so each token sees those after it",
                 help="pass `tgt_mask=nn.Transformer.generate_square_subsequent_mask(length)`",
+            )
+
+    def _of_own(self, source: Source) -> Iterator[Finding]:
+        """The mistakes of attention that the script computes itself."""
+        for filled in own_attention.wrong_fills(source):
+            yield self.finding(
+                filled.location,
+                f"this {HIDES[filled.mask.holds]}",
+                help="fill the scores where the mask is 0: `mask == 0`",
+            )
+        for scores in own_attention.unscaled(source):
+            yield self.finding(
+                scores.location,
+                "these scores are not divided by the root of the width of a head",
+                help="divide them by `math.sqrt(width)` before the softmax",
+                level=Level.WARNING,
+            )
+        for scores in own_attention.unmasked(source):
+            yield self.finding(
+                scores.location,
+                "no mask hides later tokens, so each token sees the next one, its target",
+                help='fill the scores of later tokens with `float("-inf")` before the softmax',
             )

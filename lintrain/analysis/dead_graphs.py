@@ -1,0 +1,245 @@
+"""Passes of networks whose output ends as plain numbers within one function, so that its graph serves nothing.
+
+An agent that acts, or a step that only counts right answers, reads `net(x).argmax().item()`: no gradient can flow back
+through that. What is returned, stored, or given to unknown code may still reach a loss.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.source.nodes import children, own_nodes, unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+ENDS = frozenset(
+    {"item", "tolist", "detach", "argmax", "argmin", "long", "int", "bool", "size", "dim", "multinomial", "sample"}
+)
+"""Methods of a tensor or distribution whose result carries no gradient."""
+
+KEEPS = frozenset(
+    {
+        *(
+            "cpu",
+            "to",
+            "cuda",
+            "float",
+            "double",
+            "squeeze",
+            "unsqueeze",
+            "view",
+            "reshape",
+            "flatten",
+            "clamp",
+            "round",
+        ),
+        *("exp", "log", "softmax", "log_softmax", "sigmoid", "tanh", "mean", "sum", "abs", "permute", "transpose"),
+        *("log_prob", "gather", "masked_fill", "clip", "contiguous", "clone"),
+    }
+)
+"""Methods and functions whose result carries the gradient of what they get."""
+
+PAIRS = frozenset({"max", "min", "topk", "sort"})
+"""Methods that give numbers and where they are: the second has no gradient."""
+
+DISTRIBUTIONS = frozenset({"Categorical", "Normal", "Bernoulli", "MultivariateNormal", "Independent", "Beta"})
+
+PLAIN = frozenset({"int", "float", "bool", "len", "argmax", "argmin", "multinomial"})
+"""Functions whose result carries no gradient."""
+
+PARTS = frozenset({"logits", "probs"})
+
+
+@dataclass(frozen=True, slots=True)
+class DeadGraph:
+    """A call whose result ends as a number: where, and where that is."""
+
+    location: Location
+    ends: Location
+
+
+def dead_graphs(source: Source) -> Iterator[DeadGraph]:
+    """The calls of functions of a file whose results end as numbers, wherever they are read."""
+    if not source.contains(r"\.item\(|\.tolist\(|\.detach\(|argmax\(|\.data\b|\.sample\("):
+        return
+    for function in source.nodes_of(ast.FunctionDef):
+        nodes = own_nodes(function)
+        followed = _Followed(function, nodes)
+        for node in nodes:
+            if isinstance(node, ast.Call) and _may_be_network(node):
+                ends = followed.ends(node)
+                if ends:
+                    yield DeadGraph(source.location(node), source.location(ends[0]))
+
+
+def method_passes(source: Source) -> Iterator[DeadGraph]:
+    """The calls of own methods of trained networks, `self.actor.act(state)`, whose results end as numbers."""
+    if not source.contains(r"\.detach\(|\.item\(") or not source.contains(r"\.parameters\("):
+        return
+    methods = {each.name: each for each in source.nodes_of(ast.FunctionDef)}
+    for function in methods.values():
+        if _is_off(function.decorator_list):
+            continue
+        nodes = own_nodes(function)
+        followed = _Followed(function, nodes)
+        off = {
+            id(part) for each in nodes if isinstance(each, ast.With) and _is_off(_heads(each)) for part in walk(each)
+        }
+        for node in nodes:
+            match node:
+                case ast.Call(func=ast.Attribute(value=network, attr=name), args=[_, *_]) if name in methods:
+                    is_trained = source.contains(rf"\w\([^\n]*(?<![\w.]){re.escape(unparse(network))}\.parameters\(\)")
+                case _:
+                    continue
+            if is_trained and id(node) not in off and _runs_self(methods[name]) and (ends := followed.ends(node)):
+                yield DeadGraph(source.location(node), source.location(ends[0]))
+
+
+def _heads(block: ast.With) -> list[ast.expr]:
+    return [item.context_expr for item in block.items]
+
+
+def _is_off(expressions: Sequence[ast.expr]) -> bool:
+    return any(OFF.search(unparse(each)) for each in expressions)
+
+
+OFF = lazy_pattern(r"no_grad|inference_mode|set_grad_enabled")
+
+
+def _runs_self(method: ast.FunctionDef) -> bool:
+    """Whether a method runs its network with autograd on: `self.forward(state)`, `self(state)`, or a layer of it."""
+    code = unparse(method)
+    return OFF.search(code) is None and (RUNS.search(code) is not None)
+
+
+RUNS = lazy_pattern(r"\bself\(|\bself\.\w+\(")
+
+
+def _may_be_network(call: ast.Call) -> bool:
+    """Whether a call may run a network: by a name of the script, with something to run it on."""
+    match call.func:
+        case ast.Name(id=name):
+            return bool(call.args or call.keywords) and name not in PLAIN and not name[:1].isupper()
+        case ast.Attribute(value=ast.Name(id="self")):
+            return bool(call.args or call.keywords)
+        case _:
+            return False
+
+
+class _Followed:
+    """Where the results of calls go to in one function."""
+
+    def __init__(self, function: ast.FunctionDef, nodes: Sequence[ast.AST]) -> None:
+        self.parents: Mapping[int, ast.AST] = {id(child): node for node in walk(function) for child in children(node)}
+        self.names = [node for node in nodes if isinstance(node, ast.Name)]
+        inner = {id(node) for node in nodes}
+        # What a nested function reads may run at any time.
+        self.shared = {node.id for node in walk(function) if isinstance(node, ast.Name) and id(node) not in inner}
+
+    def ends(self, node: ast.expr, steps: int = 12) -> list[ast.expr]:
+        """The expressions in which the gradient of a value ends; empty if some of it may go elsewhere."""
+        parent = self.parents.get(id(node))
+        if steps <= 0 or parent is None:
+            return []
+        match parent:
+            case ast.Attribute(value=value) if value is node:
+                return self._of_attribute(parent, steps)
+            case ast.Subscript(value=value) if value is node:
+                return self.ends(parent, steps - 1)
+            case ast.Compare():
+                return [parent]
+            case ast.BinOp() | ast.UnaryOp() | ast.IfExp():
+                return self.ends(parent, steps - 1)
+            case ast.Call():
+                return self._of_argument(parent, steps)
+            case ast.keyword():
+                around = self.parents.get(id(parent))
+                is_function = isinstance(around, ast.Call) and last_name(around.func) in DISTRIBUTIONS
+                return self.ends(around, steps - 1) if isinstance(around, ast.Call) and is_function else []
+            case ast.Assign(targets=[target], value=value) if value is node:
+                return self._of_names(parent, target, steps)
+            case _:
+                return []
+
+    def _of_attribute(self, attribute: ast.Attribute, steps: int) -> list[ast.expr]:
+        around = self.parents.get(id(attribute))
+        if not (isinstance(around, ast.Call) and around.func is attribute):
+            if attribute.attr == "data":
+                return [attribute]
+            return self.ends(attribute, steps - 1) if attribute.attr in PARTS else []
+        if attribute.attr in ENDS:
+            return [around]
+        if attribute.attr in PAIRS:
+            return self._of_pair(around, steps)
+        return self.ends(around, steps - 1) if attribute.attr in KEEPS else []
+
+    def _of_argument(self, call: ast.Call, steps: int) -> list[ast.expr]:
+        name, module = last_name(call.func), unparse(call.func).rpartition(".")[0]
+        if module.startswith(("np", "numpy")):
+            return []  # NumPy refuses what has a gradient, so that autograd is off
+        if name in PLAIN:
+            return [call]
+        if module in {"torch", "F", "nn.functional", "torch.nn.functional"} and name in PAIRS:
+            return self._of_pair(call, steps)
+        is_function = module in {"torch", "F", "nn.functional", "torch.nn.functional"} and name in KEEPS
+        return self.ends(call, steps - 1) if is_function or name in DISTRIBUTIONS else []
+
+    def _of_pair(self, call: ast.Call, steps: int) -> list[ast.expr]:
+        around = self.parents.get(id(call))
+        match around:
+            case ast.Subscript(slice=ast.Constant(value=1)) | ast.Attribute(attr="indices"):
+                return [around]
+            case ast.Assign(targets=[ast.Tuple(elts=[first, _])]):
+                return [call] if unparse(first) == "_" else []
+            case ast.Attribute(attr="item") | ast.Subscript(slice=ast.Constant(value=0)) | ast.Attribute(attr="values"):
+                return self.ends(call, steps - 1)
+            case _:
+                return []
+
+    def _of_names(self, bound: ast.Assign, target: ast.expr, steps: int) -> list[ast.expr]:
+        """What all reads of the names that a statement binds end in."""
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        found: list[ast.expr] = []
+        for each in names:
+            if not isinstance(each, ast.Name) or each.id in self.shared:
+                return []
+            reads = self._reads(bound, each)
+            if reads is None:
+                return []
+            for read in reads:
+                ends = self.ends(read, steps - 1)
+                if not ends:
+                    return []
+                found.extend(ends)
+        return found
+
+    def _reads(self, bound: ast.Assign, name: ast.Name) -> list[ast.Name] | None:
+        """The reads of a name between its binding and the next one; None if the next iteration may read it."""
+        own = [each for each in self.names if each.id == name.id and each is not name]
+        before = [each for each in own if _place(each) < _place(name) and isinstance(each.ctx, ast.Load)]
+        after = [each for each in own if _place(each) > _place(name)]
+        rebound = [each for each in after if not isinstance(each.ctx, ast.Load)]
+        if self._loops(bound) and any(each not in list(walk(bound.value)) for each in before):
+            return None
+        if not rebound:
+            return [each for each in after if isinstance(each.ctx, ast.Load)]
+        statement = self.parents.get(id(rebound[0]))
+        if not isinstance(statement, ast.Assign) or self.parents.get(id(statement)) is not self.parents.get(id(bound)):
+            return None
+        end = (statement.end_lineno or statement.lineno, statement.end_col_offset or 0)
+        return [each for each in after if isinstance(each.ctx, ast.Load) and _place(each) <= end]
+
+    def _loops(self, node: ast.AST) -> bool:
+        above = self.parents.get(id(node))
+        while above is not None and not isinstance(above, ast.For | ast.While):
+            above = self.parents.get(id(above))
+        return above is not None
+
+
+def _place(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
