@@ -1,7 +1,8 @@
 """An evaluation loop records gradients that are never used.
 
 Outside `torch.no_grad()`, every forward pass stores activations for a backward pass that never runs. Evaluation takes
-about as much memory as training. If outputs or losses are collected, their graphs accumulate until memory runs out.
+about as much memory as training. If outputs or losses are collected, their graphs accumulate until memory runs out. An
+agent that only acts needs no graph either.
 
 ## Bad
 
@@ -58,7 +59,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from lintrain.analysis import dead_graphs, evaluations, left_out, sampling_loops, statements, training_loops
+from lintrain.analysis import (
+    dead_graphs,
+    evaluations,
+    iterations,
+    left_out,
+    sampling_loops,
+    statements,
+    training_loops,
+)
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Unknown, literal
@@ -100,6 +109,7 @@ class MissingNoGrad(Rule):
         if not training_loops.writes_loops(pipeline) or _is_switched_off(pipeline):
             return
         found: dict[Location, Finding] = {}
+        passes = set[Location]()
         for forward in pipeline.acts(Act.FORWARD):
             if forward.without_grad or forward.switches or _is_of_loss(pipeline, forward):
                 continue
@@ -110,10 +120,11 @@ class MissingNoGrad(Rule):
                 loop = generating or evaluations.evaluation_loop(pipeline, forward)
                 location = loop.location if loop else forward.location
                 found.setdefault(location, self._report(pipeline, forward, loop))
+                passes.add(forward.location)
         yield from found.values()
         reported = {event.location for event in pipeline.acts(Act.FORWARD) if event.location in found}
         yield from self._drawn(pipeline, reported)
-        yield from self._ended(pipeline, found)
+        yield from self._ended(pipeline, {*found, *passes})
 
     def _ended(self, pipeline: Pipeline, reported: Collection[Location]) -> Iterator[Finding]:
         """The passes of a trained network whose output ends as numbers in the same function, as those of an agent."""
@@ -129,7 +140,8 @@ class MissingNoGrad(Rule):
             seen.add(forward.function)
             yield self._report_dead(dead, training_loops.callee_text(pipeline, forward) or "the network")
         for dead in dead_graphs.method_passes(pipeline.source):
-            yield self._report_dead(dead, pipeline.code(dead.location).partition("(")[0])
+            if not pipeline.source.contains(r"\bvolatile\s*="):
+                yield self._report_dead(dead, pipeline.code(dead.location).partition("(")[0])
 
     def _report_dead(self, dead: dead_graphs.DeadGraph, name: str) -> Finding:
         return self.finding(
@@ -307,10 +319,15 @@ def _surely_records(pipeline: Pipeline, forward: Event) -> bool:
 
 def _is_trained_with_grad(pipeline: Pipeline, forward: Event) -> bool:
     """Whether a network is trained by the file, and a pass of it records gradients as far as the file says."""
-    if not evaluations.is_trained(pipeline, forward.subject) or evaluations.may_be_off(pipeline, forward):
+    is_trained = evaluations.is_trained(pipeline, forward.subject) or any(
+        iterations.trains_any(pipeline, [forward.subject], each) is True for each in pipeline.optimizers if each.trains
+    )
+    if not is_trained or evaluations.may_be_off(pipeline, forward) or _is_frozen_before(pipeline, forward):
         return False
     is_torch = not isinstance(forward.subject, Model) or forward.subject.framework == "torch"
-    return is_torch and not _is_asked_of_input(pipeline, forward)
+    # The inputs of older releases switch autograd off themselves.
+    is_off = _is_of_loss(pipeline, forward) or pipeline.source.contains(r"\bvolatile\s*=")
+    return is_torch and not is_off and not _is_asked_of_input(pipeline, forward)
 
 
 FREEZES = lazy_pattern(r"requires_grad_\((?:\w+\s*=\s*)?False\)")
