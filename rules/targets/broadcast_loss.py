@@ -101,7 +101,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import loop_verdicts
+from lintrain.analysis import action_values, loop_verdicts
 from lintrain.pipeline.record import Difference
 from lintrain.pipeline.values import tensors, training
 from lintrain.rule import (
@@ -158,7 +158,16 @@ class BroadcastLoss(Rule[Claim]):
         for each in pipeline.differences:
             if _broadcast(each.left, each.right):
                 found.setdefault(each.location, self._report_difference(each))
+        for compared in action_values.broadcast(pipeline.source):
+            found.setdefault(compared.location, self._report_values(compared))
         yield from found.values()
+
+    def _report_values(self, compared: action_values.Compared) -> Finding[Claim]:
+        return self.finding(
+            compared.location,
+            f"the loss broadcasts values of actions {compared.left} against {compared.right}",
+            help="squeeze what `gather` gives (`.squeeze(1)`), or unsqueeze the targets (`.unsqueeze(1)`)",
+        )
 
     def _report_difference(self, difference: Difference) -> Finding[Claim]:
         what = "difference" if difference.operator == "Sub" else "product"
