@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import keras_runs
 from lintrain.analysis.built_layers import last_name
@@ -65,7 +66,8 @@ def range_mismatches(pipeline: Pipeline) -> Iterator[RangeMismatch]:
     for run in pipeline.keras_runs:
         yield from _scaled_twice(pipeline, run)
     yield from _of_another(pipeline.source)
-    yield from _scaled_for(pipeline.source)
+    yield from _divided_by_255(pipeline)
+    yield from _prepared_and_divided(pipeline.source)
 
 
 def _scaled_twice(pipeline: Pipeline, run: KerasRun) -> Iterator[RangeMismatch]:
@@ -77,9 +79,8 @@ def _scaled_twice(pipeline: Pipeline, run: KerasRun) -> Iterator[RangeMismatch]:
         return
     given = [arguments["x"].value for _, arguments in run.fits if "x" in arguments]
     for value in given[:1]:
-        pixels = value.pixels if isinstance(value, LabelledBatches) else value
-        made = pixels.origin if isinstance(pixels, Pixels) and keras_runs.are_scaled(value) else None
-        if made is not None and re.search(r"/=? *255|rescale", pipeline.code(made)):
+        made = _scaled_array(pipeline, value)
+        if made is not None:
             yield RangeMismatch(
                 scaling.origin,
                 "these pixels are divided by 255 a second time",
@@ -112,26 +113,76 @@ def _of_another(source: Source) -> Iterator[RangeMismatch]:
         )
 
 
-def _scaled_for(source: Source) -> Iterator[RangeMismatch]:
-    """Pixels that every generator divides by 255, for the only network, which expects them from 0 to 255."""
-    networks = list(_backbones(source)) if source.contains("ImageDataGenerator") else []
-    expected = {FAMILIES[next(of for start, of in NETWORKS.items() if name.startswith(start))] for name, _ in networks}
-    # A layer or function of the script may scale them back.
-    is_open = source.contains(
-        r"include_preprocessing|preprocess_input|preprocessing_function|Rescaling|\* *255|Lambda\("
-    )
-    if len(networks) != 1 or expected != {FAMILIES["efficientnet"]} or is_open:
+SCALES_OTHERWISE = re.compile(
+    r"include_preprocessing|preprocess_input|preprocessing_function|imagenet_utils|127\.5|/ *127|Lambda\(|offset *="
+    r"|\bNormalization\(|\* *255|\* *2(?:\.0*)?\b|- *0?\.5\b|featurewise|samplewise|0\.485|103\.9"
+)
+"""Code that may give pixels from 0 to 1 the range that a pretrained network expects."""
+
+
+def _divided_by_255(pipeline: Pipeline) -> Iterator[RangeMismatch]:
+    """Pixels from 0 to 1 for a pretrained network: each of `keras.applications` was trained on other numbers."""
+    source = pipeline.source
+    networks = list(_backbones(source)) if source.contains("255") else []
+    if not networks or SCALES_OTHERWISE.search(source.text):
         return
+    name, made = networks[0]
+    expected = FAMILIES[next(of for start, of in NETWORKS.items() if name.startswith(start))]
+    for location in itertools.islice(_divisions(pipeline), 1):
+        if expected == FAMILIES["efficientnet"]:
+            problem = f"`{name}` scales pixels itself, and gets them divided by 255"
+            remedy = "leave out this scaling: the network expects pixels from 0 to 255"
+        else:
+            problem = f"`{name}` expects {expected}, and gets pixels from 0 to 1"
+            problem = problem if len(problem) <= 80 else f"`{name}` expects other numbers than pixels from 0 to 1"
+            remedy = "use `preprocess_input` of the module of this network instead"
+        yield RangeMismatch(location, problem, remedy, made, "the network is made here")
+
+
+def _divisions(pipeline: Pipeline) -> Iterator[Location]:
+    """Where pixels are divided by 255: by all generators, by the layers of the only network, or in an array."""
+    source = pipeline.source
     generators = [each for each in source.nodes_of(ast.Call) if last_name(each.func) == "ImageDataGenerator"]
-    scales = [next((k.value for k in each.keywords if k.arg == "rescale"), None) for each in generators]
-    if generators and all(scale is not None and "255" in unparse(scale) for scale in scales):
-        yield RangeMismatch(
-            source.location(generators[0]),
-            f"`{networks[0][0]}` scales pixels itself, and gets them divided by 255",
-            "leave out `rescale`: this network expects pixels from 0 to 255",
-            networks[0][1],
-            "the network is made here",
-        )
+    if generators and all("255" in unparse(_rescale(each) or ast.Constant(None)) for each in generators):
+        yield source.location(generators[0])
+    layers = [each for each in source.nodes_of(ast.Call) if last_name(each.func) == "Rescaling"]
+    is_single = len(re.findall(r"\.compile\(", source.text)) == 1
+    if layers and not generators and is_single and all("255" in unparse(each) for each in layers):
+        yield source.location(layers[0])
+    for run in pipeline.keras_runs:
+        for _, arguments in run.fits:
+            made = _scaled_array(pipeline, arguments["x"].value) if "x" in arguments else None
+            if made is not None:
+                yield made
+
+
+def _rescale(generator: ast.Call) -> ast.expr | None:
+    return next((each.value for each in generator.keywords if each.arg == "rescale"), None)
+
+
+def _scaled_array(pipeline: Pipeline, value: Value) -> Location | None:
+    """Where images that are given to `fit` were divided by 255."""
+    pixels = value.pixels if isinstance(value, LabelledBatches) else value
+    made = pixels.origin if isinstance(pixels, Pixels) and keras_runs.are_scaled(value) else None
+    return made if made is not None and re.search(r"/=? *255|rescale", pipeline.code(made)) else None
+
+
+def _prepared_and_divided(source: Source) -> Iterator[RangeMismatch]:
+    """Generators that divide by 255 what the `preprocess_input` of Keras gives."""
+    modules = dict(_preprocessing(source)) if source.contains("preprocessing_function") else {}
+    for call in source.nodes_of(ast.Call) if modules else ():
+        rescale = _rescale(call)
+        given = next((each.value for each in call.keywords if each.arg == "preprocessing_function"), None)
+        if rescale is None or given is None or modules.keys().isdisjoint(FAMILIES):
+            continue
+        if "255" in unparse(rescale) and last_name(given) == "preprocess_input":
+            yield RangeMismatch(
+                source.location(rescale),
+                "this divides by 255 what `preprocess_input` has prepared",
+                "leave out `rescale`: the function prepares the pixels by itself",
+                source.location(given),
+                "prepared here, before `rescale`",
+            )
 
 
 def _preprocessing(source: Source) -> Iterator[tuple[str, Location]]:
@@ -148,10 +199,21 @@ def _preprocessing(source: Source) -> Iterator[tuple[str, Location]]:
 
 def _backbones(source: Source) -> Iterator[tuple[str, Location]]:
     """The networks of `keras.applications` that a file makes with weights that were trained."""
+    others = source.cached(_names_of_others)
     for call in source.nodes_of(ast.Call):
         name = last_name(call.func) or ""
+        if isinstance(call.func, ast.Name) and name in others:
+            continue
         is_known = any(re.fullmatch(rf"{start}\w*", name) for start in NETWORKS)
         is_new = any(each.arg == "weights" and unparse(each.value) == "None" for each in call.keywords)
         is_whole = any(each.arg in {"include_top", "input_shape", "weights", "input_tensor"} for each in call.keywords)
         if is_known and is_whole and not is_new:
             yield name, source.location(call)
+
+
+def _names_of_others(source: Source) -> frozenset[str]:
+    """The names of a file that are its own functions and classes, or imported from elsewhere than Keras."""
+    made: Sequence[ast.FunctionDef | ast.ClassDef] = source.nodes_of(ast.FunctionDef, ast.ClassDef)
+    own = {each.name for each in made}
+    imported = (node for node in source.nodes_of(ast.ImportFrom) if "applications" not in (node.module or ""))
+    return frozenset(own | {each.asname or each.name for node in imported for each in node.names})

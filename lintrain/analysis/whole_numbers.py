@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
+from lintrain.analysis import keras_steps
 from lintrain.analysis.script_text import imports_of
 from lintrain.model.location import Location
 from lintrain.source.by_name import calls_of
@@ -35,7 +36,7 @@ SHAPES = frozenset({"view", "reshape", "expand"})
 FLOATS = frozenset({"ceil", "floor", "sqrt", "log2", "log", "log10", "exp", "mean", "rint", "round"})
 """Functions of NumPy that return floats, `ceil` and `floor` too."""
 
-TAKES_SIZES = LAYERS.keys() | MAKES | SHAPES | {"DataLoader", "OneCycleLR"}
+TAKES_SIZES = LAYERS.keys() | MAKES | SHAPES | keras_steps.METHODS | {"DataLoader", "OneCycleLR"}
 """Names of layers, functions and methods that take whole numbers."""
 
 OF_MATH = frozenset({"sqrt", "log2", "log", "log10", "exp"})
@@ -273,6 +274,7 @@ def _whole_numbers(node: ast.AST, modules: dict[str, str]) -> Iterator[tuple[ast
         case ast.Call(func=ast.Attribute(attr=name) as func, args=given) if name in SHAPES and not _path(func, modules):
             yield from ((each, f"`{name}`", "") for each in given)
         case ast.Call(func=func):
+            yield from keras_steps.given_counts(node, modules)
             yield from _of_library(node, _path(func, modules))
         case _:
             pass

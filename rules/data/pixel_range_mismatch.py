@@ -1,8 +1,9 @@
 """Images reach a network of Keras with other numbers than it expects: scaled twice, or as for another backbone.
 
 Divided by 255 a second time, all pixels are nearly 0. The networks of `keras.applications` were trained on different
-numbers: from -1 to 1, from 0 to 255, or BGR around the mean of ImageNet. With the `preprocess_input` of another one,
-the pretrained layers see images like none before. No error is raised, and the accuracy is low.
+numbers: from -1 to 1, from 0 to 255, or BGR around the mean of ImageNet, and none on pixels that were divided by 255.
+With such pixels, or the `preprocess_input` of another one, the pretrained layers see images like none before. No error
+is raised, and the accuracy is low.
 
 ## Bad
 
@@ -82,7 +83,7 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_locat
 
 class PixelRangeMismatch(Rule):
     level = Level.WARNING
-    keywords = "Rescaling|preprocess_input|ImageDataGenerator"
+    keywords = "Rescaling|preprocess_input|ImageDataGenerator|applications"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report, pixel_ranges.range_mismatches(pipeline)))
