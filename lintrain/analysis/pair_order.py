@@ -19,7 +19,7 @@ from lintrain.analysis.split_names import SPLITS, split_of
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
 from lintrain.source.by_name import calls_of
-from lintrain.source.nodes import statements, unparse, walk
+from lintrain.source.nodes import statements, unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -197,98 +197,3 @@ def _labels_of(inputs: str, labels: str) -> str:
     if not is_pair or len(words) != 1 or len(written) != 1:
         return ""
     return labels.replace(written[0], words[0])
-
-
-METRICS = frozenset(
-    {
-        "classification_report", "confusion_matrix", "accuracy_score", "f1_score", "precision_score", "recall_score",
-        "roc_auc_score", "roc_curve", "precision_recall_curve", "cohen_kappa_score", "matthews_corrcoef",
-    }
-)  # fmt: skip
-READERS = frozenset({"flow_from_directory", "flow_from_dataframe"})
-DIRECTORY = "image_dataset_from_directory"
-PREDICTS = frozenset({"predict", "predict_generator"})
-
-
-@dataclass(frozen=True, slots=True)
-class OutOfOrder:
-    """The labels of shuffled images that are compared with their predictions: where, the images, where these are made.
-
-    `is_read_again` if the labels are read in another pass over the images, which has another order.
-    """
-
-    location: Location
-    images: str
-    made: Location
-    is_read_again: bool
-
-
-def shuffled_predictions(source: Source) -> Iterator[OutOfOrder]:
-    """The labels that a metric compares with predictions which are in another order."""
-    made = source.cached(_shuffled_images)
-    if not made or not any(_called(call) in METRICS for call in source.nodes_of(ast.Call)):
-        return
-    calls = source.nodes_of(ast.Call)
-    predicted = {unparse(call.args[0]) for call in calls if _called(call) in PREDICTS and call.args}
-    for node in source.nodes_of(ast.Attribute):
-        images = unparse(node.value)
-        is_read = node.attr in {"classes", "labels"} and images in made and images in predicted
-        if is_read and _called(made[images]) in READERS and _meets_metric(source, node):
-            yield OutOfOrder(source.location(node), images, source.location(made[images]), False)
-    for listed in source.nodes_of(ast.ListComp):
-        images, target = unparse(listed.generators[0].iter), listed.generators[0].target
-        is_read = isinstance(target, ast.Tuple) and images in made and images in predicted
-        if is_read and _called(made[images]) == DIRECTORY and not _predicts_within(listed):
-            yield OutOfOrder(source.location(listed), images, source.location(made[images]), True)
-
-
-def _called(call: ast.Call) -> str:
-    return last_name(call.func) or ""
-
-
-def _shuffled_images(source: Source) -> dict[str, ast.Call]:
-    """The images that are read in a random order, by the code of what each assignment gives them to."""
-    found: dict[str, ast.Call] = {}
-    others: set[str] = set()
-    for node in source.nodes_of(ast.Assign):
-        code = unparse(node.targets[0])
-        if isinstance(node.value, ast.Call) and _called(node.value) in READERS | {DIRECTORY}:
-            named = {each.arg: unparse(each.value) for each in node.value.keywords}
-            is_shuffled = None not in named and named.get("shuffle", "True") == "True" and len(node.value.args) < 2
-            (found.setdefault(code, node.value) if is_shuffled else others.add(code))
-        elif code.rpartition(".")[2] in {"shuffle", "index_array"}:
-            others.add(code.rpartition(".")[0])
-        else:
-            others.add(code)
-    return {} if _reads_order(source) else {code: call for code, call in found.items() if code not in others}
-
-
-def _reads_order(source: Source) -> bool:
-    """Whether the order of shuffled images is read, and for more than to print what it gives."""
-    if "index_array" not in source.text:
-        return False
-    shown = {id(each) for call in source.nodes_of(ast.Call) if _called(call) == "print" for each in call.args}
-    others = [each for each in source.nodes_of(ast.Attribute) if each.attr == "index_array" and id(each) not in shown]
-    read = {each.id for each in source.nodes_of(ast.Name) if isinstance(each.ctx, ast.Load) and id(each) not in shown}
-    for assign in source.nodes_of(ast.Assign):
-        match assign.targets[0]:
-            case ast.Name(id=name) if name not in read:
-                others = [each for each in others if not any(part is each for part in walk(assign.value))]
-            case _:
-                pass
-    return bool(others)
-
-
-def _meets_metric(source: Source, node: ast.Attribute) -> bool:
-    """Whether labels are given to a metric, themselves or under the name that they are assigned to."""
-    names: set[str] = set()
-    for assign in source.nodes_of(ast.Assign):
-        if any(each is node for each in walk(assign.value)):
-            names |= {unparse(target) for target in assign.targets if isinstance(target, ast.Name)}
-    calls = (call for call in source.nodes_of(ast.Call) if _called(call) in METRICS)
-    given = (each for call in calls for each in (*call.args, *(keyword.value for keyword in call.keywords)))
-    return any(each is node or unparse(each) in names for each in given)
-
-
-def _predicts_within(node: ast.ListComp) -> bool:
-    return any(isinstance(each, ast.Call) and _called(each) in PREDICTS for each in walk(node))

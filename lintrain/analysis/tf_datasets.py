@@ -1,6 +1,6 @@
 """Data sets of TensorFlow by the calls that make them, and generators for `fit`: in which order, and with which end.
 
-The calls are followed through names, attributes of `self` and what functions of the same file return.
+The calls are followed through names, attributes of `self`, and what functions of the same file return and get.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
 
-from lintrain.analysis import origins
+from lintrain.analysis import handed_on, origins
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
@@ -38,7 +38,7 @@ def cached_shuffles(source: Source) -> Iterator[tuple[Location, Location]]:
         before = list(takewhile(lambda call: _called(call) not in PARTS, chain))
         shuffles = [call for call in before if _called(call) == "shuffle"]
         is_open = _called(last) == "cache" and id(last) not in shuffled_later and len(last.args) < 2
-        if is_open and shuffles and not any(_keeps_order(call) for call in shuffles):
+        if is_open and shuffles and not any(keeps_order(call) for call in shuffles):
             yield name_at(source, last), name_at(source, shuffles[0])
 
 
@@ -97,7 +97,7 @@ def _last_shuffle(source: Source, call: ast.Call) -> ast.Call | None:
         if _called(before) == "cache":
             return None
         if _called(before) == "shuffle":
-            return None if _keeps_order(before) else before
+            return None if keeps_order(before) else before
     return None
 
 
@@ -109,7 +109,7 @@ def unbatched(source: Source) -> Iterator[tuple[Location, Location]]:
     """The data sets that `fit` and `evaluate` get row by row: where they are given, and where they are made."""
     for call in _methods(source, frozenset({"fit", "evaluate"})):
         for given in [*call.args[:1], *(each.value for each in call.keywords if each.arg in {"x", "validation_data"})]:
-            chain = list(_made_by(source, given))
+            chain = list(made_by(source, given))
             names = [_called(each) for each in chain]
             if names[-1:] != ["from_tensor_slices"] or not KEEP_ROWS.issuperset(names[:-1]):
                 continue
@@ -124,7 +124,7 @@ def name_at(source: Source, call: ast.Call) -> Location:
     return replace(whole, line=whole.end_line, column=whole.end_column - len(_called(call)))
 
 
-def _keeps_order(shuffle: ast.Call) -> bool:
+def keeps_order(shuffle: ast.Call) -> bool:
     """Whether a `shuffle` is asked for one order in all epochs, or is none of a data set."""
     return not (shuffle.args or shuffle.keywords) or any(
         each.arg == "reshuffle_each_iteration" for each in shuffle.keywords
@@ -143,7 +143,7 @@ def _chains(source: Source) -> list[tuple[ast.Call, Chain]]:
 
 def _behind(source: Source, call: ast.Call) -> Iterator[ast.Call]:
     """The calls that gave what a method is called on, latest first."""
-    return _made_by(source, call.func.value) if isinstance(call.func, ast.Attribute) else iter(())
+    return made_by(source, call.func.value) if isinstance(call.func, ast.Attribute) else iter(())
 
 
 def _methods(source: Source, names: frozenset[str]) -> list[ast.Call]:
@@ -157,59 +157,22 @@ def _methods_called(statement: ast.stmt) -> list[tuple[str, ast.Call]]:
     return [(name, call) for call in calls if (name := _called(call))]
 
 
-def _made_by(source: Source, node: ast.expr) -> Iterator[ast.Call]:
-    """The calls of methods that give what an expression stands for, latest first."""
+def made_by(source: Source, node: ast.expr) -> Iterator[ast.Call]:
+    """The calls that give what an expression stands for, latest first: methods, and the function that made it."""
     for _ in range(MOST_CALLS):
         match node:
             case ast.Call(func=function):
-                behind = _returned(source, node)
-                if behind is None and isinstance(function, ast.Attribute):
+                behind = handed_on.returned(source, node)
+                if behind is None:
                     yield node
-                    behind = function.value
+                    behind = function.value if isinstance(function, ast.Attribute) else None
             case ast.Name() | ast.Attribute():
-                behind = _given_to(source, node)
+                behind = handed_on.given_to(source, node)
             case _:
                 return
         if behind is None:
             return
         node = behind
-
-
-def _given_to(source: Source, name: ast.Name | ast.Attribute) -> ast.expr | None:
-    """What a name certainly stands for, and an attribute of `self` that is set once."""
-    for each in [each for each in origins.origins(source, name) if each.is_certain][1:2]:
-        return each.expression
-    if isinstance(name, ast.Attribute) and isinstance(name.value, ast.Name) and name.value.id == "self":
-        given = source.cached(_attributes).get(name.attr, [])
-        return given[0] if len(given) == 1 else None
-    return None
-
-
-def _attributes(source: Source) -> dict[str, list[ast.expr]]:
-    """What attributes of `self` are given, by their names."""
-    found: dict[str, list[ast.expr]] = {}
-    for node in source.nodes_of(ast.Assign):
-        for target in node.targets:
-            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
-                found.setdefault(target.attr, []).append(node.value)
-    return found
-
-
-def _returned(source: Source, call: ast.Call) -> ast.expr | None:
-    """What a function or method of the file returns, if it is the only one of its name and has one `return`."""
-    name = call.func.id if isinstance(call.func, ast.Name) else _called(call)
-    functions = source.cached(_functions).get(name, [])
-    if len(functions) != 1:
-        return None
-    returns = [node.value for node in walk(functions[0]) if isinstance(node, ast.Return)]
-    return returns[0] if len(returns) == 1 else None
-
-
-def _functions(source: Source) -> dict[str, list[ast.FunctionDef]]:
-    found: dict[str, list[ast.FunctionDef]] = {}
-    for node in source.nodes_of(ast.FunctionDef):
-        found.setdefault(node.name, []).append(node)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +209,7 @@ def endless_epochs(source: Source) -> Iterator[Endless]:
 
 def _endless(source: Source, given: ast.expr, is_of_keras: bool) -> Location | None:
     """What makes rows endless: `repeat()`, of which nothing is taken, or `while True` around a `yield`."""
-    for call in _made_by(source, given):
+    for call in made_by(source, given):
         if _called(call) == "take":
             return None
         if _called(call) == "repeat" and _is_without_count(call):
@@ -254,8 +217,8 @@ def _endless(source: Source, given: ast.expr, is_of_keras: bool) -> Location | N
     called = given if is_of_keras else ast.Constant(None)
     for _ in range(2):
         if isinstance(called, ast.Name):
-            called = _given_to(source, called) or called
-    functions = source.cached(_functions).get(_plain_name(called), [])
+            called = handed_on.given_to(source, called) or called
+    functions = handed_on.functions_of(source, _plain_name(called))
     if len(functions) == 1:
         return next((source.location(node) for node in functions[0].body if _yields_forever(node)), None)
     return None
@@ -291,8 +254,8 @@ def ended_generators(source: Source) -> Iterator[tuple[Location, Location]]:
         first = call.args[0] if call.args else keywords.get("x", keywords.get("generator"))
         if _called(call) not in {"fit", "fit_generator"} or epochs is None or unparse(epochs) in {"1", "None"}:
             continue
-        made = _given_to(source, first) if isinstance(first, ast.Name) else first
-        functions = source.cached(_functions).get(_plain_name(made), []) if made is not None else []
+        made = handed_on.given_to(source, first) if isinstance(first, ast.Name) else first
+        functions = handed_on.functions_of(source, _plain_name(made)) if made is not None else []
         if first is None or not isinstance(made, ast.Call) or len(functions) != 1 or not _takes_all_rows(keywords):
             continue
         loop = _only_pass(source, functions[0], made)

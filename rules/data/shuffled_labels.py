@@ -80,7 +80,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import pair_order
+from lintrain.analysis import pair_order, pass_order
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 LONGEST = 20
@@ -94,12 +94,12 @@ class ShuffledLabels(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(pair_order.shuffled_predictions(source)) or any(pair_order.mixed_splits(source))
+        return any(pass_order.shuffled_predictions(source)) or any(pair_order.mixed_splits(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report(found) for found in pair_order.parted(pipeline.source))
         yield from one_per_location(self._report_mixed(found) for found in pair_order.mixed_splits(pipeline.source))
-        found = pair_order.shuffled_predictions(pipeline.source)
+        found = pass_order.shuffled_predictions(pipeline.source)
         yield from one_per_location(map(self._report_predictions, found))
 
     def _report_mixed(self, found: pair_order.Mixed) -> Finding:
@@ -110,7 +110,7 @@ class ShuffledLabels(Rule):
             help=f"pass `{found.right}`",
         )
 
-    def _report_predictions(self, found: pair_order.OutOfOrder) -> Finding:
+    def _report_predictions(self, found: pass_order.OutOfOrder) -> Finding:
         images = f"`{found.images}`" if len(found.images) <= LONGEST else "the images"
         if found.is_read_again:
             text = f"each pass over {images} has another order than this one"
