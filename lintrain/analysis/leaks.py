@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lintrain.analysis import rows_in_code
+from lintrain.analysis import handed_on, rows_in_code
 from lintrain.analysis.evaluations import EVALUATION_WORDS
 from lintrain.analysis.fitted_names import LEARNERS, Known, Learned, Names
 from lintrain.analysis.training_loops import words_of
@@ -198,8 +198,9 @@ def _passed_on(pipeline: Pipeline, statement: ast.stmt, names: Names) -> Iterato
     match statement:
         case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
             pairs = list(zip(targets, values, strict=False))
-        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call(func=ast.Name(id=called)) as call):
-            pairs = [(target, call) for target in targets] if called in _windowing(pipeline) else []
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call(func=called) as call):
+            is_window = handed_on.plain_name(called) in _windowing(pipeline)
+            pairs = [(target, call) for target in targets] if is_window else []
         case ast.Assign(targets=[target], value=value):
             pairs = [(target, value)]
         case _:
@@ -380,4 +381,6 @@ def _fitted_by(pipeline: Pipeline, call: ast.Call, known: Known, names: Names) -
 
 
 def _made_in_place(pipeline: Pipeline, owner: ast.expr, known: Known) -> str | None:
-    return known.classes.get(pipeline.source.location(owner)) if isinstance(owner, ast.Call) else None
+    """The class of a preprocessor that is made where it is fitted, or elsewhere for an attribute: `self.scaler`."""
+    made = handed_on.given_to(pipeline.source, owner) if isinstance(owner, ast.Name | ast.Attribute) else owner
+    return known.classes.get(pipeline.source.location(made)) if isinstance(made, ast.Call) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
@@ -88,12 +89,13 @@ def cuts_rows(axis: ast.expr) -> bool:
 
 
 def windowing_functions(source: Source) -> frozenset[str]:
-    """The functions of a file that cut their first parameter into windows."""
+    """The functions and methods of a file that cut their first parameter into windows."""
     found: set[str] = set()
     for function in source.nodes_of(ast.FunctionDef):
-        first = function.args.args[0].arg if function.args.args else ""
-        code = source.code(source.location(function))
-        if first and f".append({first}[" in code and isinstance(function.body[-1], ast.Return):
+        first = next((each.arg for each in function.args.args if each.arg not in {"self", "cls"}), "")
+        code = source.code(source.location(function)) if first else ""
+        is_cut = re.search(rf"(?:\.append\(|\[){first}(?:\.iloc|\.values)?\[[^\]]*[:+]", code) is not None
+        if first and is_cut and isinstance(function.body[-1], ast.Return) and re.search(r"\bfor\b", code):
             found.add(function.name)
     return frozenset(found)
 
