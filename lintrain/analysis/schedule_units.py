@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ from lintrain.pipeline.values.model import FACTORS_AT, Scheduler
 from lintrain.pipeline.values.python import UNKNOWN, Range, Sequence, Value, is_missing, literal, options_of
 from lintrain.pipeline.values.tensors import Count
 from lintrain.pipeline.values.training import LightningTrainer
+from lintrain.source.nodes import unparse
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from lintrain.evidence.loop import LoopEvidence
@@ -93,6 +97,22 @@ def counts_batches(pipeline: Pipeline, configured: lightning_modules.Configured,
     is_known = isinstance(number, int) and bool(known) and len(known) == len(epochs)
     ends = configured.scheduler.name in FALL_AT_THE_END or "num_training_steps" in configured.scheduler.given
     return isinstance(number, int) and is_known and ends and number >= MUCH_LONGER * max(known)
+
+
+EPOCHS_ALONE = lazy_pattern(r"(?<!per_)epochs?\W*$", re.IGNORECASE)
+BATCHES_OF_ONE = lazy_pattern(r"len\(|loader|batches|(?:step|iter|iteration)s_?(?:per_?)?epoch", re.IGNORECASE)
+
+
+def is_product(pipeline: Pipeline, length: Argument) -> bool:
+    """Whether a length is the batches of an epoch times the epochs: `steps_per_epoch * epochs`, also by a name."""
+    codes = [length.text]
+    for node in pipeline.source_of(length.location).nodes_of(ast.Assign):
+        codes.extend(unparse(node.value) for target in node.targets if unparse(target) == length.text)
+    for factors in (code.split(" * ") for code in codes):
+        epochs = [each for each in factors if EPOCHS_ALONE.search(each) and not BATCHES_OF_ONE.search(each)]
+        if epochs and any(BATCHES_OF_ONE.search(each) for each in factors):
+            return True
+    return False
 
 
 def multiplied(pipeline: Pipeline, scheduler: Scheduler, length: Argument) -> Location | None:

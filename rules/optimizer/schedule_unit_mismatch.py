@@ -350,8 +350,10 @@ class ScheduleUnitMismatch(Rule[Claim]):
         length = lr_schedules.length_of(configured.scheduler)
         unit = lr_schedules.Unit.UNKNOWN if length is None else lr_schedules.unit_of(length)
         if length is not None and unit is lr_schedules.Unit.UNKNOWN:
-            counts = schedule_units.has_steps_of_epochs(configured.scheduler) or schedule_units.counts_batches(
-                pipeline, configured, length
+            counts = (
+                schedule_units.has_steps_of_epochs(configured.scheduler)
+                or schedule_units.counts_batches(pipeline, configured, length)
+                or schedule_units.is_product(pipeline, length)
             )
             unit = lr_schedules.Unit.BATCHES if counts else unit
         if length is None or (unit, configured.interval) not in {
