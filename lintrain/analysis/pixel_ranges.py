@@ -113,7 +113,7 @@ def _of_another(source: Source) -> Iterator[RangeMismatch]:
         )
 
 
-SCALES_OTHERWISE = re.compile(
+SCALES_OTHERWISE = (
     r"include_preprocessing|preprocess_input|preprocessing_function|imagenet_utils|127\.5|/ *127|Lambda\(|offset *="
     r"|\bNormalization\(|\* *255|\* *2(?:\.0*)?\b|- *0?\.5\b|featurewise|samplewise|0\.485|103\.9"
 )
@@ -124,7 +124,7 @@ def _divided_by_255(pipeline: Pipeline) -> Iterator[RangeMismatch]:
     """Pixels from 0 to 1 for a pretrained network: each of `keras.applications` was trained on other numbers."""
     source = pipeline.source
     networks = list(_backbones(source)) if source.contains("255") else []
-    if not networks or SCALES_OTHERWISE.search(source.text):
+    if not networks or source.contains(SCALES_OTHERWISE):
         return
     name, made = networks[0]
     expected = FAMILIES[next(of for start, of in NETWORKS.items() if name.startswith(start))]
