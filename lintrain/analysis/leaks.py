@@ -331,8 +331,9 @@ def _learn(pipeline: Pipeline, value: ast.expr, targets: list[str], known: Known
 def _wrapped(call: ast.Call) -> ast.Call | None:
     """The call whose rows another call gives in another form: `torch.tensor(scaler.fit_transform(rows))`."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else unparse(call.func)
-    inner = call.args[0] if call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
-    return inner if name in WRAPS and isinstance(inner, ast.Call) else None
+    owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    inner = next((each for each in (*call.args[:1], *owner) if isinstance(each, ast.Call)), None)
+    return inner if name in WRAPS else None
 
 
 def _scaled(value: ast.expr, names: Names, columns: frozenset[str] = frozenset()) -> str:
