@@ -77,6 +77,7 @@ class ArrayFiles:
 
     def archive(self, file: Any) -> Archive:
         """The arrays of a file by their names."""
+        # A script that asks for all names of a file has to find those that it reads later.
         target = self._target()
         # `load(file)["images"]` assigns the array itself.
         names = self._uses().keys.get(target, ())
@@ -85,6 +86,7 @@ class ArrayFiles:
     def value(self, file: Any) -> Any:
         """What a pickle holds: several arrays, those of a dictionary, or one."""
         targets = self._targets(loads=True)
+        # As many as the line takes apart: one more or less would end it.
         if len(targets) > 1:
             return tuple(self._made(file, name, name) for name in targets)
         if targets and self._uses().keys.get(targets[0]):
@@ -93,6 +95,7 @@ class ArrayFiles:
 
     def _made(self, file: Any, name: str, target: str = "") -> Any:
         numpy = library("numpy")
+        # Paths of Windows as well, which many scripts have in their text.
         stem = os.path.basename(str(file).replace("\\", "/")).rpartition(".")[0]
         known = self._ledger.corrections.arrays
         names = [stem, name, target]
@@ -105,10 +108,12 @@ class ArrayFiles:
         rows = min(self._ledger.corrections.rows, MOST_NUMBERS // max(1, math.prod(shape[1:])))
         shape[:1] = [max(shape[0], rows)]
         random = numpy.random.default_rng(zlib.crc32(f"{stem} {name}".encode()))
+        # Every class equally often, so that a split has some of each.
         if is_of_labels:
             made = random.permutation(numpy.arange(int(numpy.prod(shape))) % CLASSES).reshape(shape) + known.first_label
         else:
             made = random.standard_normal(shape).astype("float32")
+        # An error that follows is only about arrays which this run has made.
         known.remember(stem, name, count, is_label=is_of_labels)
         self._ledger.corrections.count(f"{stem} {name}", shape[0] if shape else 0)
         label = f"{os.path.basename(str(file))}{', ' if name else ''}{name}"
@@ -161,6 +166,7 @@ def _answer_archives(files: ArrayFiles, module: Any) -> None:
 
     class StandInFile(original):  # type: ignore[misc, valid-type]
         def __new__(cls, name: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+            # A file that is written is the script's own result.
             is_made = mode.startswith("r") and files.is_missing(name)
             return files.archive(name) if is_made else original(name, mode, *args, **kwargs)
 
@@ -172,4 +178,5 @@ def bytes_of_pickle(files: ArrayFiles, name: str) -> bytes:
     import pickle
 
     value = files.value(name)
+    # A plain dictionary: an archive's own class holds functions, which are not pickled.
     return pickle.dumps(dict(value) if isinstance(value, Archive) else value)

@@ -75,6 +75,7 @@ class ArrayShapes:
             # Inputs first: labels have one axis nearly everywhere.
             several = [each for each, count in self._made.items() if count == had and each not in self._labels]
             several = several or [each for each, count in self._made.items() if count == had]
+            # Once for each array: an error that comes back has another cause.
             several = [each for each in several if each not in self._known]
             if several and asked != had and 0 < asked <= MOST_AXES:
                 self._known.update(dict.fromkeys(several, asked))
@@ -83,10 +84,12 @@ class ArrayShapes:
 
     def _correct_sizes(self, message: str, sizes: tuple[int, ...]) -> str | None:
         made = {self.sizes.get(each, each): each for each in sizes[1:]}
+        # Patches of squares come with two axes of their side, wherever the script has moved them.
         if (side := _side(message)) is not None and not {*sizes[1:3]} & self.sizes.keys():
             self.sizes.update(dict.fromkeys(sizes[1:3], side))
             return f"{side} along two axes"
         for had, asked in _sizes(message, made.keys() | {sizes[0]}):
+            # By the size that was made, since an earlier correction may have changed it.
             origin = made.get(had)
             if origin is not None and origin not in self.sizes and 0 < asked <= LARGEST and asked != had:
                 self.sizes[origin] = asked
@@ -149,6 +152,7 @@ def _sizes(message: str, made: set[int]) -> Iterator[tuple[int, int]]:
     if found := RESHAPED.search(message):
         yield from _reshaped(found["shape"] or found["other"], int(found["size"] or found["whole"]), made)
     numbers = {int(each) for each in re.findall(r"(?<![\w.])\d+(?![\w.])", message)}
+    # 0 to 2 are mostly the numbers of axes and arguments.
     several, others = numbers & made, numbers - made - {0, 1, 2}
     if len(several) == len(others) == 1 and re.search(
         r"(?i)size|shape|dimension|match|feature|channel|length", message
@@ -168,6 +172,7 @@ def _reshaped(shape: str, size: int, made: set[int]) -> Iterator[tuple[int, int]
     """Rows that the script gives a shape: as many numbers in each as the shape holds."""
     parts = [int(each) for each in shape.split(",") if each.strip()]
     inner = 1
+    # The rows keep their number, and -1 takes what is left.
     for each in parts:
         inner *= each if each > 0 and each not in made else 1
     yield from ((had, inner) for had in sorted(made) if size % had == 0 and size // had in {1, *made})

@@ -73,6 +73,7 @@ def uses_of(script: str) -> Uses:
                     same[name] = origin
             case _:
                 pass
+    # From the last to the first: what is known of a copy of a copy is known of both.
     for name, origin in reversed(same.items()):
         if name in dimensions:
             dimensions[origin] = max(dimensions[name], dimensions.get(origin, 0))
@@ -130,6 +131,7 @@ def _dimensions(node: ast.AST) -> Iterator[tuple[str, int]]:
     """The axes that a node shows of a variable."""
     match node:
         case ast.Subscript(value=ast.Attribute(attr="shape", value=owner), slice=ast.Constant(value=int(at))):
+            # From the end of a shape, an axis tells nothing of their number.
             yield from ((name, at + 1) for name in _names(owner) if at >= 0)
         case ast.Assign(targets=[ast.Tuple(elts=parts)], value=ast.Attribute(attr="shape", value=owner)):
             yield from ((name, len(parts)) for name in _names(owner))
@@ -138,6 +140,7 @@ def _dimensions(node: ast.AST) -> Iterator[tuple[str, int]]:
         ):
             yield from ((name, len(parts)) for name in _names(owner))
         case ast.Call(func=ast.Attribute(attr=method, value=owner), args=axes) if method in TAKES_AXES and axes:
+            # `transpose(1, 2)` of torch swaps two axes of any number.
             yield from ((name, len(axes)) for name in _names(owner) if len(axes) > 2)
         case ast.Call(func=ast.Attribute(attr="pad" | "transpose"), args=[owner, ast.Tuple(elts=parts), *_]):
             yield from ((name, len(parts)) for name in _names(owner))

@@ -22,6 +22,7 @@ def _attended(query: Any, key: Any, value: Any, *, bias: Any, dropout: float, sc
     if heads > 1:  # several queries share the keys of one head
         turned[1:] = [each.repeat_interleave(heads, 1) for each in turned[1:]]
     attend: Any = loaded("torch").nn.functional.scaled_dot_product_attention  # type: ignore[union-attr]
+    # Torch takes a mask or `is_causal`, not both.
     tensor = bias if hasattr(bias, "dim") else None
     made = attend(*turned, attn_mask=tensor, dropout_p=dropout, scale=scale, is_causal=causal and tensor is None)
     return made.transpose(1, 2) if has_heads else made
@@ -30,6 +31,7 @@ def _attended(query: Any, key: Any, value: Any, *, bias: Any, dropout: float, sc
 def _memory_efficient(
     query: Any, key: Any, value: Any, attn_bias: Any = None, p: float = 0.0, scale: Any = None, **_: Any
 ) -> Any:
+    # A bias that is no tensor is one of the package's masks, which hides later tokens in nearly every script.
     is_causal = attn_bias is not None and not hasattr(attn_bias, "dim")
     return _attended(query, key, value, bias=attn_bias, dropout=p, scale=scale, causal=is_causal)
 

@@ -59,6 +59,7 @@ def own_configuration(name: str, script: Path) -> str | None:
     folders = [each for base in dict.fromkeys((script.parent, Path())) for each in sorted(base.glob("conf*"))]
     found = (file for folder in folders if folder.is_dir() for kind in SETTINGS for file in sorted(folder.rglob(kind)))
     files = [*itertools.islice(found, MOST_FILES)]
+    # Of equal ones the first, as before a project had several.
     text = _text_of(script)
     return str(max(files, key=lambda file: _fits(file, text))) if files else None
 

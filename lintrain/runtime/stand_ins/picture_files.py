@@ -24,6 +24,7 @@ def picture_file(ledger: Ledger, name: str) -> str | None:
     if found is None:
         return None
     numpy, image = library("numpy"), library("PIL.Image")
+    # Masks are in a folder of their own, or next to their pictures with another ending.
     parts = name.replace("\\", "/").split("/")[-PARTS:]
     is_mask = MASK.search("/".join(parts)) is not None
     folder = os.path.join(ledger.session.folder("hub"), "picture-files")
@@ -32,6 +33,7 @@ def picture_file(ledger: Ledger, name: str) -> str | None:
     path = os.path.join(folder, f"{zlib.crc32(name.encode())}.png")
     random: Any = numpy.random.default_rng(zlib.crc32(name.encode()))
     side = ledger.corrections.side or SIDE
+    # Two classes, which every number of them has; 255 would be none in most.
     shape, most = ((side, side), 2) if is_mask else ((side, side, 3), 256)
     image.fromarray(random.integers(0, most, shape, dtype=numpy.uint8)).save(path)
     what = "a random mask of two classes" if is_mask else "a random image"

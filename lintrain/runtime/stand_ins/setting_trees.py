@@ -54,6 +54,7 @@ def _with_values(tree: Tree, lists: frozenset[Path], guess: Callable[[str], Any]
     made: Tree = {}
     for key, inner in tree.items():
         path = (*above, key)
+        # What is passed on needs no keys: the defaults of the function that gets them apply.
         if ITEMS in inner:
             made[key] = {}
         elif inner:
@@ -128,6 +129,7 @@ class _Known:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             path = self.path(node.value)
             if path is not None and isinstance(node.targets[0], ast.Name | ast.Attribute):
+                # The first: a name that is assigned again mostly holds a part of what it held.
                 self._paths.setdefault(ast.unparse(node.targets[0]), path)
 
     def path(self, node: ast.expr) -> Path | None:
@@ -137,6 +139,7 @@ class _Known:
                 return self._paths[text]
             case ast.Subscript(value=owner, slice=ast.Constant(value=str(key))):
                 return self._within(owner, key)
+            # `settings.name.lower()` asks a text for its method, and settings for no key.
             case ast.Attribute(value=owner, attr=key) if key not in METHODS:
                 return self._within(owner, key)
             case ast.Call(func=ast.Attribute(attr="get", value=owner), args=[ast.Constant(value=str(key)), *_]):
