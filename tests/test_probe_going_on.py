@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,13 @@ import pytest
 from lintrain.api.probing import probe_path
 from lintrain.evidence.run import Evidence, Failure, Repair, Stage, StageName
 from lintrain.model.location import Location
-from lintrain.runtime.child.going_on import Repaired, _as_at_first, compiled, let_go  # pyright: ignore[reportPrivateUsage]
+from lintrain.runtime.child.going_on import (
+    Repaired,
+    _as_at_first,  # pyright: ignore[reportPrivateUsage]
+    compiled,
+    forget_own_modules,
+    let_go,
+)
 from lintrain.runtime.measure.objects.objects import Objects
 from lintrain.runtime.parent.going_on import comes_further
 from lintrain.verdicts.repairs import original_lines
@@ -286,3 +293,20 @@ def test_what_libraries_begin_only_once_begins_again(tmp_path: Path, monkeypatch
         assert torch.is_grad_enabled()
     assert not torch.distributed.is_initialized()
     assert cleared == ["hydra"]
+
+
+def test_modules_of_the_project_begin_again_and_libraries_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kept_groups.py").write_text("GROUPS = []\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    known = {**sys.modules}
+    sys.modules.pop("kept_groups", None)
+    importlib.import_module("kept_groups").GROUPS.append("a group")
+    try:
+        forget_own_modules()
+        assert importlib.import_module("kept_groups").GROUPS == []
+        assert {name for name in ("torch", "json", "lintrain.model.location") if name in sys.modules} == {
+            name for name in ("torch", "json", "lintrain.model.location") if name in known
+        }
+    finally:
+        sys.modules.update(known)
+        sys.modules.pop("kept_groups", None)

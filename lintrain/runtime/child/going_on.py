@@ -17,6 +17,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from lintrain.runtime.child.channel import CLOSE, OPEN, Channel
+from lintrain.runtime.child.frames import is_users
 from lintrain.runtime.child.library import loaded
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -131,6 +132,7 @@ def run_from_the_top(repaired: Repaired) -> None:
     # Relative paths of the second run have to start where those of the first did, wherever that one had moved to.
     os.chdir(repaired.folder)
     _as_at_first()
+    forget_own_modules()
     exec(code, main.__dict__)
 
 
@@ -149,7 +151,21 @@ def _run_cells(repaired: Repaired) -> None:
     sys.argv[:] = repaired.argv
     os.chdir(repaired.folder)
     _as_at_first()
+    forget_own_modules()
     run(repaired.cells)
+
+
+def forget_own_modules() -> None:
+    """Let the project's own modules be imported again: what they keep for a process is that of the run before.
+
+    Libraries stay, whose import is most of what another start would cost.
+    """
+    for name, module in [*sys.modules.items()]:
+        # Not `getattr`: a module may define one, which is code of the script.
+        file = vars(module).get("__file__") if type(module) is ModuleType else None
+        is_probes = name == "__main__" or name.partition(".")[0] == "lintrain"
+        if isinstance(file, str) and not is_probes and is_users(file):
+            del sys.modules[name]
 
 
 def _as_at_first() -> None:
