@@ -173,7 +173,7 @@ def _only_loads(pipeline: Pipeline) -> bool:
     return not is_trained_here and any(source.contains(LOADS_WEIGHTS) for source in pipeline.sources.values())
 
 
-LOADS_WEIGHTS = lazy_pattern(r"\.load_state_dict\(")
+LOADS_WEIGHTS = lazy_pattern(r"\.load_(?:state_dict|weights|checkpoint|pretrained\w*)\(")
 
 
 def _is_over_rows(pipeline: Pipeline, loop: Loop) -> bool:
@@ -204,7 +204,7 @@ def _trained_parts(pipeline: Pipeline, _: Pipeline) -> frozenset[int]:
 def is_loaded(pipeline: Pipeline, model: Value) -> bool:
     """Whether the script loads trained weights into a model, which leaves it in train mode."""
     names = {binding.name for binding in pipeline.names_of(model)}
-    loads = (rf"(^|[^\w.]){re.escape(name)}(\.module)?\.load_state_dict\(" for name in names)
+    loads = (rf"(^|[^\w.]){re.escape(name)}(\.module)?{LOADS_WEIGHTS.pattern}" for name in names)
     return any(source.contains(pattern) for pattern in loads for source in pipeline.sources.values())
 
 
