@@ -34,6 +34,9 @@ OF_SCHEDULE = lazy_pattern(r"(^|_)(lr|decay|sched\w*|anneal\w*|rate|step_?size)(
 SHARE = lazy_pattern(r"(int\()?(?P<name>[\w.]+) *((//|/|\*) *[\d.]+|- *[\w.]+)\)?")
 """A name divided by or multiplied with a number, or less something of its unit."""
 
+AT_LEAST_ONE = lazy_pattern(r"(?:max\( *1 *,([^,()]+)\)|max\(([^,()]+), *1 *\)|int\(([^,()]+)\))")
+"""A count that is kept above 0, or made whole: `max(1, epochs - warmup)`."""
+
 PERIODIC = lazy_pattern(r"\(?(\w+)(?: \+ 1\))? % [\w.]+ == 0")
 """A condition that is true at every n-th value of a counter."""
 
@@ -94,8 +97,10 @@ def unit_of(argument: Argument) -> Unit:
 
 def _last_name(argument: Argument) -> str:
     """The last part of a dotted name, also of a share of it (`epochs // 2`); empty for other expressions."""
-    share = SHARE.fullmatch(argument.text)
-    parts = (share["name"] if share else argument.text).split(".")
+    limited = AT_LEAST_ONE.fullmatch(argument.text)
+    text = next(filter(None, limited.groups())).strip() if limited else argument.text
+    share = SHARE.fullmatch(text)
+    parts = (share["name"] if share else text).split(".")
     return parts[-1] if all(part.isidentifier() for part in parts) else ""
 
 
