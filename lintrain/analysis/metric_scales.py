@@ -117,8 +117,8 @@ def _of_part(source: Source, value: ast.expr, position: int, steps: int) -> str:
     own = [each for each in source.nodes_of(ast.FunctionDef) if each.name == last_name(value.func)]
     if len(own) != 1 or any("scaler" in unparse(each) or "fit" in unparse(each) for each in own):
         return ""
-    given = [each for each in value.args if not isinstance(each, ast.Constant)]
-    return _one({_scaler_of(source, each, steps - 1) for each in given[:1]})
+    rows = next((each for each in value.args if not isinstance(each, ast.Constant)), None)
+    return _scaler_of(source, rows, steps - 1) if rows is not None else ""
 
 
 def _one(found: set[str]) -> str:

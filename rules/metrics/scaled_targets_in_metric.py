@@ -11,7 +11,9 @@ is that of prices against numbers from 0 to 1: it says nothing about the model, 
     series = np.arange(100.0).reshape(-1, 1)
     scaler = MinMaxScaler().fit(series[:80])
     test = scaler.transform(series[80:])
-    predicted = scaler.inverse_transform(test + 0.01)
+    regressor = nn.Linear(1, 1)
+    outputs = regressor(torch.tensor(test).float()).detach().numpy()
+    predicted = scaler.inverse_transform(outputs)
     error = mean_squared_error(test, predicted)  # <- scaled-targets-in-metric
 
 ## Good
@@ -22,7 +24,9 @@ is that of prices against numbers from 0 to 1: it says nothing about the model, 
     series = np.arange(100.0).reshape(-1, 1)
     scaler = MinMaxScaler().fit(series[:80])
     test = scaler.transform(series[80:])
-    predicted = scaler.inverse_transform(test + 0.01)
+    regressor = nn.Linear(1, 1)
+    outputs = regressor(torch.tensor(test).float()).detach().numpy()
+    predicted = scaler.inverse_transform(outputs)
     error = mean_squared_error(scaler.inverse_transform(test), predicted)
 
 ## When it is fine
@@ -35,9 +39,11 @@ Targets that were never scaled, and two scaled arrays:
     series = np.arange(100.0).reshape(-1, 1)
     scaler = MinMaxScaler().fit(series[:80])
     test = scaler.transform(series[80:])
-    predicted = scaler.inverse_transform(test + 0.01)
+    regressor = nn.Linear(1, 1)
+    outputs = regressor(torch.tensor(test).float()).detach().numpy()
+    predicted = scaler.inverse_transform(outputs)
     error = mean_squared_error(series[80:], predicted)
-    relative = mean_squared_error(test, test + 0.01)
+    relative = mean_squared_error(test, outputs)
 
 ## Fix
 
