@@ -41,7 +41,24 @@ def _wrong_states(source: Source) -> list[WrongState]:
         *_overwritten_best(source),
         *_counted_saves(source),
         *_prefixed(source),
+        *_written_copies(source),
     ]
+
+
+def _written_copies(source: Source) -> Iterator[WrongState]:
+    """`net.state_dict()[name] = weight`: the dictionary is made by the call, and forgotten after the statement."""
+    for node in source.nodes_of(ast.Assign) if "state_dict()[" in source.text else ():
+        match node:
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Call(func=ast.Attribute(value=owner, attr="state_dict"), args=[]))]
+            ):
+                yield WrongState(
+                    source.location(node),
+                    f"this changes a dictionary that nothing keeps, and no weight of `{unparse(owner)}`",
+                    f"copy the numbers: `{unparse(node.targets[0])}.copy_(…)`, or load the whole state",
+                )
+            case _:
+                pass
 
 
 PARTS = {
