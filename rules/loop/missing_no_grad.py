@@ -67,6 +67,7 @@ from lintrain.analysis import (
     sampling_loops,
     statements,
     training_loops,
+    untrained_passes,
 )
 from lintrain.pipeline.events import Act, Condition, Event, Loop
 from lintrain.pipeline.values.model import Model
@@ -106,6 +107,7 @@ class MissingNoGrad(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report_thrown, left_out.thrown_graphs(pipeline.source)))
+        yield from one_per_location(map(self._report_untrained, untrained_passes.untrained_passes(pipeline.source)))
         if not training_loops.writes_loops(pipeline) or _is_switched_off(pipeline):
             return
         found: dict[Location, Finding] = {}
@@ -178,6 +180,14 @@ class MissingNoGrad(Rule):
             related=[Related(thrown.detached, "detached here", "detached")],
             help="run it in `with torch.no_grad():`",
             level=Level.NOTE,
+        )
+
+    def _report_untrained(self, untrained: untrained_passes.UntrainedPass) -> Finding:
+        return self.finding(
+            untrained.location,
+            f"`{untrained.network}` records gradients, and nothing trains it",
+            related=[Related(untrained.loaded, "loaded here, never frozen", "loaded")],
+            help=f"run it in `with torch.no_grad():`, or call `{untrained.network}.requires_grad_(False)`",
         )
 
     def _report(self, pipeline: Pipeline, forward: Event, loop: Loop | None) -> Finding:
