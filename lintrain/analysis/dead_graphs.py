@@ -69,7 +69,7 @@ def dead_graphs(source: Source) -> Iterator[DeadGraph]:
         return
     for function in source.nodes_of(ast.FunctionDef):
         nodes = own_nodes(function)
-        followed = _Followed(function, nodes)
+        followed = _Followed(source, function, nodes)
         for node in nodes:
             if isinstance(node, ast.Call) and _may_be_network(node):
                 ends = followed.ends(node)
@@ -86,7 +86,7 @@ def method_passes(source: Source) -> Iterator[DeadGraph]:
         if _is_off(function.decorator_list):
             continue
         nodes = own_nodes(function)
-        followed = _Followed(function, nodes)
+        followed = _Followed(source, function, nodes)
         off = {
             id(part) for each in nodes if isinstance(each, ast.With) and _is_off(_heads(each)) for part in walk(each)
         }
@@ -134,7 +134,8 @@ def _may_be_network(call: ast.Call) -> bool:
 class _Followed:
     """Where the results of calls go to in one function."""
 
-    def __init__(self, function: ast.FunctionDef, nodes: Sequence[ast.AST]) -> None:
+    def __init__(self, source: Source, function: ast.FunctionDef, nodes: Sequence[ast.AST]) -> None:
+        self.source = source
         self.parents: Mapping[int, ast.AST] = {id(child): node for node in walk(function) for child in children(node)}
         self.names = [node for node in nodes if isinstance(node, ast.Name)]
         inner = {id(node) for node in nodes}
@@ -156,7 +157,7 @@ class _Followed:
             case ast.BinOp() | ast.UnaryOp() | ast.IfExp():
                 return self.ends(parent, steps - 1)
             case ast.Call():
-                return self._of_argument(parent, steps)
+                return self._of_argument(parent, node, steps)
             case ast.keyword():
                 around = self.parents.get(id(parent))
                 is_function = isinstance(around, ast.Call) and last_name(around.func) in DISTRIBUTIONS
@@ -178,11 +179,22 @@ class _Followed:
             return self._of_pair(around, steps)
         return self.ends(around, steps - 1) if attribute.attr in KEEPS else []
 
-    def _of_argument(self, call: ast.Call, steps: int) -> list[ast.expr]:
+    def _detaches(self, call: ast.Call, argument: ast.expr) -> bool:
+        """Whether a function of the file, as that of a memory, only reads what it gets behind `detach`."""
+        name = last_name(call.func)
+        own = [each for each in self.source.nodes_of(ast.FunctionDef) if each.name == name]
+        if len(own) != 1 or argument not in call.args:
+            return False
+        is_method = isinstance(call.func, ast.Attribute) and own[0].args.args[:1] and own[0].args.args[0].arg == "self"
+        position = call.args.index(argument) + bool(is_method)
+        parameters = own[0].args.args
+        return position < len(parameters) and _only_detached(own[0], parameters[position].arg)
+
+    def _of_argument(self, call: ast.Call, argument: ast.expr, steps: int) -> list[ast.expr]:
         name, module = last_name(call.func), unparse(call.func).rpartition(".")[0]
         if module.startswith(("np", "numpy")):
             return []  # NumPy refuses what has a gradient, so that autograd is off
-        if name in PLAIN:
+        if name in PLAIN or self._detaches(call, argument):
             return [call]
         if module in {"torch", "F", "nn.functional", "torch.nn.functional"} and name in PAIRS:
             return self._of_pair(call, steps)
@@ -239,6 +251,17 @@ class _Followed:
         while above is not None and not isinstance(above, ast.For | ast.While):
             above = self.parents.get(id(above))
         return above is not None
+
+
+def _only_detached(function: ast.FunctionDef, name: str) -> bool:
+    """Whether all reads of a parameter are `name.detach()` or `name.data`, or ask for its sizes."""
+    reads = {id(each) for each in walk(function) if isinstance(each, ast.Name) and each.id == name}
+    cut = {
+        id(each.value): each.attr
+        for each in walk(function)
+        if isinstance(each, ast.Attribute) and each.attr in {"detach", "data", "shape", "size", "device"}
+    }
+    return bool(reads) and reads <= cut.keys() and any(cut[each] in {"detach", "data"} for each in reads)
 
 
 def _place(node: ast.expr) -> tuple[int, int]:
