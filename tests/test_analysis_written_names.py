@@ -55,18 +55,6 @@ def test_a_name_may_be_taken_by_a_variable_or_in_a_function(code: str, is_taken:
     assert script_text.may_be_taken(pipeline_of(code).source, "seed_rows") is is_taken
 
 
-def test_names_beside_an_attribute_are_those_of_its_statements() -> None:
-    source = pipeline_of(
-        "for x in self.layers:\n    use(x.weight)\nother(y)\nclass A:\n    z = q\n    self.layers\n"
-    ).source
-    assert script_text.names_beside_attribute(source, "layers") == {"x", "self", "layers", "use", "weight"}
-
-
-def test_names_in_a_class_are_its_names_and_attributes() -> None:
-    pipeline = pipeline_of("class Net(Base):\n    def f(self):\n        return self.a(b)\nfound = Net\n")
-    assert module_classes.names_in_class(class_in(pipeline)) == {"Base", "self", "a", "b"}
-
-
 def test_an_attribute_that_only_the_constructor_mentions_is_not_used() -> None:
     cls = class_in(pipeline_of(CLASS))
     assert script_text.is_used_after_init(cls, "first")
