@@ -51,7 +51,7 @@ The answer follows the opening:
     def encode(row):
         turns = [{"role": "user", "content": row["text"]}]
         prompt = lm_tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-        return lm_tokenizer(prompt + "Yes." + lm_tokenizer.eos_token, truncation=True, max_length=64, add_special_tokens=False)
+        return lm_tokenizer(prompt + "Yes." + lm_tokenizer.eos_token, truncation=True, max_length=64)
 
     turns = text.map(encode, remove_columns=["text"])
     collator = DataCollatorForLanguageModeling(lm_tokenizer, mlm=False)
@@ -73,7 +73,7 @@ from collections.abc import Iterator
 from lintrain.analysis import run_data, token_feeds
 from lintrain.pipeline.values.data import Encoding
 from lintrain.pipeline.values.model import Task
-from lintrain.pipeline.values.python import UNKNOWN, Value, is_true
+from lintrain.pipeline.values.python import UNKNOWN, Value, is_true, text_of
 from lintrain.pipeline.values.tensors import Templated
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, one_per_location
 
@@ -111,4 +111,6 @@ class UnfilledAnswer(Rule):
 
 
 def _opens_answer(text: Value) -> bool:
-    return isinstance(text, Templated) and is_true(text.adds_prompt)
+    """Whether a text opens an answer behind the last message, which is one itself."""
+    is_open = isinstance(text, Templated) and is_true(text.adds_prompt)
+    return is_open and isinstance(text, Templated) and text_of(text.last_role) == "assistant"

@@ -225,7 +225,10 @@ def _apply_chat_template(call: Call) -> Value:
     tokenize, wanted = call.value("tokenize"), call.value("return_dict")
     if isinstance(tokenize, Constant) and tokenize.value is False and not tokenize.default:
         prompt, goes_on = call.value("add_generation_prompt"), call.value("continue_final_message")
-        written = Templated(owner=call.receiver, adds_prompt=prompt, goes_on=goes_on, origin=call.location)
+        role = _last_role(call.value("conversation", 0))
+        written = Templated(
+            owner=call.receiver, adds_prompt=prompt, goes_on=goes_on, last_role=role, origin=call.location
+        )
         return ColumnValues(Column("", Kind.TEXT, written=written), origin=call.location)
     padding = padding_of(call)
     truncated = truncation_of(call, padding)
@@ -245,6 +248,13 @@ def _apply_chat_template(call: Call) -> Value:
     call.reader.record.encodings.append(encoding)
     # Without `return_dict` older versions give a list of ids and newer ones a dictionary (transformers 5).
     return encoding if is_true(wanted) else UNKNOWN
+
+
+def _last_role(conversation: Value) -> Value:
+    """The role of the last message of a conversation that is written in the script."""
+    last = conversation.items[-1] if isinstance(conversation, Sequence) and conversation.items else UNKNOWN
+    is_known = isinstance(conversation, Sequence) and conversation.is_complete and isinstance(last, Mapping)
+    return last.entries.get("role", UNKNOWN) if is_known and isinstance(last, Mapping) else UNKNOWN
 
 
 MADE = lazy_pattern(r"transformers\.\w*(?:Tokenizer(?:Fast)?|Processor|FeatureExtractor)(?:\.from_pretrained)?$")

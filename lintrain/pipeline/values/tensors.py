@@ -143,12 +143,14 @@ class Text(Unknown):
 class Templated(Unknown):
     """What a tokenizer's chat template makes of messages, as text; `adds_prompt` is `add_generation_prompt`.
 
-    `goes_on` is `continue_final_message`, with which the last message is to be completed.
+    `goes_on` is `continue_final_message`, with which the last message is to be completed. `last_role` is who says that
+    message.
     """
 
     owner: Value = UNKNOWN
     adds_prompt: Value = UNKNOWN
     goes_on: Value = UNKNOWN
+    last_role: Value = UNKNOWN
 
 
 @dataclass(eq=False, slots=True)
