@@ -142,6 +142,27 @@ def _listed_texts(pipeline: Pipeline, run: TrainerRun) -> Iterator[Conflict]:
         head = ((function.source or pipeline.source).location(function.node), "returns the texts of a batch")
         message = f"`{function.name}` returns a list, and `SFTTrainer` gives it one row at a time"
         yield Conflict(given.keyword or given.location, message, "return the text of one row", head, Level.ERROR)
+    if isinstance(function.node, ast.FunctionDef) and is_since and not is_patched and _returns_rows(pipeline, function):
+        head = ((function.source or pipeline.source).location(function.node), "returns a dictionary")
+        message = f"`{function.name}` returns a dictionary, and `SFTTrainer` reads a text"
+        yield Conflict(given.keyword or given.location, message, "return the text alone", head, Level.ERROR)
+
+
+def _returns_rows(pipeline: Pipeline, function: Function) -> bool:
+    """Whether a function returns a dictionary that it makes, or what another function of the file returns as one."""
+    returned = [node.value for node in own_nodes(function.node) if isinstance(node, ast.Return) and node.value]
+    if len(returned) != 1:
+        return False
+    match returned[0]:
+        case ast.Dict():
+            return True
+        case ast.Call(func=ast.Name(id=name)):
+            source = function.source or pipeline.source
+            called = [each for each in source.nodes_of(ast.FunctionDef) if each.name == name]
+            ends = [node.value for each in called for node in own_nodes(each) if isinstance(node, ast.Return)]
+            return len(called) == 1 and bool(ends) and all(isinstance(each, ast.Dict) for each in ends)
+        case _:
+            return False
 
 
 def _returns_list(function: ast.FunctionDef) -> bool:
