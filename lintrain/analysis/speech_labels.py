@@ -1,7 +1,7 @@
-"""Labels of Whisper that keep the token with which its tokenizer starts them.
+"""Labels of Whisper that keep the token with which its tokenizer starts them, or lose the one that ends them.
 
 The model shifts labels to the right and puts `decoder_start_token_id` in front of them, so a collator has to drop the
-first token of each row.
+first token of each row. Its padding token is its end token, so only the attention mask tells them apart.
 """
 
 from __future__ import annotations
@@ -67,3 +67,25 @@ def _tokens_of(value: ast.expr) -> ast.Call | None:
         case _:
             return None
     return call if is_ids and call.args and TOKENIZER.search(unparse(call.func)) else None
+
+
+def masked_ends(source: Source) -> Iterator[Location]:
+    """Where labels lose the tokens that equal `pad_token_id`: `labels[labels == tokenizer.pad_token_id] = -100`."""
+    for node in source.nodes_of(ast.Assign, ast.Call, ast.IfExp):
+        match node:
+            case ast.Assign(targets=[ast.Subscript(slice=ast.Compare() as test)], value=value):
+                masks = _is_ignored(value)
+            case ast.Call(func=ast.Attribute(attr="masked_fill" | "masked_fill_"), args=[ast.Compare() as test, value]):
+                masks = _is_ignored(value)
+            case ast.Call(func=ast.Attribute(attr="where"), args=[ast.Compare() as test, first, second]):
+                masks = _is_ignored(first if isinstance(test.ops[0], ast.Eq) else second)
+            case ast.IfExp(test=ast.Compare() as test, body=first, orelse=second):
+                masks = _is_ignored(first if isinstance(test.ops[0], ast.Eq) else second)
+            case _:
+                continue
+        if masks and isinstance(test.comparators[0], ast.Attribute) and test.comparators[0].attr == "pad_token_id":
+            yield source.location(node)
+
+
+def _is_ignored(node: ast.expr) -> bool:
+    return unparse(node) == "-100"

@@ -1,7 +1,7 @@
 """The EOS token is also the padding token, and all padding is masked in the labels.
 
 Every EOS token in the data loses its label, too, so the model never learns to stop. The loss looks normal, and
-generated text continues until the length limit.
+generated text continues until the length limit. The padding token of Whisper is its end token from the start.
 
 ## Bad
 
@@ -81,7 +81,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, expressions, script_text, token_feeds
+from lintrain.analysis import collators, expressions, script_text, speech_labels, token_feeds
 from lintrain.analysis.run_data import OWN_LOADING
 from lintrain.pipeline import blocks
 from lintrain.pipeline.values.data import Collator, Tokenizer
@@ -89,7 +89,19 @@ from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import is_missing, literal
 from lintrain.pipeline.values.tensors import TokenSetting
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    fixes,
+    lazy_pattern,
+    one_per_location,
+)
 
 SFT = "trl.SFTTrainer"
 OLD_SFT = frozenset({"tokenizer", "dataset_text_field", "max_seq_length", "packing"})
@@ -111,11 +123,24 @@ SETS_PAD_ID = r"\.pad_token_id\s*=[^=]"
 """Code that sets the padding token of a model."""
 
 
+WHISPER = r"\bWhisper(?:Processor|Tokenizer|ForConditionalGeneration)|openai/whisper"
+
+
+def _pads_otherwise(pipeline: Pipeline) -> bool:
+    """Whether a script certainly gives a tokenizer another padding token than its own."""
+    settings = [
+        setting for each in pipeline.tokenizers for setting in each.settings if setting.name in token_feeds.PAD_SETTINGS
+    ]
+    return any(not setting.conditions for setting in settings)
+
+
 class PadTokenIsEos(Rule):
     level = Level.ERROR
     keywords = "pad_token"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        if script_text.mentions(pipeline, WHISPER) and not _pads_otherwise(pipeline):
+            yield from one_per_location(map(self._report_whisper, speech_labels.masked_ends(pipeline.source)))
         reported: set[Location] = set()
         for tokenizer in pipeline.tokenizers:
             setting = token_feeds.padding_by_eos(pipeline, tokenizer)
@@ -133,6 +158,14 @@ class PadTokenIsEos(Rule):
                 ],
                 help="add a separate padding token and resize the embeddings, or mask labels by the attention mask",
             )
+
+    def _report_whisper(self, location: Location) -> Finding:
+        return self.finding(
+            location,
+            "padding of Whisper is its end token, so the end of each text loses its label",
+            help="mask by the attention mask: `labels.masked_fill(mask.ne(1), -100)`",
+            subject="labels",
+        )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
         batch, model = evidence.batch(), evidence.model
