@@ -89,7 +89,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from lintrain.analysis import cpu_tensors, device_moves, left_networks, left_on_cpu
+from lintrain.analysis import cpu_tensors, device_moves, left_networks, left_on_cpu, left_teachers
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -123,7 +123,8 @@ class MixedDevices(Rule):
         apart = map(self._report_apart, device_moves.apart(pipeline))
         left = map(self._report_left, left_on_cpu.left_behind(pipeline.source))
         networks = map(self._report_network, left_networks.left_networks(pipeline))
-        yield from one_per_location(chain(tensors, apart, left, networks))
+        teachers = map(self._report_network, left_teachers.left_teachers(pipeline))
+        yield from one_per_location(chain(tensors, apart, left, networks, teachers))
 
     def _report_network(self, found: left_networks.LeftNetwork) -> Finding:
         name = f"`{found.name}`" if len(found.name) <= 30 else "the network"
