@@ -19,7 +19,7 @@ CLASSES = frozenset({"MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss"})
 
 
 class Axes(StrEnum):
-    """How the values of a batch lie in a tensor."""
+    """The axes of the values of a batch."""
 
     COLUMN = "(N, 1)"
     ROW = "(N,)"
@@ -54,7 +54,7 @@ def _is_regression(source: Source, call: ast.Call) -> bool:
 
 
 def _axes(source: Source, node: ast.expr, steps: int = 8) -> Axes:
-    """How the values of an expression lie, as far as its code says."""
+    """The axes of the values of an expression, as far as its code shows them."""
     if steps <= 0:
         return Axes.UNKNOWN
     match node:

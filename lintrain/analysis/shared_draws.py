@@ -1,4 +1,4 @@
-"""Random numbers that are drawn once for a whole batch, where each row needs its own.
+"""Random numbers that are sampled once for a whole batch, where each row needs its own.
 
 `torch.randn(1) * std` moves all rows and all entries by the same number. A diffusion model that gets one time for a
 batch learns one step of the noise at a time.

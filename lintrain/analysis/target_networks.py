@@ -1,7 +1,7 @@
 """Target networks of reinforcement learning: what writes the weights of the network that learns into them.
 
 A target network is a second network of the same class, by whose estimate of the next state the first one learns. It has
-to start with the weights of the first, and to follow them: by a copy now and then, or by a share in each step.
+to start with the weights of the first, and to follow them: by a copy at regular intervals, or by a share in each step.
 """
 
 from __future__ import annotations

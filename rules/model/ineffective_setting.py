@@ -9,7 +9,7 @@ a layer that no pass calls, and the head with 1,000 outputs stays. cuDNN takes a
 `cudnn.determinstic = True` is one that it does not read. The dropout of `nn.LSTM` is between its layers, and does
 nothing where it has one. The layers of a pretrained model get their dropout when they are built, and
 `model.config.hidden_dropout_prob = 0.3` comes too late for them. A constant or a parameter that is named
-`weight_decay` and that nothing reads changes nothing either.
+`weight_decay` and that nothing reads changes nothing either, nor do weights of classes that no loss gets.
 
 ## Bad
 
@@ -108,7 +108,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import built_configs, foreign_settings, tuning, unread_settings
+from lintrain.analysis import built_configs, foreign_settings, tuning, unread_class_weights, unread_settings
 from lintrain.pipeline import events
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import ModelPart, Module
@@ -145,7 +145,9 @@ NAMED = {
 
 class IneffectiveSetting(Rule):
     level = Level.ERROR
-    keywords = "fc|classif|head|_features|_channels|_embed|.lr|.weight_d|.momentum|.learning|cudnn|optim|drop|num_l"
+    keywords = (
+        "fc|classif|head|_features|_channels|_embed|.lr|.weight_d|.momentum|.learning|cudnn|optim|drop|num_l|weight"
+    )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         sizes = (_size_set(pipeline.source_of(each.location), each) for each in pipeline.acts(events.Act.REPLACE))
@@ -158,6 +160,7 @@ class IneffectiveSetting(Rule):
         yield from one_per_location(self._report_cudnn(*found) for found in tuning.misspelt_cudnn(pipeline.source))
         yield from one_per_location(self._report_unread(*found) for found in tuning.unread_rates(pipeline.source))
         yield from map(self._report_replaced, unread_settings.replaced_numbers(pipeline.source))
+        yield from map(self._report_weights, unread_class_weights.unread_weights(pipeline.source))
         rates = (each for each in pipeline.misuses if each.use == "setting of an optimizer")
         yield from one_per_location(map(self._report_rate, (each for each in rates if not _is_read(pipeline, each))))
         foreign = list(one_per_location(map(self._report_foreign, foreign_settings.stored(pipeline))))
@@ -167,6 +170,14 @@ class IneffectiveSetting(Rule):
         yield from one_per_location(map(self._report_late, late))
         keys = (each for each in pipeline.misuses if each.use == "key of a group" and not _is_key_read(pipeline, each))
         yield from one_per_location(map(self._report_key, keys))
+
+    def _report_weights(self, unread: unread_class_weights.UnreadWeights) -> Finding:
+        return self.finding(
+            unread.location,
+            f"`{unread.name}` is computed, and no loss gets it",
+            help="pass it to the loss: `weight=…`, or `pos_weight=…` with logits",
+            level=Level.WARNING,
+        )
 
     def _report_size(self, event: events.Event, owner: str, name: str) -> Finding:
         return self.finding(
