@@ -126,7 +126,8 @@ class MissingNoGrad(Rule):
         yield from found.values()
         reported = {event.location for event in pipeline.acts(Act.FORWARD) if event.location in found}
         yield from self._drawn(pipeline, reported)
-        yield from self._ended(pipeline, {*found, *passes})
+        thrown = {each.location for each in left_out.thrown_graphs(pipeline.source)}
+        yield from self._ended(pipeline, {*found, *passes, *thrown})
 
     def _ended(self, pipeline: Pipeline, reported: Collection[Location]) -> Iterator[Finding]:
         """The passes of a trained network whose output ends as numbers in the same function, as those of an agent."""
@@ -142,7 +143,7 @@ class MissingNoGrad(Rule):
             seen.add(forward.function)
             yield self._report_dead(dead, training_loops.callee_text(pipeline, forward) or "the network")
         for dead in dead_graphs.method_passes(pipeline.source):
-            if not pipeline.source.contains(r"\bvolatile\s*="):
+            if dead.location not in reported and not pipeline.source.contains(r"\bvolatile\s*="):
                 yield self._report_dead(dead, pipeline.code(dead.location).partition("(")[0])
 
     def _report_dead(self, dead: dead_graphs.DeadGraph, name: str) -> Finding:
