@@ -14,7 +14,7 @@ from lintrain.startup.lazy_dataclass import dataclass
 READERS = frozenset({"flow_from_directory", "flow_from_dataframe", "image_dataset_from_directory", "ImageFolder"})
 """What reads the images of a training, in the order red, green, blue."""
 
-TURNS = ("cvtColor", "::-1", "split(", "merge(", "fromarray", "flip(", "[2, 1, 0]", "gray", "GRAY", "L'")
+TURNS = ("cvtColor", "::-1", "cv2.split(", "cv2.merge(", "fromarray", "flip(", "[2, 1, 0]", "gray", "GRAY", "L'")
 """Code that changes the order of the channels, or leaves one of them."""
 
 
@@ -32,33 +32,46 @@ def swapped(source: Source) -> Iterator[Swapped]:
     """The images that OpenCV reads for a prediction of a network that this file trains on images of another reader."""
     if not source.contains(r"cv2\.imread\(") or not source.contains(r"\.fit|backward\("):
         return
-    readers = [call for call in source.nodes_of(ast.Call) if handed_on.plain_name(call.func) in READERS]
-    if not readers or any("color_mode" in unparse(each) or "shape=" in unparse(each) for each in readers):
+    readers = [call for call in source.nodes_of(ast.Call) if _name(call) in READERS]
+    readers = [each for each in readers if _reads_colours(source, each)]
+    if not readers:
         return
     for call in source.nodes_of(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "predict" and call.args:
             read = _read_by_opencv(source, call.args[0])
             if read is not None:
-                reader = handed_on.plain_name(readers[0].func)
+                reader = _name(readers[0])
                 yield Swapped(source.location(read), source.location(call), source.location(readers[0]), reader)
+
+
+def _reads_colours(source: Source, reader: ast.Call) -> bool:
+    """Whether a reader gives three channels: by default, or as it is asked to."""
+    mode = next((each.value for each in reader.keywords if each.arg == "color_mode"), None)
+    if isinstance(mode, ast.Name):
+        mode = handed_on.given_to(source, mode) or handed_on.default_of(source, mode) or mode
+    return mode is None or (isinstance(mode, ast.Constant) and mode.value == "rgb")
 
 
 def _read_by_opencv(source: Source, image: ast.expr) -> ast.Call | None:
     """The call that reads an image as it is, if nothing on the way to its use changes its channels."""
-    found: ast.Call | None = None
     for origin in origins.origins(source, image):
-        code = unparse(origin.expression)
-        if any(turn in code for turn in TURNS):
+        if any(turn in unparse(origin.expression) for turn in TURNS):
             return None
         for node in walk(origin.expression):
-            if isinstance(node, ast.Call) and unparse(node.func) == "cv2.imread" and _keeps_colours(node):
-                found = node
-            elif isinstance(node, ast.Call) and (made := handed_on.returned(source, node)) is not None:
-                inner = _read_by_opencv(source, made)
-                if inner is None and "imread" in unparse(handed_on.functions_of(source, handed_on.plain_name(node.func))[0]):
-                    return None
-                found = found or inner
-    return found
+            if not isinstance(node, ast.Call):
+                continue
+            if unparse(node.func) == "cv2.imread":
+                return node if _keeps_colours(node) else None
+            made = handed_on.returned(source, node)
+            if made is not None and (found := _read_by_opencv(source, made)) is not None:
+                return found
+            if made is not None and "imread" in unparse(handed_on.functions_of(source, _name(node))[0]):
+                return None
+    return None
+
+
+def _name(call: ast.Call) -> str:
+    return handed_on.plain_name(call.func)
 
 
 def _keeps_colours(read: ast.Call) -> bool:

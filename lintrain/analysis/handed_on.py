@@ -51,15 +51,20 @@ def _is_by_default(source: Source, value: ast.expr) -> bool:
     """Whether a value is given under `if shuffle:`, for a parameter that is True unless a call says otherwise."""
     line = value.lineno
     for node in source.nodes_of(ast.If):
-        if not (isinstance(node.test, ast.Name) and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0)):
-            continue
-        function = _function_around(source, node.lineno)
-        defaults = _defaults(function) if function is not None else {}
-        default = defaults.get(node.test.id)
-        calls = source.cached(_calls_of_own).get(function.name, []) if function is not None else []
-        is_true = isinstance(default, ast.Constant) and default.value is True
-        return is_true and all(_passed(function, call, node.test.id) is None for call in calls)
+        if isinstance(node.test, ast.Name) and node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0):
+            default = default_of(source, node.test)
+            return isinstance(default, ast.Constant) and default.value is True
     return False
+
+
+def default_of(source: Source, name: ast.Name) -> ast.expr | None:
+    """The default of a parameter that no call of the file passes."""
+    function = _function_around(source, name.lineno)
+    if function is None:
+        return None
+    calls = source.cached(_calls_of_own).get(function.name, [])
+    is_passed = any(_passed(function, call, name.id) is not None for call in calls)
+    return None if is_passed else _defaults(function).get(name.id)
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
