@@ -225,3 +225,36 @@ def _given(call: ast.Call, kind: Kind) -> tuple[str, object] | None:
 
 def _last(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+RATES = frozenset({"lr", "learning_rate", "LR"})
+DEFAULT_RATES = frozenset(
+    {"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Lion"}
+)
+"""Optimizers that have a rate of their own, if they are given none."""
+
+
+def kept_rates(source: Source) -> Iterator[tuple[Location, str, Location]]:
+    """The rates that modules of Lightning keep, while their optimizers get none: where, the name, the optimizer."""
+    read = {node.attr for node in source.nodes_of(ast.Attribute) if isinstance(node.ctx, ast.Load)}
+    for cls in source.nodes_of(ast.ClassDef):
+        methods = {each.name: each for each in cls.body if isinstance(each, ast.FunctionDef)}
+        if not methods.keys() >= {"__init__", "configure_optimizers"}:
+            continue
+        calls = [node for node in walk(methods["configure_optimizers"]) if isinstance(node, ast.Call)]
+        made = [each for each in calls if _last(each.func) in DEFAULT_RATES]
+        if len(made) != 1 or not _has_default_rate(made[0]):
+            continue
+        for node in walk(methods["__init__"]):
+            match node:
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=ast.Name()) if (
+                    name in RATES - read
+                ):
+                    yield source.location(node), name, source.location(made[0])
+                case _:
+                    pass
+
+
+def _has_default_rate(optimizer: ast.Call) -> bool:
+    named = {each.arg for each in optimizer.keywords}
+    return len(optimizer.args) <= 1 and named.isdisjoint({"lr", None})

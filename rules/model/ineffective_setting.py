@@ -157,6 +157,7 @@ class IneffectiveSetting(Rule):
         yield from one_per_location(map(self._report_misplaced, tuning.misplaced_heads(pipeline.source)))
         yield from one_per_location(self._report_cudnn(*found) for found in tuning.misspelt_cudnn(pipeline.source))
         yield from one_per_location(self._report_unread(*found) for found in tuning.unread_rates(pipeline.source))
+        yield from one_per_location(self._report_kept(*found) for found in unread_settings.kept_rates(pipeline.source))
         yield from map(self._report_replaced, unread_settings.replaced_numbers(pipeline.source))
         yield from map(self._report_weights, unread_class_weights.unread_weights(pipeline.source))
         rates = (each for each in pipeline.misuses if each.use == "setting of an optimizer")
@@ -219,6 +220,14 @@ class IneffectiveSetting(Rule):
             f"`{name}` is only a number here: the optimizer keeps the rate that it was given",
             related=[Related(optimizer, "given here", "optimizer")],
             help=f'set `group["lr"] = {name}` for each group in `param_groups`, or use a schedule',
+        )
+
+    def _report_kept(self, location: Location, name: str, optimizer: Location) -> Finding:
+        return self.finding(
+            location,
+            f"nothing reads `self.{name}`: the optimizer uses the rate that is its default",
+            related=[Related(optimizer, "made without a rate", "optimizer")],
+            help=f"pass `lr=self.{name}` to the optimizer",
         )
 
     def _report_rate(self, misuse: Misuse) -> Finding:
