@@ -58,7 +58,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import adversaries, evaluations, expressions, partial_modes, training_loops
-from lintrain.pipeline import layer_modes, modules
+from lintrain.pipeline import blocks, layer_modes, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
 from lintrain.pipeline.values.python import UNKNOWN, Instance, Unknown
@@ -239,11 +239,10 @@ def _is_on_purpose(pipeline: Pipeline, switch: Event, forward: Event) -> bool:
 
 def _is_chosen(pipeline: Pipeline, switch: Event) -> bool:
     """Whether another branch of the `if` around a switch sets eval mode, so that a caller asks for train mode."""
-    name = pipeline.code(switch.location).partition(".train(")[0]
-    return any(
-        condition.location.holds(switch.location) and f"{name}.eval(" in pipeline.code(condition.location)
-        for condition in switch.conditions
-    )
+    name, source = pipeline.code(switch.location).partition(".train(")[0], pipeline.source_of(switch.location)
+    # Where the caller is seen, its argument decides, and the switch has no condition.
+    around = (each for each in source.cached(blocks.branches) if each.holds(switch.location))
+    return any(f"{name}.eval(" in source.code(each) for each in around)
 
 
 def _trains_between(pipeline: Pipeline, switch: Event, forward: Event) -> bool:
