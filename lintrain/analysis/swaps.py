@@ -22,6 +22,7 @@ from lintrain.analysis.squeezes import (
 )
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
+from lintrain.source.project_search import is_part_of_network
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -280,9 +281,12 @@ def _squeezes_in_network(source: Source, owner: ast.ClassDef) -> Iterator[tuple[
         if not FOR_ONE_ROW.search(method.name):
             is_part = method.name == "forward" or f"self.{method.name}" in called
             flat = flat_results(owner, method)
-            yield from (
-                (where, code) for where, code, node in _squeezes_in(source, method, is_part) if id(node) not in flat
-            )
+            found = [each for each in _squeezes_in(source, method, is_part) if id(each[2]) not in flat]
+            left = only_returned(list(walk(method))) if found and not source.contains(COMPARED) else set[int]()
+            # The output of a part of another network goes on to its layers.
+            if any(id(node) in left for _, _, node in found) and is_part_of_network(source, owner.name):
+                left = set()
+            yield from ((where, code) for where, code, node in found if id(node) not in left)
 
 
 LOSS = lazy_pattern(r"loss|crit|bce|entropy", re.IGNORECASE)
@@ -326,7 +330,7 @@ def _squeezes_in(source: Source, method: ast.FunctionDef, is_part: bool) -> Iter
         return
     rows = _names_with_rows(method, is_part) - nodes_of_graphs(nodes)
     unharmed = {id(each.value) for each in nodes if isinstance(each, ast.Attribute) and each.attr in HARMLESS}
-    unharmed |= regained(nodes) | (set[int]() if source.contains(COMPARED) else only_returned(nodes))
+    unharmed |= regained(nodes)
     whole = rows - {name for each in nodes if isinstance(each, ast.Assign) for name in flat_names(each)}
     unharmed |= {id(each) for node in nodes if isinstance(node, ast.BinOp) for each in spread_over_rows(node, whole)}
     for node, squeezed in squeezes:

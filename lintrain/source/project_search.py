@@ -115,6 +115,12 @@ def scripts_give(path: str, cls: str, name: str) -> bool:
     return _any_script(path, rf"{derives}|{stores}|setattr\([^)]*\b{re.escape(name)}\b", most=MOST_ASKED)
 
 
+def is_part_of_network(source: Source, cls: str) -> bool:
+    """Whether a class of the project keeps an object of this one as an attribute: `self.pool = Pool(8)`."""
+    kept = rf"\bself\.\w+\s*=\s*(?:\w+\.)*{re.escape(cls)}\("
+    return source.contains(kept) or (not source.is_partial and scripts_have(source.path, kept))
+
+
 PRINTS = r"(?m)^[ \t]*print[ \t]+[\"'][^\"'\n]*[\"'](?:\.format\(|[ \t]*%|[ \t]*,|[ \t]*$)"
 """A `print` statement of Python 2."""
 
