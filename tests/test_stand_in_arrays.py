@@ -94,6 +94,13 @@ def test_an_error_tells_how_many_axes_arrays_have(message: str, dimensions: int 
     assert ArrayShapes().correct(ValueError(message), SIZES) is None
 
 
+def test_axes_are_corrected_once() -> None:
+    shapes = made()
+    assert shapes.correct(ValueError("axis 2 is out of bounds for array of dimension 2"), SIZES) is not None
+    shapes.remember("rows", "x", 3, is_label=False)
+    assert shapes.correct(ValueError("axis 3 is out of bounds for array of dimension 3"), SIZES) is None
+
+
 def test_an_error_about_a_shape_names_the_axis_that_is_missing(tmp_path: Path) -> None:
     import numpy
 

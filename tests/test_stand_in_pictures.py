@@ -203,3 +203,13 @@ def test_folders_have_larger_pictures_once_an_error_asks_for_them(
         assert made is not None
         with Image.open(next(Path(made).iterdir())) as opened:
             assert opened.size == (expected, expected)
+
+
+def test_words_of_reviews_are_made_where_they_cannot_be_loaded(ledger: Ledger) -> None:
+    module = ModuleType("keras.src.datasets.imdb")
+    known: dict[str, int] = {"good": 1}
+    module.get_word_index = lambda path="": known[path]  # type: ignore[attr-defined]
+    vision._answer_words(ledger, module)  # pyright: ignore[reportPrivateUsage]
+    assert len(module.get_word_index()) == vision.WORDS - 1
+    assert module.get_word_index("good") == 1
+    assert [(each.name, each.by) for each in ledger.session.stand_ins] == [("imdb words", "10000 made words")]

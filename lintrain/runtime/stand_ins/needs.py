@@ -30,6 +30,8 @@ QUOTED = re.compile(
     r"(?:: |time data |literal )(['\"])(?P<value>.*?)\1(?: does not match format '(?P<form>[^']*)')?\Z", re.S
 )
 """A value that is no number or date, at the end of a message."""
+NO_DATE = re.compile(r"unable to parse: (?P<value>.*?)(?:, at position \d+)?\Z", re.S)
+"""How pandas (2) says that a text is no date."""
 OF_KINDS: Mapping[str, tuple[str, ...]] = {
     "text": ("split", "strip", "lower", "upper", "replace", "startswith", "endswith", "encode", "splitlines", "join"),
     "image": (
@@ -239,6 +241,8 @@ class Needs:
         document = getattr(error, "doc", None)
         kind = "json" if document is not None else ""
         found = QUOTED.search(str(error))
+        if (dated := NO_DATE.search(str(error))) is not None and isinstance(error, ValueError):
+            document, kind = dated["value"], "date %Y-%m-%d"
         if found is not None and isinstance(error, ValueError):
             form, is_whole = found["form"], "int()" in str(error)
             document, kind = found["value"], f"date {form}" if form else "integer" if is_whole else "float"

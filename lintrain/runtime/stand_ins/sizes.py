@@ -52,7 +52,7 @@ def asked_width(error: BaseException) -> int | None:
     if found := SHAPES.search(message):
         inputs, weights = int(found[2]), int(found[3])
         # Two outputs side by side are twice as wide.
-        return _width(inputs, weights) or _width(weights, inputs)
+        return _width(inputs, weights) or _width(weights, inputs) or _joined_width(inputs, weights)
     # With several other numbers nothing tells which one is the width.
     others = {each for each in numbers if SMALL < each <= WIDEST and each % HEAD == 0}
     return others.pop() if UNFIT.search(message) and SMALL in numbers and len(others) == 1 else None
@@ -88,6 +88,12 @@ def _width(made: int, asked: int) -> int | None:
     is_made = made % SMALL == 0 and asked % max(1, times) == 0
     width = asked // times if is_made else 0
     return width if SMALL < width <= WIDEST and width % 2 == 0 else None
+
+
+def _joined_width(inputs: int, weights: int) -> int | None:
+    """The width of a model whose outputs are joined with others of a width of their own: these stay as they are."""
+    width = SMALL + weights - inputs
+    return width if SMALL < inputs < weights and width % HEAD == 0 and width <= WIDEST else None
 
 
 def asked_rows(error: BaseException, made: int) -> int | None:

@@ -98,6 +98,8 @@ def install(ledger: Ledger, hooks: AfterImport) -> None:
     for name, form in OF_KERAS.items():
         hooks.add(f"keras.src.datasets.{name}", functools.partial(_answer_arrays, ledger, name, form))
     hooks.add("keras.src.datasets.imdb", functools.partial(_answer_reviews, ledger))
+    for name in ("imdb", "reuters"):
+        hooks.add(f"keras.src.datasets.{name}", functools.partial(_answer_words, ledger))
 
 
 def _answer_classes(ledger: Ledger, module: Any) -> None:
@@ -300,6 +302,21 @@ def _answer_reviews(ledger: Ledger, module: Any) -> None:
             return parts
 
     module.load_data = load_data
+
+
+def _answer_words(ledger: Ledger, module: Any) -> None:
+    """The numbers of words that the reviews are made of."""
+    ask = module.get_word_index
+
+    @functools.wraps(ask)
+    def get_word_index(*args: Any, **kwargs: Any) -> dict[str, int]:
+        try:
+            return cast("dict[str, int]", ask(*args, **kwargs))
+        except Exception:  # noqa: BLE001 - as above
+            ledger.replace(StandInKind.DATA, f"{module.__name__.rpartition('.')[2]} words", f"{WORDS} made words")
+            return {f"word{number}": number for number in range(1, WORDS)}
+
+    module.get_word_index = get_word_index
 
 
 def _reviews(words: int) -> tuple[Any, Any]:
