@@ -22,6 +22,7 @@ from lintrain.runtime.stand_ins.empty_loaders import _ask_for_rows  # pyright: i
 from lintrain.runtime.stand_ins.known_values import asked_argument, missing_arguments, own_configuration
 from lintrain.runtime.stand_ins.needs import Need, Needs, Table
 from lintrain.runtime.stand_ins.patterns import fitting_text
+from lintrain.runtime.stand_ins.project_packages import folder_of_package
 from lintrain.runtime.stand_ins.rows import Rows
 from lintrain.runtime.stand_ins.sizes import asked_family, asked_rows, asked_side, asked_width
 from lintrain.runtime.stand_ins.small_configs import small_config
@@ -207,6 +208,10 @@ class Ledger:
         self.renewed: list[tuple[StandInKind, str, str]] = []
         self.script, self.has_made_models = "", False
         self.make_again = lambda: None
+        self.folder: str | None = None
+
+    def folder_of_package(self, _name: str) -> str | None:
+        return self.folder
 
     def renew(self, kind: StandInKind, name: str, by: str) -> None:
         self.renewed.append((kind, name, by))
@@ -398,6 +403,39 @@ def test_a_package_is_missing_only_where_the_script_uses_it(tmp_path: Path, monk
     asked_by_script[0] = False  # a library looks whether the package is there
     assert importlib.util.find_spec("nonesuch_tools") is None
     assert importlib.util.find_spec("another_tool") is None
+
+
+def test_a_package_of_the_project_is_put_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    ledger = Ledger()
+    ledger.folder = str(tmp_path)
+    corrections = empty(ledger)
+    error = error_of("    import nonesuch_tools\n", tmp_path)
+    assert corrections.correct(error)
+    assert (sys.path[-1], corrections.packages) == (str(tmp_path), set())
+    what = f"that of the project, in {tmp_path.name}, which is not on the path"
+    assert ledger.renewed == [(StandInKind.PACKAGE, "nonesuch_tools", what)]
+    # Its own import of another package is missing still: that one is left out.
+    assert corrections.correct(error_of("    import nonesuch_tools\n", tmp_path))
+    assert corrections.packages == {"nonesuch_tools"}
+
+
+def test_packages_of_the_project_are_found_above_and_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "project"
+    for name in ("tools/tools", "scripts", ".hidden/secret"):
+        (project / name).mkdir(parents=True)
+        (project / name / "__init__.py").touch()
+    (project / "shared.py").touch()
+    (tmp_path / "other" / "far").mkdir(parents=True)
+    (tmp_path / "other" / "far" / "__init__.py").touch()
+    monkeypatch.chdir(project / "scripts")
+    script = project / "scripts" / "train.py"
+    assert folder_of_package("shared", script) == str(project)
+    assert folder_of_package("tools", script) is None
+    (project / "README.md").touch()
+    assert folder_of_package("tools", script) == str(project / "tools")
+    assert folder_of_package("secret", script) is None
+    assert folder_of_package("far", script) is None
 
 
 def test_an_argument_is_one_that_the_script_knows(tmp_path: Path) -> None:

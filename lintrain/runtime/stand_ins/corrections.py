@@ -6,6 +6,8 @@ inconclusive. Each one is tried once, and a process runs its script again only a
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -52,6 +54,10 @@ class Replaced(Protocol):
 
     def withdraw(self, kind: StandInKind, name: str) -> None:
         """List a stand-in no longer."""
+        ...
+
+    def folder_of_package(self, name: str) -> str | None:
+        """The folder of the project that has a package which is not on the path."""
         ...
 
     def is_made(self, name: str) -> bool:
@@ -177,6 +183,14 @@ class Corrections:
         if name is None or name in self.packages:
             return False
         self.packages.add(name)
+        folder = self._ledger.folder_of_package(name)
+        if folder is not None and folder not in sys.path:
+            self.packages.discard(name)
+            # Last: what is installed has its own module of any other name in that folder.
+            sys.path.append(folder)
+            what = f"that of the project, in {os.path.basename(folder)}, which is not on the path"
+            self._ledger.renew(StandInKind.PACKAGE, name, what)
+            return True
         self._ledger.renew(StandInKind.PACKAGE, name, "left out until the script uses it: it is not installed")
         return True
 

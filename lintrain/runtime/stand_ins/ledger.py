@@ -19,6 +19,7 @@ from lintrain.runtime.child.frames import START_FOLDER
 from lintrain.runtime.child.library import library, loaded
 from lintrain.runtime.child.surroundings import same_random_numbers
 from lintrain.runtime.stand_ins.corrections import Corrections
+from lintrain.runtime.stand_ins.project_packages import folder_of_package
 
 if TYPE_CHECKING:
     from lintrain.runtime.child.probe_session import ProbeSession
@@ -77,6 +78,10 @@ class Ledger:
     def is_made(self, name: str) -> bool:
         """Whether a checkpoint of this name is a stand-in."""
         return name in self._shapes
+
+    def folder_of_package(self, name: str) -> str | None:
+        """The folder of the project that has a package which is not on the path."""
+        return folder_of_package(name, Path(START_FOLDER, self.session.script))
 
     @property
     def has_made_models(self) -> bool:
