@@ -285,6 +285,8 @@ def _of_keras(name: str, form: Pictures, count: int, seed: int) -> tuple[Any, An
 
 
 REVIEWS, LONGEST_REVIEW, WORDS = 25_000, 300, 10_000
+INDEXED = 88_584
+"""As many words as those of the reviews of IMDB: whatever `num_words` is, each number has a word."""
 
 
 def _answer_reviews(ledger: Ledger, module: Any) -> None:
@@ -313,8 +315,8 @@ def _answer_words(ledger: Ledger, module: Any) -> None:
         try:
             return cast("dict[str, int]", ask(*args, **kwargs))
         except Exception:  # noqa: BLE001 - as above
-            ledger.replace(StandInKind.DATA, f"{module.__name__.rpartition('.')[2]} words", f"{WORDS} made words")
-            return {f"word{number}": number for number in range(1, WORDS)}
+            ledger.replace(StandInKind.DATA, f"{module.__name__.rpartition('.')[2]} words", f"{INDEXED} made words")
+            return {f"word{number}": number for number in range(1, INDEXED + 1)}
 
     module.get_word_index = get_word_index
 
