@@ -568,3 +568,38 @@ def test_files_of_arrays_and_settings_are_made_until_they_fit(tmp_path: Path, mo
     assert found["pictures.npy"] == "random numbers of shape (64, 35, 26)"
     assert found["held_out.pkl, held_out_labels"] == "labels of 4 classes of shape (64,)"
     assert found["arrays, labels from 1"] == "as the script requires, after IndexError: Target -1 is out of bounds."
+
+
+STREAMS = """
+import torch
+
+
+class Prefetcher:
+    def __init__(self, loader):
+        self.batches = iter(loader)
+        self.stream = torch.cuda.Stream()
+
+    def __iter__(self):
+        for batch in self.batches:
+            with torch.cuda.stream(self.stream):
+                batch = batch.cuda(non_blocking=True)
+            torch.cuda.current_stream().wait_stream(self.stream)
+            batch.record_stream(torch.cuda.current_stream())
+            yield batch
+
+
+model = torch.nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(32, 4), batch_size=8, shuffle=True)
+for batch in Prefetcher(loader):
+    optimizer.zero_grad()
+    model(batch).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_streams_of_a_gpu_have_nothing_to_wait_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, STREAMS, "--stand-ins")
+    assert probed.stages["step"] == "passed"
+    assert replaced(probed) == {"cuda": "the CPU"}

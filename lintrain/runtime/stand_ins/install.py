@@ -20,6 +20,7 @@ from lintrain.runtime.stand_ins import (
     older_names,
     packages,
     settings,
+    streams,
     vision,
     weights,
     word_tools,
@@ -51,3 +52,4 @@ def install(session: ProbeSession, hooks: AfterImport) -> None:
     older_names.install(ledger, hooks)
     if session.device == "cpu":
         devices.install(ledger, hooks)
+        streams.install(hooks)
