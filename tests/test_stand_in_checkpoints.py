@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lintrain.evidence.run import StandInKind
 from lintrain.runtime.stand_ins import hub, older_names, settings
 from lintrain.runtime.stand_ins.checkpoints import Checkpoints
 from lintrain.runtime.stand_ins.diffusion import encoder_of
@@ -179,6 +180,10 @@ def test_an_argument_that_loading_no_longer_has_is_left_out(tmp_path: Path, monk
     monkeypatch.setattr(transformers, "__version__", "5.1.0")
     assert settings._plain(ledger, {"use_auth_token": True}) == {}
     assert [each.name for each in ledger.session.stand_ins] == ["from_pretrained(use_auth_token=)"]
+    assert settings._plain(ledger, {"load_in_8bit": False, "revision": "main"}) == {"revision": "main"}
+    assert [(each.kind, each.name) for each in ledger.session.stand_ins[1:]] == [
+        (StandInKind.PACKAGE, "from_pretrained(load_in_8bit=)")
+    ]
 
 
 def test_a_model_that_is_not_quantized_has_one_type(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ DROPPED = (
     "use_kernels",
 )
 """Arguments of `from_pretrained` that place or quantize weights."""
+REMOVED = ("load_in_4bit", "load_in_8bit")
+"""Those that transformers 5 has no longer."""
 QUANTIZES = ("quantization_config", "load_in_4bit", "load_in_8bit")
 TRACKERS = ("wandb", "tensorboard", "mlflow", "comet_ml", "trackio", "swanlab", "all")
 
@@ -116,11 +118,17 @@ def _plain(ledger: Ledger, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a `from_pretrained` for a machine without a GPU."""
     found = dict(given)
     is_quantized = any(found.get(name) for name in QUANTIZES)
+    is_current = int(library("transformers").__version__.partition(".")[0]) >= 5
+    for name in REMOVED if is_current else ():
+        # An error of the installed version, also with the value False.
+        if name in found and not found[name]:
+            what = f"left out: the installed version has no {name}"
+            ledger.replace(StandInKind.PACKAGE, f"from_pretrained({name}=)", what)
     for name in DROPPED:
         value = found.pop(name, None)
         if value and name != "low_cpu_mem_usage":
             _note(ledger, name, value, "the whole model on the CPU, not quantized")
-    if "use_auth_token" in found and int(library("transformers").__version__.partition(".")[0]) >= 5:
+    if "use_auth_token" in found and is_current:
         found.pop("use_auth_token")  # a stand-in needs no token
         removed = "left out: the installed version has no use_auth_token"
         ledger.replace(StandInKind.PACKAGE, "from_pretrained(use_auth_token=)", removed)
