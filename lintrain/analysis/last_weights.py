@@ -1,4 +1,4 @@
-"""Tests of a network after a training that keeps its best weights, and that nobody loads again.
+"""Tests of a network after a training that keeps its best weights, which nothing loads again.
 
     for epoch in range(epochs):
         …

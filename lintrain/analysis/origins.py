@@ -227,31 +227,45 @@ class _Search:
     uses: Uses
     wanted: set[str]
 
-    def through(self, statement: ast.stmt, *, is_certain: bool) -> Iterator[Origin]:
-        """What a statement gives to the wanted names."""
+    def through(self, statement: ast.stmt, *, is_certain: bool, replaces: bool = True) -> Iterator[Origin]:
+        """What a statement gives to the wanted names.
+
+        `replaces` if what it binds has no earlier value behind it on this way: not where it is in a loop.
+        """
         match statement:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 return
             case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-                yield from self._assigned(statement, is_certain=is_certain)
-            case ast.Expr(value=call) if is_certain and not self.follows(call):
+                yield from self._assigned(statement, is_certain=is_certain, replaces=replaces)
+            case ast.Expr(value=call) if replaces and not self.follows(call):
                 self.wanted -= _detached_in_place(statement)
             case ast.With(items=items, body=body):
                 for each in reversed(body):
-                    yield from self.through(each, is_certain=is_certain)
+                    yield from self.through(each, is_certain=is_certain, replaces=replaces)
                 for item in items:
                     if item.optional_vars is not None and _stored(item.optional_vars) & self.wanted:
                         yield from self._found(item.context_expr, is_certain=is_certain)
-            case ast.If() | ast.For() | ast.While() | ast.Try():
+            case ast.If(body=body, orelse=orelse):
+                # What both branches bind has no value from before them.
+                wanted = set[str]()
+                for block in (body, orelse):
+                    branch = _Search(self.follows, self.uses, set(self.wanted))
+                    for each in reversed(block):
+                        yield from branch.through(each, is_certain=False, replaces=replaces)
+                    wanted |= branch.wanted
+                self.wanted = wanted
+            case ast.For() | ast.While() | ast.Try():
                 for name in BLOCKS:
                     for each in reversed(getattr(statement, name, None) or []):
                         inner = each.body[::-1] if isinstance(each, ast.ExceptHandler) else [each]
                         for one in inner:
-                            yield from self.through(one, is_certain=False)
+                            yield from self.through(one, is_certain=False, replaces=False)
             case _:
                 pass
 
-    def _assigned(self, statement: ast.Assign | ast.AnnAssign | ast.AugAssign, *, is_certain: bool) -> Iterator[Origin]:
+    def _assigned(
+        self, statement: ast.Assign | ast.AnnAssign | ast.AugAssign, *, is_certain: bool, replaces: bool
+    ) -> Iterator[Origin]:
         for target, value in _pairs(statement):
             names = _stored(target)
             if value is None or not names & self.wanted:
@@ -259,7 +273,7 @@ class _Search:
             if isinstance(statement, ast.AugAssign):
                 yield from self._found(value, is_certain=is_certain, operator=statement.op)
                 continue
-            if is_certain:
+            if replaces:
                 self.wanted -= names
             yield from self._found(value, is_certain=is_certain)
 

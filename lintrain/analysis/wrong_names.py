@@ -242,18 +242,30 @@ def _rounded_by_function(source: Source, scope: ast.AST, name: str, loss: Locati
 
 
 def _rounded_calls(source: Source, loss: LossCall) -> Iterator[RoundedLogits]:
-    """Where a file rounds what the same attribute gives that a loss reads: `self.net(x)`."""
-    text = loss.prediction.text if loss.prediction else ""
-    found = OWN_NETWORK.match(text)
-    if found is None or "igmoid" in source.text:
-        return
-    for node in source.nodes_of(ast.Compare, ast.Call):
+    """Where a file rounds what the same network gives that a loss reads: `net(x)`, or `self.net(x)`."""
+    network = "" if "igmoid" in source.text else _network_of(source, loss)
+    for node in source.nodes_of(ast.Compare, ast.Call) if network else ():
         rounded = _rounded(node)
-        if isinstance(rounded, ast.Call) and unparse(rounded.func) == found[1]:
-            yield RoundedLogits(source.location(node), found[1], loss.location)
+        if isinstance(rounded, ast.Call) and unparse(rounded.func).removeprefix("self.") == network:
+            yield RoundedLogits(source.location(node), unparse(rounded.func), loss.location)
 
 
-OWN_NETWORK = lazy_pattern(r"(self\.\w+)\(")
+def _network_of(source: Source, loss: LossCall) -> str:
+    """The name of the network whose outputs a loss gets at once, or by a name: `out = net(x)`."""
+    text = loss.prediction.text if loss.prediction else ""
+    if found := NETWORK.match(text):
+        return found[1]
+    given = [unparse(each.value) for each in source.nodes_of(ast.Assign) if text in map(unparse, each.targets)]
+    found = NETWORK.match(given[0]) if given and len({*map(_called, given)}) == 1 else None
+    return found[1] if found else ""
+
+
+def _called(code: str) -> str:
+    return code.partition("(")[0]
+
+
+NETWORK = lazy_pattern(r"(?:self\.)?((?=\w*(?i:net|model|classifier|unet))\w+)\(")
+"""A call of what the script calls a network."""
 
 
 def _written_name(loss: LossCall) -> str:
