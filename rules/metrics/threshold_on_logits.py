@@ -79,7 +79,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import keras_runs, loop_verdicts, script_text, wrong_names
+from lintrain.analysis import keras_runs, loop_verdicts, rounded_logits, script_text
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Task, Tensor
@@ -102,7 +102,7 @@ class ThresholdOnLogits(OddCallRule):
         losses = loop_verdicts.losses_called(pipeline, "binary_cross_entropy_with_logits")
         # What has passed a sigmoid is compared rightly: the mistake is the second sigmoid, which another rule reports.
         of_probabilities = {each.location for each in losses if any(loop_verdicts.operations_before(each, "sigmoid"))}
-        found = (each for each in wrong_names.rounded_logits(pipeline) if each.loss not in of_probabilities)
+        found = (each for each in rounded_logits.rounded_logits(pipeline) if each.loss not in of_probabilities)
         if not all(any(loop_verdicts.tensors_given(each)) for each in losses):
             # A network whose end is not understood may apply the sigmoid itself.
             found = (each for each in found if not script_text.mentions(pipeline, ENDS_IN_SIGMOID))
@@ -134,7 +134,7 @@ class ThresholdOnLogits(OddCallRule):
             help="compare logits with 0, or apply a sigmoid first",
         )
 
-    def _report(self, found: wrong_names.RoundedLogits) -> Finding:
+    def _report(self, found: rounded_logits.RoundedLogits) -> Finding:
         shown = f"`{found.name}`" if len(found.name) <= 24 else "this"
         return self.finding(
             found.location,
