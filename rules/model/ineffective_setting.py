@@ -9,7 +9,8 @@ a layer that no pass calls, and the head with 1,000 outputs stays. cuDNN takes a
 `cudnn.determinstic = True` is one that it does not read. The dropout of `nn.LSTM` is between its layers, and does
 nothing where it has one. The layers of a pretrained model get their dropout when they are built, and
 `model.config.hidden_dropout_prob = 0.3` comes too late for them. A constant or a parameter that is named
-`weight_decay` and that nothing reads changes nothing either, nor do weights of classes that no loss gets.
+`weight_decay` and that nothing reads changes nothing either, nor do weights of classes that no loss gets, nor a module
+of Lightning that keeps `self.lr` and makes its optimizer without a rate.
 
 ## Bad
 
