@@ -63,7 +63,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import loop_verdicts, script_text
+from lintrain.analysis import loop_verdicts, script_text, unshifted_windows
 from lintrain.pipeline import shifts
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Role, Tensor
@@ -106,8 +106,17 @@ class MissingShift(Rule):
                 if shifts.shifts_labels(call.model) and _compares_with_its_inputs(loss, call):
                     found.setdefault(loss.location, self._report(loss, call))
         yield from found.values()
+        yield from map(self._report_windows, unshifted_windows.unshifted_windows(pipeline.source))
         if not script_text.mentions(pipeline, SHIFTS):
             yield from one_per_location(map(self._of_metric, _compared_with_labels(pipeline)))
+
+    def _report_windows(self, found: unshifted_windows.Unshifted) -> Finding:
+        return self.finding(
+            found.location,
+            f"`{found.name}` is the same window as the inputs, not shifted by one",
+            related=[Related(found.inputs, "the inputs", "inputs")],
+            help="start it one token later: `data[i + 1 : i + 1 + size]`",
+        )
 
     def _of_metric(self, compared: tuple[Location, Model]) -> Finding:
         """A metric that compares what a causal model chose at each position with the token of that position."""
