@@ -282,7 +282,9 @@ def _squeezes_in_network(source: Source, owner: ast.ClassDef) -> Iterator[tuple[
             is_part = method.name == "forward" or f"self.{method.name}" in called
             flat = flat_results(owner, method)
             found = [each for each in _squeezes_in(source, method, is_part) if id(each[2]) not in flat]
-            left = only_returned(list(walk(method))) if found and not source.contains(COMPARED) else set[int]()
+            # A piece of a script shows its caller nowhere.
+            is_seen = bool(found) and not source.is_partial and not source.contains(COMPARED)
+            left = only_returned(list(walk(method))) if is_seen else set[int]()
             # The output of a part of another network goes on to its layers.
             if any(id(node) in left for _, _, node in found) and is_part_of_network(source, owner.name):
                 left = set()
