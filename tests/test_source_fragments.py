@@ -209,8 +209,8 @@ class TestOldGrammar:
     @pytest.mark.parametrize(("head", "is_found"), [("", True), ("import torch\nfrom torch import nn\n\n\n", False)])
     def test_a_piece_shows_no_caller_that_needs_no_axes(self, head: str, is_found: bool) -> None:
         network = "class Scorer(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        layer = "        self.output = nn.Linear(8, 1)\n\n    def forward(self, x):\n        return self.output(x).squeeze()\n"
-        reading = read(f"{head}{network}{layer}")
+        layer = "        self.output = nn.Linear(8, 1)\n\n    def forward(self, x):\n"
+        reading = read(f"{head}{network}{layer}        return self.output(x).squeeze()\n")
         assert ("squeezed-batch-axis" in {one.finding.rule for one in reading.reported}) is is_found
 
     @pytest.mark.parametrize(("beside", "found"), [("print 'read'\n", 0), ("print('read')\n", 1)])
