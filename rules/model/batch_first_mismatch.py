@@ -76,7 +76,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import prescreen, seen_tokens
+from lintrain.analysis import last_rows, prescreen, seen_tokens
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Tensor
 from lintrain.rule import (
@@ -114,19 +114,30 @@ class BatchFirstMismatch(Rule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(HAS_TIME_FIRST) and prescreen.may_read_rows_as_time(source)
+        may_read = source.contains(HAS_TIME_FIRST) and prescreen.may_read_rows_as_time(source)
+        return may_read or any(last_rows.last_rows(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
-        last_rows = [misuse for misuse in pipeline.misuses if misuse.use in TAKES]
-        layers = {_layer(misuse) for misuse in last_rows}
+        taken_first = [misuse for misuse in pipeline.misuses if misuse.use in TAKES]
+        layers = {_layer(misuse) for misuse in taken_first}
         # What a layer reads and what is taken of its states are one mistake.
         read = [each for each in pipeline.misuses if each.use == "rows as time" and _layer(each) not in layers]
-        for misuse in (*last_rows, *read):
+        for misuse in (*taken_first, *read):
             found.setdefault(misuse.location, self._report(misuse))
         for location, name in seen_tokens.rows_as_positions(pipeline.source):
             found.setdefault(location, self._report_positions(location, name))
+        for taken in last_rows.last_rows(pipeline.source):
+            found.setdefault(taken.location, self._report_last(taken))
         yield from found.values()
+
+    def _report_last(self, taken: last_rows.LastRow) -> Finding:
+        return self.finding(
+            taken.location,
+            f"`{taken.code}` is the last row of the batch, not the last step",
+            related=[Related(taken.layer, "made with `batch_first=True`", "origin")],
+            help=f"take the last step of each row: `{taken.code.removesuffix('[-1]')}[:, -1]`",
+        )
 
     def _report_positions(self, location: Location, name: str) -> Finding:
         return self.finding(
