@@ -200,13 +200,10 @@ def _bound_in(function: ast.FunctionDef) -> set[str]:
 
 def _is_in_estimate(parents: Mapping[int, ast.AST], call: ast.Call) -> bool:
     """Whether the function around the pass of a target network discounts something."""
-    node: ast.AST | None = call
-    while node is not None and not isinstance(node, ast.FunctionDef | ast.Module | ast.ClassDef):
-        above = parents.get(id(node))
-        if above is None:
-            break
-        node = above
-    return node is not None and DISCOUNTS.search(unparse(node)) is not None
+    node: ast.AST = call
+    while not isinstance(node, ast.FunctionDef | ast.Module | ast.ClassDef) and id(node) in parents:
+        node = parents[id(node)]
+    return DISCOUNTS.search(unparse(node)) is not None
 
 
 def _writes(source: Source, parents: Mapping[int, ast.AST], use: ast.AST, parent: ast.AST | None) -> Iterator[Write]:

@@ -48,7 +48,7 @@ def unread_weights(source: Source) -> Iterator[UnreadWeights]:
             name = _name_of(statement)
             others = [each for each in everything if isinstance(each, ast.Name) and each.id == name]
             reads = [each for each in others if isinstance(each.ctx, ast.Load)]
-            is_once = sum(each.targets[0] is not None for each in made if _name_of(each) == name) == 1
+            is_once = [_name_of(each) for each in made].count(name) == 1
             if is_once and all(_is_shown(parents, each) for each in reads):
                 yield UnreadWeights(source.location(statement), name)
 
