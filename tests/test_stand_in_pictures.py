@@ -213,3 +213,10 @@ def test_words_of_reviews_are_made_where_they_cannot_be_loaded(ledger: Ledger) -
     assert max(module.get_word_index().values()) == vision.INDEXED
     assert module.get_word_index("good") == 1
     assert [(each.name, each.by) for each in ledger.session.stand_ins] == [("imdb words", "88584 made words")]
+
+
+def test_numbers_of_reviews_begin_after_the_marks() -> None:
+    rows, labels = vision._reviews(50)  # pyright: ignore[reportPrivateUsage]
+    numbers = {number for row in rows[:200] for number in row}
+    assert (min(numbers), max(numbers)) == (4, 49)
+    assert len(rows) == len(labels) == vision.REVIEWS
