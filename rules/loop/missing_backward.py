@@ -1,7 +1,7 @@
 """The optimizer steps in a loop that never computes gradients.
 
 Without `backward`, every gradient is None, and the optimizer skips parameters without gradients. The loss is printed
-and the epochs pass, but the weights never change.
+and the epochs pass, but the weights never change. A method `training_step` of a Trainer has to call `backward` itself.
 
 ## Bad
 

@@ -2,7 +2,7 @@
 
 Outside `torch.no_grad()`, every forward pass stores activations for a backward pass that never runs. Evaluation takes
 about as much memory as training. If outputs or losses are collected, their graphs accumulate until memory runs out. An
-agent that only acts needs no graph either.
+agent that only acts needs no graph either, nor does a loop that generates tokens one by one.
 
 ## Bad
 

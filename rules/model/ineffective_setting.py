@@ -8,9 +8,10 @@ for the name `lr` that it was given. A group of parameters may have any key, and
 a layer that no pass calls, and the head with 1,000 outputs stays. cuDNN takes an attribute of any name, and
 `cudnn.determinstic = True` is one that it does not read. The dropout of `nn.LSTM` is between its layers, and does
 nothing where it has one. The layers of a pretrained model get their dropout when they are built, and
-`model.config.hidden_dropout_prob = 0.3` comes too late for them. A constant or a parameter that is named
-`weight_decay` and that nothing reads changes nothing either, nor do weights of classes that no loss gets, nor a module
-of Lightning that keeps `self.lr` and makes its optimizer without a rate.
+`model.config.hidden_dropout_prob = 0.3` comes too late for them. Rates have other names in other kinds of models: a
+DistilBERT reads `dropout`, and never `hidden_dropout_prob`. A constant or a parameter that is named `weight_decay` and
+that nothing reads changes nothing either, nor do weights of classes that no loss gets, nor a module of Lightning that
+keeps `self.lr` and makes its optimizer without a rate.
 
 ## Bad
 
