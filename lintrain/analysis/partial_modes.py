@@ -35,7 +35,13 @@ def may_set_eval_mode(source: Source, name: str) -> bool:
         return source.contains(SETS_EVAL_MODE)
     calls = (line[: match.start()] for line in source.lines for match in SETS_EVAL_MODE.finditer(line))
     receivers = (OF_OBJECT.search(before) for before in calls)
-    return any(found is None or found[1] == name for found in receivers)
+    return any(found is None or _overlap(found[1], name) for found in receivers)
+
+
+def _overlap(name: str, other: str) -> bool:
+    """Whether one of two dotted names is a part of the other: `self.model`, `self.model.head`."""
+    first, second = f"{name}.", f"{other}."
+    return first.startswith(second) or second.startswith(first)
 
 
 def _is_trained_elsewhere(pipeline: Pipeline, forward: Event, name: str) -> bool:
