@@ -47,7 +47,7 @@ class LastTested:
 
 def last_tested(source: Source) -> Iterator[LastTested]:
     """The tests after a training of a network whose best weights it keeps, and that nothing loads."""
-    if not source.contains(TESTS) or not source.contains(KEPT):
+    if not source.contains(TESTS) or not source.contains(KEPT) or _restores_itself(source):
         return
     trainings = source.cached(_trainings)
     scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
@@ -179,6 +179,12 @@ def _may_save(source: Source, call: ast.Call) -> bool:
     owners = [node for node in source.nodes_of(ast.ClassDef) if STOPPER.search(node.name)]
     code = "\n".join(unparse(each) for each in owners)
     return not owners or (("save(" in code or "deepcopy(" in code) and "load_state_dict(" not in code)
+
+
+def _restores_itself(source: Source) -> bool:
+    """Whether an object that stops a training gives the network its best weights when it does."""
+    owners = [node for node in source.nodes_of(ast.ClassDef) if STOPPER.search(node.name)]
+    return any("load_state_dict(" in unparse(each) for each in owners)
 
 
 def _calls_and_names(statement: ast.stmt, kept: _Kept) -> str:
