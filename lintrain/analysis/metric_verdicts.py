@@ -102,7 +102,7 @@ IGNORED = -100
 
 
 def decoded_predictions(evidence: Evidence, *raised: str) -> str | None:
-    """The variable with -100 whose decoding raised one of some errors, if it holds predictions: not as many as labels."""
+    """The variable with -100 whose decoding raised an error, if it holds predictions: not as many as labels."""
     failed, evaluation = evidence.failed_with(*raised), evidence.evaluation
     if failed is None or failed.failure is None or evaluation is None:
         return None
