@@ -287,7 +287,7 @@ def _squeezes_in_network(source: Source, owner: ast.ClassDef) -> Iterator[tuple[
             left = only_returned(list(walk(method))) if is_seen else set[int]()
             # The output of a part of another network goes on to its layers.
             if any(id(node) in left for _, _, node in found) and is_part_of_network(source, owner.name):
-                left = set()
+                left = set[int]()
             yield from ((where, code) for where, code, node in found if id(node) not in left)
 
 

@@ -144,7 +144,7 @@ def _update(call: Call) -> Value:
     """`config.update({name: value})` stores each entry as an attribute."""
     given = call.value("config_dict", 0)
     for name, value in (given.entries if isinstance(given, Mapping) else {}).items():
-        if isinstance(name, str) and call.receiver is not None:
+        if isinstance(name, str):
             _store(call.reader, call.receiver, name, value, call.location)
     return Constant(None)
 
