@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
-from lintrain.source.nodes import children, own_nodes, unparse, walk
+from lintrain.source import by_name
+from lintrain.source.nodes import children, is_within, own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -63,18 +64,20 @@ class DeadGraph:
     ends: Location
 
 
-def dead_graphs(source: Source) -> Iterator[DeadGraph]:
-    """The calls of functions of a file whose results end as numbers, wherever they are read."""
-    if not source.contains(r"\.item\(|\.tolist\(|\.detach\(|argmax\(|\.data\b|\.sample\("):
+def dead_graphs(source: Source, passes: Collection[Location]) -> Iterator[DeadGraph]:
+    """The calls at some places whose results end as numbers in their function, wherever they are read."""
+    if not passes or not source.contains(r"\.item\(|\.tolist\(|\.detach\(|argmax\(|\.data\b|\.sample\("):
         return
+    lines = sorted(each.line for each in passes)
     for function in source.nodes_of(ast.FunctionDef):
-        nodes = own_nodes(function)
-        followed = _Followed(source, function, nodes)
-        for node in nodes:
-            if isinstance(node, ast.Call) and _may_be_network(node):
-                ends = followed.ends(node)
-                if ends:
-                    yield DeadGraph(source.location(node), source.location(ends[0]))
+        if not is_within(lines, function):
+            continue
+        followed = _Followed(source, function)
+        for node in own_nodes(function):
+            if isinstance(node, ast.Call) and node.lineno in lines and _may_be_network(node):
+                location = source.location(node)
+                if location in passes and (ends := followed.ends(node)):
+                    yield DeadGraph(location, source.location(ends[0]))
 
 
 def method_passes(source: Source) -> Iterator[DeadGraph]:
@@ -82,22 +85,29 @@ def method_passes(source: Source) -> Iterator[DeadGraph]:
     if not source.contains(r"\.detach\(|\.item\(") or not source.contains(r"\.parameters\("):
         return
     methods = {each.name: each for each in source.nodes_of(ast.FunctionDef)}
-    for function in methods.values():
-        if _is_off(function.decorator_list):
+    calls = [each for each in by_name.calls_of(source, methods.keys()) if _is_pass(source, each, methods)]
+    lines = sorted(each.lineno for each in calls)
+    for function in methods.values() if calls else ():
+        if not is_within(lines, function) or _is_off(function.decorator_list):
             continue
-        nodes = own_nodes(function)
-        followed = _Followed(source, function, nodes)
-        off = {
-            id(part) for each in nodes if isinstance(each, ast.With) and _is_off(_heads(each)) for part in walk(each)
-        }
-        for node in nodes:
-            match node:
-                case ast.Call(func=ast.Attribute(value=network, attr=name), args=[_, *_]) if name in methods:
-                    is_trained = source.contains(rf"\w\([^\n]*(?<![\w.]){re.escape(unparse(network))}\.parameters\(\)")
-                case _:
-                    continue
-            if is_trained and id(node) not in off and _runs_self(methods[name]) and (ends := followed.ends(node)):
-                yield DeadGraph(source.location(node), source.location(ends[0]))
+        followed = _Followed(source, function)
+        own = {id(each) for each in own_nodes(function)}
+        blocks = (each for each in own_nodes(function) if isinstance(each, ast.With) and _is_off(_heads(each)))
+        off = {id(part) for each in blocks for part in walk(each)}
+        for call in calls:
+            if id(call) in own and id(call) not in off and (ends := followed.ends(call)):
+                yield DeadGraph(source.location(call), source.location(ends[0]))
+
+
+def _is_pass(source: Source, call: ast.Call, methods: Mapping[str, ast.FunctionDef]) -> bool:
+    """Whether an expression calls a method of the file that runs its network, of an object that is trained."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=network, attr=name), args=[_, *_]):
+            given = re.escape(unparse(network))
+            is_trained = source.contains(rf"\w\([^\n]*(?<![\w.]){given}\.parameters\(\)")
+            return is_trained and _runs_self(methods[name])
+        case _:
+            return False
 
 
 def _heads(block: ast.With) -> list[ast.expr]:
@@ -134,7 +144,8 @@ def _may_be_network(call: ast.Call) -> bool:
 class _Followed:
     """Where the results of calls go to in one function."""
 
-    def __init__(self, source: Source, function: ast.FunctionDef, nodes: Sequence[ast.AST]) -> None:
+    def __init__(self, source: Source, function: ast.FunctionDef) -> None:
+        nodes = own_nodes(function)
         self.source = source
         self.parents: Mapping[int, ast.AST] = {id(child): node for node in walk(function) for child in children(node)}
         self.names = [node for node in nodes if isinstance(node, ast.Name)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lintrain.analysis import namespaces
+from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.unread_settings import declarations
 from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, unparse, walk
@@ -45,26 +46,30 @@ def undeclared(source: Source) -> Iterator[Undeclared]:
     space = namespaces.followed(source, ("parse_args",))
     if space is None or len(parsers) != 1 or _is_handed_on(source, *parsers):
         return
-    known = {name for each in options for name in each} | _stored(source)
+    known = {name for each in options for name in each}
+    reads = _attributes_of(source, space.names)
     seen = set[str]()
     for node in source.named(*space.names):
-        for read in _reads_of(source, node):
+        for read in _read_of(node, reads):
             name = read.attr
             is_new = name not in known and name not in seen and not name.startswith("_")
-            if is_new and _is_parsed(source, node, space.names):
+            if not is_new or name in source.cached(_stored) or id(read) in source.cached(_tried):
+                continue
+            if _is_parsed(source, node, space.names):
                 seen.add(name)
                 yield Undeclared(source.location(read), name, unparse(read), source.location(calls[0]))
 
 
 def _parsers(source: Source) -> list[ast.Call]:
     """The parsers that a file makes: with two of them, which one an object comes from is not in the text."""
-    return [each for each in source.nodes_of(ast.Call) if unparse(each.func).endswith("ArgumentParser")]
+    return [each for each in source.nodes_of(ast.Call) if last_name(each.func).endswith("ArgumentParser")]
 
 
 def _is_handed_on(source: Source, parser: str) -> bool:
     """Whether other code may declare options of a parser, or its name is also that of something else."""
+    reads = _attributes_of(source, {parser})
     for node in source.named(parser):
-        made = source.cached(_attributes).get(id(node), [])
+        made = reads.get(id(node), [])
         if isinstance(node.ctx, ast.Load) and (not made or any(each.attr not in OF_PARSER for each in made)):
             return True
     return not parser.isidentifier()
@@ -87,13 +92,9 @@ def _stored(source: Source) -> set[str]:
     return {each.attr for each in source.nodes_of(ast.Attribute) if not isinstance(each.ctx, ast.Load)}
 
 
-def _reads_of(source: Source, node: ast.Name | ast.Attribute) -> Iterator[ast.Attribute]:
-    """The attribute that is read of a plain name; a `try` around it is ready to miss it."""
-    if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
-        return
-    for read in source.cached(_attributes).get(id(node), ()):
-        if id(read) not in source.cached(_tried):
-            yield read
+def _read_of(node: ast.Name | ast.Attribute, reads: Mapping[int, list[ast.Attribute]]) -> Sequence[ast.Attribute]:
+    """The attribute that is read of a plain name."""
+    return reads.get(id(node), ()) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else ()
 
 
 def _is_parsed(source: Source, node: ast.Name | ast.Attribute, names: frozenset[str], passes: int = 3) -> bool:
@@ -137,14 +138,16 @@ def _given(call: ast.Call) -> list[ast.Name]:
     return [each for each in given if isinstance(each, ast.Name)]
 
 
-def _attributes(source: Source) -> dict[int, list[ast.Attribute]]:
+def _attributes_of(source: Source, names: Collection[str]) -> dict[int, list[ast.Attribute]]:
+    """The attributes that are read of some names, by the node of the name."""
     found = dict[int, list[ast.Attribute]]()
     for node in source.nodes_of(ast.Attribute):
-        if isinstance(node.ctx, ast.Load):
+        if isinstance(node.value, ast.Name) and node.value.id in names and isinstance(node.ctx, ast.Load):
             found.setdefault(id(node.value), []).append(node)
     return found
 
 
 def _tried(source: Source) -> set[int]:
+    """What is read under `try`, which is ready to miss it."""
     tries = source.nodes_of(ast.Try)
     return {id(each) for node in tries for statement in node.body for each in walk(statement)}

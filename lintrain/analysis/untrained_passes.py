@@ -49,10 +49,12 @@ def untrained_passes(source: Source) -> Iterator[UntrainedPass]:
     """The passes of loaded networks on the rows of a loop that trains another one."""
     if "from_pretrained(" not in source.text or not source.contains(TRAINS):
         return
+    loaded = [(made, name) for made in source.nodes_of(ast.Assign) if (name := _loaded(made))]
+    if not loaded:
+        return
     parents: Mapping[int, ast.AST] = {id(child): node for node in source.nodes for child in children(node)}
-    for made in source.nodes_of(ast.Assign):
-        name = _loaded(made)
-        if not name or _may_train(source, parents, made, name):
+    for made, name in loaded:
+        if _may_train(source, parents, made, name):
             continue
         for loop in source.nodes_of(ast.For):
             if _learns(source, loop):

@@ -131,12 +131,13 @@ class MissingNoGrad(Rule):
 
     def _ended(self, pipeline: Pipeline, reported: Collection[Location]) -> Iterator[Finding]:
         """The passes of a trained network whose output ends as numbers in the same function, as those of an agent."""
-        forwards = {event.location: event for event in pipeline.acts(Act.FORWARD)}
-        ended = dead_graphs.dead_graphs(pipeline.source) if forwards else ()
+        passes = pipeline.acts(Act.FORWARD)
+        off = {event.location for event in passes if event.without_grad or event.switches}
+        forwards = {event.location: event for event in passes if event.location not in off}
         seen = set[str]()
-        for dead in ended:
-            forward = forwards.get(dead.location)
-            if forward is None or forward.without_grad or forward.switches or forward.function in seen:
+        for dead in dead_graphs.dead_graphs(pipeline.source, forwards.keys()):
+            forward = forwards[dead.location]
+            if forward.function in seen:
                 continue
             if any(each.holds(dead.location) for each in reported) or not _is_trained_with_grad(pipeline, forward):
                 continue

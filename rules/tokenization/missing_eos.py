@@ -149,11 +149,12 @@ class MissingEos(Rule):
 
     def _of_unsloth(self, pipeline: Pipeline) -> Iterator[Finding]:
         """The column of text of an SFTTrainer that unsloth patches: unlike that of TRL, it appends no EOS token."""
-        if _mentions_eos(pipeline):
-            return
-        for run in pipeline.runs:
+        patched = (
+            run for run in pipeline.runs if pipeline.source_of(run.construction).contains(library_arguments.UNSLOTH)
+        )
+        for run in patched:
             rows = run.dataset("train_dataset")
-            if rows is None or not pipeline.source_of(run.construction).contains(library_arguments.UNSLOTH):
+            if rows is None or _mentions_eos(pipeline):
                 continue
             columns = rows.columns or {}
             for name in run_data.text_read(run, set(columns)):
