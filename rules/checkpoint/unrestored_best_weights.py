@@ -1,8 +1,9 @@
 """A training knows its best epoch, and the weights of a later one are evaluated or saved.
 
 `EarlyStopping` of Keras ends a training `patience` epochs after the best one. Without `restore_best_weights=True` the
-network keeps the weights of the last epoch, which did worse on the validation data. Lightning's `trainer.test(model)`
-also uses the weights that the model has, though `ModelCheckpoint` has kept better ones.
+network keeps the weights of the last epoch, which did worse on the validation data. If the epochs run out before that,
+the last one may be the best, but nothing ensures it. Lightning's `trainer.test(model)` also uses the weights that the
+model has, though `ModelCheckpoint` has kept the best ones.
 
 ## Bad
 
@@ -59,7 +60,7 @@ class UnrestoredBestWeights(Rule):
     def _of_keras(self, found: callback_weights.LastWeights) -> Finding:
         return self.finding(
             found.callback,
-            f"`{found.way}` uses the weights of the last epoch, which is not the best one",
+            f"`{found.way}` uses the weights of the last epoch, though an earlier epoch may be better",
             related=[Related(found.used, "used here", "use")],
             help="pass `restore_best_weights=True`",
         )
