@@ -93,6 +93,8 @@ SWITCHES = frozenset({"torch.set_grad_enabled", "torch.autograd.set_grad_enabled
 
 TURNS_OFF = lazy_pattern(r"no_grad|inference_mode|set_grad_enabled|volatile|\.grad\b|requires_grad")
 
+DETACHED = lazy_pattern(r"\.(?:detach\(\)|data)$")
+
 ENABLES = lazy_pattern(r"\(\s*(mode\s*=\s*)?True\s*\)$")
 
 
@@ -142,15 +144,16 @@ class MissingNoGrad(Rule):
             if any(each.holds(dead.location) for each in reported) or not _is_trained_with_grad(pipeline, forward):
                 continue
             seen.add(forward.function)
-            yield self._report_dead(dead, training_loops.callee_text(pipeline, forward) or "the network")
+            yield self._report_dead(pipeline, dead, training_loops.callee_text(pipeline, forward) or "the network")
         for dead in dead_graphs.method_passes(pipeline.source):
             if dead.location not in reported and not pipeline.source.contains(r"\bvolatile\s*="):
-                yield self._report_dead(dead, pipeline.code(dead.location).partition("(")[0])
+                yield self._report_dead(pipeline, dead, pipeline.code(dead.location).partition("(")[0])
 
-    def _report_dead(self, dead: dead_graphs.DeadGraph, name: str) -> Finding:
+    def _report_dead(self, pipeline: Pipeline, dead: dead_graphs.DeadGraph, name: str) -> Finding:
+        use = "detached" if DETACHED.search(pipeline.code(dead.ends)) else "as numbers"
         return self.finding(
             dead.location,
-            f"`{name}` records gradients, and its output is only used as numbers",
+            f"`{name}` records gradients, and its output is only used {use}",
             related=[Related(dead.ends, "its gradient ends here", "ends")],
             help="run it in `with torch.no_grad():`",
             level=Level.NOTE,
