@@ -27,6 +27,13 @@ PLAIN = frozenset({"loc", "scale", "mean", "std", "stddev", "dtype"})
 DEVIATION = lazy_pattern(r"(?i)\bstd|sigma|log_?var|logsig|log_?std|stddev")
 """Code of the standard deviation that a network gives."""
 
+POSITIVE = frozenset({"exp", "softplus", "sqrt"})
+"""Functions that make the output of a network positive."""
+
+BOUNDS = frozenset({"clamp", "clip", "clamp_min", "clip_by_value"})
+NUMBERS = lazy_pattern(r"(?:np|numpy|math)\.")
+"""Functions of plain numbers and arrays, which no network gets."""
+
 TIMES = lazy_pattern(r"(?i)^t\w?$|^ts$|time|^step|^sigma|^noise_level|^tau$")
 """Names of the times of diffusion and of flows."""
 
@@ -67,13 +74,33 @@ def _noises(source: Source) -> Iterator[SharedDraw]:
 
 
 def _is_spread(source: Source, scale: ast.expr) -> bool:
-    """Whether a factor is a standard deviation that a network gives: `exp` of its output."""
+    """Whether a factor is a standard deviation that a network gives: `exp` of its output, or a layer's own output."""
     made = _made(source, scale)
-    if made is None:
-        return False
-    code = unparse(made)
-    is_of_net = "exp(" in code or "softplus" in code or "sqrt(" in code or isinstance(made, ast.Call)
-    return is_of_net and DEVIATION.search(f"{unparse(scale)} {code}") is not None
+    call = _bounded(made) if made is not None else None
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name), args=[_, *_]):
+            is_of_net = source.contains(rf"\bself\.{name}\s*=\s*(?:nn|torch\.nn|layers|tf\.keras\.layers)\.")
+        case ast.Call(func=called):
+            # A simulation that takes `np.sqrt(dt)` has one number for each step, and no batch.
+            is_of_net = last_name(called) in POSITIVE and NUMBERS.match(unparse(called)) is None
+        case _:
+            return False
+    return is_of_net and DEVIATION.search(f"{unparse(scale)} {unparse(call)}") is not None
+
+
+def _bounded(node: ast.expr) -> ast.expr:
+    """An expression without the bounds, and the numbers next to it, that keep a deviation positive."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "tf"), attr=name), args=[inner, *_]) if (
+            name in BOUNDS
+        ):
+            return _bounded(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in BOUNDS:
+            return _bounded(inner)
+        case ast.BinOp(left=inner, right=ast.Constant()) | ast.BinOp(left=ast.Constant(), right=inner):
+            return _bounded(inner)
+        case _:
+            return node
 
 
 def _made(source: Source, node: ast.expr, steps: int = 4) -> ast.expr | None:

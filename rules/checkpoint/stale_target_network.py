@@ -93,7 +93,7 @@ class StaleTargetNetwork(Rule):
                 target.location,
                 f"`{target.name}` does not start with the weights of `{target.learner}`",
                 help=f"add `{target.name}.load_state_dict({target.learner}.state_dict())`",
-                level=Level.WARNING,
+                level=Level.NOTE,
             )
         later = "no later" if target.state is target_networks.State.STARTS else "no"
         return self.finding(
