@@ -109,7 +109,7 @@ HOLDERS = (Instance, Module, ModelPart, Sequence, Mapping, Either)
 def _parts(value: Value) -> list[Value]:
     match value:
         case Instance():
-            return list(value.attributes.values())
+            return [*value.any_of, *value.attributes.values()]
         case Module():
             return [*value.parts, *value.attributes.values()]
         case ModelPart():

@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import adversaries, evaluations, expressions, partial_modes, training_loops
+from lintrain.analysis import adversaries, evaluations, expressions, mode_subjects, partial_modes, training_loops
 from lintrain.pipeline import blocks, layer_modes, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Model, Module
@@ -115,7 +115,7 @@ class TrainModeInEval(Rule[Claim]):
             reason = _why_in_train_mode(pipeline, forward)
             if reason is None or adversaries.is_judged_network(pipeline, forward) or _gives_losses(pipeline, forward):
                 continue
-            if NAMES_MODE.search(pipeline.code(forward.location)):
+            if NAMES_MODE.search(pipeline.code(forward.location)) or mode_subjects.is_plain_object(pipeline, forward):
                 continue
             is_switched = reason.role == SWITCHED
             if is_switched or is_teacher or evaluations.may_differ_by_mode(pipeline, forward.subject):
@@ -210,7 +210,7 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
         return alone
     for event in evaluations.deciding(pipeline, forward, Act.EVAL_MODE, Act.TRAIN_MODE, Act.ESCAPE):
         if event.act is Act.TRAIN_MODE and training_loops.covers(event, model):
-            if _is_on_purpose(pipeline, event, forward):
+            if _is_on_purpose(pipeline, event, forward) or mode_subjects.is_never_trained(pipeline, forward):
                 return None
             is_certain = _in_one_reading(event, forward) and training_loops.always_with(event, forward)
             is_certain &= evaluations.is_named(pipeline, forward) or _trains_between(pipeline, event, forward)

@@ -227,13 +227,15 @@ class Instance(Value):
     """An object of a class of the script; its attributes as far as they were set.
 
     `base` is what it has from a library's class that it derives from: a parser, a dictionary. `switched_off` are the
-    parameters for dropout that its constructor got 0, False or None for.
+    parameters for dropout that its constructor got 0, False or None for. `any_of` are the objects that it may be, if
+    there are too many to keep apart.
     """
 
     cls: Class
     attributes: dict[str, Value] = field(default_factory=lambda: {})
     base: Value | None = None
     switched_off: frozenset[str] = frozenset()
+    any_of: tuple[Instance, ...] = ()
 
     def merged(self, others: abc.Sequence[Value]) -> Value | None:
         """Objects of one class: each attribute is any of theirs."""
@@ -243,7 +245,8 @@ class Instance(Value):
         common = [name for name in self.attributes if all(name in each.attributes for each in objects)]
         held = {name: join(each.attributes[name] for each in objects) for name in common}
         off = self.switched_off.intersection(*(each.switched_off for each in objects))
-        return Instance(self.cls, held, switched_off=off, origin=self.origin)
+        anyone = tuple(dict.fromkeys(one for each in objects for one in each.any_of or (each,)))
+        return Instance(self.cls, held, switched_off=off, any_of=anyone, origin=self.origin)
 
 
 @dataclass(eq=False, slots=True)
