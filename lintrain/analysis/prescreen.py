@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 
 from lintrain.analysis.built_layers import lacks_pass, last_name
+from lintrain.analysis.removed_hooks import removed_hooks
 from lintrain.analysis.removed_methods import may_use_removed_method
 from lintrain.knowledge import tables
 from lintrain.knowledge.api import State, has_gone, keyword_state
@@ -28,7 +29,7 @@ MOST_ROUNDS = 3
 
 def may_use_removed_name(source: Source, targets: Targets) -> bool:
     """Whether the file imports a removed name, or reads a removed attribute of a library or a tokenizer."""
-    if may_use_removed_method(source, targets):
+    if may_use_removed_method(source, targets) or any(removed_hooks(source, targets)):
         return True
     whole: dict[str, str] = {}
     for node in imports(source):

@@ -80,12 +80,13 @@ def default_value(name: str, parameter: str, targets: Targets) -> Literals:
     return Parameter(parameter, found.pop()).value if len(found) == 1 else None
 
 
-_GONE_FROM_TORCH: dict[str, Version] = {
+_GONE: dict[str, Version] = {
     "torch._six": (1, 13),
     **dict.fromkeys(("torch.rfft", "torch.irfft", "torch.ifft"), (1, 7)),
     **dict.fromkeys(("torch.gels", "torch.gesv", "torch.potrf", "torch.trtrs", "torch.btrifact"), (1, 2)),
     **dict.fromkeys(("torch.eig", "torch.lstsq", "torch.matrix_rank", "torch.solve"), (1, 12)),
     "torch.symeig": (1, 13),
+    **dict.fromkeys(("lightning.metrics", "lightning.pytorch.metrics"), (1, 4)),
 }
 """Modules and functions outside the tables, with the last version that has them; some are left and only raise."""
 
@@ -99,7 +100,7 @@ def name_state(module: str, name: str, targets: Targets) -> Known:
         return _installed_name(module, name, read, targets)
     if target is None or (package in tables.REMOVED_FROM and name not in tables.lives_of(package, module)):
         return Known("unknown", package)
-    last = _GONE_FROM_TORCH.get(module, _GONE_FROM_TORCH.get(f"{module}.{name}"))
+    last = _last_with(module, name)
     if last is not None:
         return Known("gone" if target.versions[0] > last else "unknown", package, written(last))
     wanted = _locations(package, target)
@@ -109,6 +110,16 @@ def name_state(module: str, name: str, targets: Targets) -> Known:
     if _is_open(package, module, name, wanted) or _lives_behind_hook(module, wanted, targets):
         return Known("unknown", package)
     return _judged(package, tables.locations(tables.lives_of(package, module).get(name, "")), wanted)
+
+
+def _last_with(module: str, name: str) -> Version | None:
+    """The last version with a module or function outside the tables, or with the module that it is below."""
+    above = module
+    while above:
+        if above in _GONE:
+            return _GONE[above]
+        above = above.rpartition(".")[0]
+    return _GONE.get(f"{module}.{name}")
 
 
 def _method_state(package: str, path: str, wanted: Sequence[int]) -> Known:
@@ -143,6 +154,8 @@ def has_gone(module: str, names: Set[str], targets: Targets) -> bool:
     package = module.partition(".")[0]
     has_names = package in tables.COVERED_PACKAGES or package in tables.REMOVED_FROM
     target = targets.get(package) if has_names else None
+    if target is not None and any((last := _last_with(module, name)) and target.versions[0] > last for name in names):
+        return True
     known = tables.lives_of(package, module).keys() & names if target is not None else ()
     return target is not None and any(_is_gone(module, name, target.versions) for name in known)
 

@@ -7,10 +7,13 @@ from dataclasses import replace
 
 from lintrain.interpreter.core import dispatch, operations
 from lintrain.interpreter.core.call import Call, escape
-from lintrain.interpreter.core.registry import function, instance_method, method
+from lintrain.interpreter.core.reader import Reader
+from lintrain.interpreter.core.registry import attribute_of, function, instance_method, method
+from lintrain.interpreter.invocation import record_call
 from lintrain.libraries.omegaconf import settings_of
+from lintrain.model.location import Location
 from lintrain.pipeline.modules import lineage_of
-from lintrain.pipeline.record import Returned
+from lintrain.pipeline.record import LibraryName, Returned
 from lintrain.pipeline.values.loading import Loader, Settings
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -48,10 +51,34 @@ def _trainer(call: Call) -> Value:
 @method(LightningTrainer, "fit")
 def _fit(call: Call) -> Value:
     """Read the steps, with batches where their loader is known; what is not known is read as an unused function."""
+    _record(call)
     escape(call)
     given = call.named("model", "train_dataloaders", "val_dataloaders", "datamodule")
     _train(call, {name: argument.value for name, argument in given.items()}, call.receiver or UNKNOWN)
     return UNKNOWN
+
+
+@method(LightningTrainer, "validate", "test", "predict", "tune")
+def _run_stage(call: Call) -> Value:
+    _record(call)
+    escape(call)
+    return UNKNOWN
+
+
+def _record(call: Call) -> None:
+    """Note a call of a Trainer's method for the rules about arguments."""
+    # The tables have methods under the name of their class; the call goes on under its own.
+    path, call.path = call.path, f"lightning.Trainer.{call.path.rpartition('.')[2]}"
+    record_call(call)
+    call.path = path
+
+
+@attribute_of(LightningTrainer)
+def _trainer_attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
+    """Rules ask the tables whether the Trainer still has the method."""
+    # Not a removal by itself: attributes that the tables lack are none of the rules' business.
+    reader.record.names.append(LibraryName("lightning.Trainer", name, location, reader.guards > 0, False))
+    return None
 
 
 @function("lightning.LightningCLI")

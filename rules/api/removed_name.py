@@ -42,6 +42,26 @@ A name of NumPy, which is often used late in a script:
         losses[number] = loss.item()
     # raises AttributeError: module 'numpy' has no attribute 'float'
 
+A hook that Lightning no longer calls, or refuses:
+
+    class Classifier(L.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+
+        def training_step(self, batch):
+            return F.cross_entropy(self.layer(batch[0]), batch[1])
+
+        def training_epoch_end(self, outputs):  # <- removed-name
+            print(len(outputs), "batches")
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=1e-3)
+
+    trainer = L.Trainer(max_epochs=1, accelerator="cpu", logger=False)
+    trainer.fit(Classifier(), loader)
+    # raises NotImplementedError: Support for `training_epoch_end` has been removed
+
 ## Good
 
     from torch.optim import AdamW
@@ -77,6 +97,28 @@ NumPy takes Python's own types:
         optimizer.zero_grad()
         losses[number] = loss.item()
 
+Lightning's hook of today gets no outputs, so the module keeps what it needs:
+
+    class Classifier(L.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+            self.count = 0
+
+        def training_step(self, batch):
+            self.count += 1
+            return F.cross_entropy(self.layer(batch[0]), batch[1])
+
+        def on_train_epoch_end(self):
+            print(self.count, "batches")
+            self.count = 0
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=1e-3)
+
+    trainer = L.Trainer(max_epochs=1, accelerator="cpu", logger=False)
+    trainer.fit(Classifier(), loader)
+
 ## When it is fine
 
 A script that catches the error or checks the version runs with both versions:
@@ -103,7 +145,8 @@ arguments that the replacement does not accept.
 ## References
 
 Transformers, MIGRATION_GUIDE_V5; release notes of datasets 3.0 (`load_metric`), of TRL, and of NumPy 1.24, 2.0 and 2.4;
-ColBERT#397.
+ColBERT#397;
+pytorch-lightning#16520.
 """
 
 from __future__ import annotations
@@ -112,8 +155,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lintrain.analysis import library_arguments, prescreen, removed_methods, script_text, statements
-from lintrain.knowledge import api, numpy_successors, renames, successors, versions
+from lintrain.analysis import library_arguments, prescreen, removed_hooks, removed_methods, script_text, statements
+from lintrain.knowledge import api, lightning_successors, numpy_successors, renames, successors, versions
 from lintrain.pipeline.record import LibraryName, MissingName
 from lintrain.rule import (
     Evidence,
@@ -186,6 +229,7 @@ class RemovedName(Rule[Claim]):
             if not (_is_of_numpy(used) and _is_given_back(pipeline, used)):
                 yield self._report(pipeline, used, uses, known)
         yield from self._methods(pipeline)
+        yield from self._hooks(pipeline)
         yield from map(self._report_missing, pipeline.missing_names)
 
     def _report_missing(self, missing: MissingName) -> Finding[Claim]:
@@ -217,6 +261,24 @@ class RemovedName(Rule[Claim]):
                 claim=Claim(used.package, name, is_import=False, is_certain=is_certain),
             )
 
+    def _hooks(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """The hooks that Lightning no longer calls."""
+        for hook in removed_hooks.removed_hooks(pipeline.source, pipeline.targets):
+            name, location = hook.node.name, pipeline.source.location(hook.node)
+            target = pipeline.targets.get("lightning")
+            if target is None or library_arguments.requires_version(pipeline, location, "pytorch_lightning"):
+                continue
+            fate = "refuses a module with this hook" if hook.is_refused else "never calls this hook"
+            yield self.finding(
+                replace(location, end_line=location.line, end_column=location.column + len(f"def {name}")),
+                f"`{name}` was removed after lightning {hook.last_with} ({target.shown})",
+                why="; ".join(filter(None, (target.origin("lightning"), f"the Trainer {fate}"))),
+                help=lightning_successors.HOOKS[name],
+                subject=name,
+                level=library_arguments.level_for(target),
+                claim=Claim(hook.path, name, is_import=False, is_certain=hook.is_certain),
+            )
+
     def _report(self, pipeline: Pipeline, used: LibraryName, uses: list[Location], known: api.Known) -> Finding[Claim]:
         target = known.installed or pipeline.targets.get(known.package)
         rename = successors.name_rename(used.module, used.name, pipeline.targets)
@@ -243,6 +305,7 @@ class RemovedName(Rule[Claim]):
         failures = (
             *(f"cannot import name '{name}'", f"has no attribute '{name}'", f"has no attribute {name}"),
             f"`np.{name}` was removed",
+            f"Support for `{name}` has been removed",
         )
         replaced = any(each.name == f"{module}.{name}" for each in evidence.stand_ins)
         if evidence.failed_with(*failures) is not None or replaced:

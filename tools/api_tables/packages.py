@@ -129,6 +129,7 @@ COVERED = (
         (1, 5),
         # Loggers and strategies have namesakes in `lightning.fabric` that take something else.
         ("pytorch_lightning", "pytorch_lightning.callbacks"),
+        ("pytorch_lightning.Trainer", "pytorch_lightning.LightningModule", "pytorch_lightning.Callback"),
         # Other modules get names of the past from `_graveyard` when the package is imported.
         only=("pytorch_lightning", "pytorch_lightning.callbacks", "pytorch_lightning.loggers"),
         alias="lightning",
@@ -157,8 +158,15 @@ def snapshot(covered: Covered, version: str, tree: PackageTree) -> Snapshot:
     callables |= dict(accelerate_keys(tree)) if covered.package == "accelerate" else {}
     if covered.alias:
         names = {module.replace(covered.package, f"{covered.alias}.pytorch", 1): each for module, each in names.items()}
-        callables = {f"{covered.alias}.{name.rpartition('.')[2]}": items for name, items in callables.items()}
+        callables = {_below_alias(covered, path): items for path, items in callables.items()}
     return Snapshot(version, names, open_endings(tree), callables)
+
+
+def _below_alias(covered: Covered, path: str) -> str:
+    """What a package with an alias calls a class or function, or a method of a class whose methods are kept."""
+    owner, _, name = path.rpartition(".")
+    kept = f"{owner.rpartition('.')[2]}.{name}" if owner in covered.methods else name
+    return f"{covered.alias}.{kept}"
 
 
 def _is_listed(covered: Covered, module: str) -> bool:
