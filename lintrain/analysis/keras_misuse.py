@@ -1,4 +1,4 @@
-"""What Keras gets and cannot use: a network of torch, losses of NumPy, short embeddings, and layers frozen too late.
+"""What Keras gets and cannot use: a network of torch, losses of NumPy, and short embeddings.
 
 `RobertaForSequenceClassification` is a module of torch; the class for Keras has `TF` in front. NumPy knows nothing of
 gradients, so what it computes inside of a loss has none.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
-from lintrain.source.nodes import NESTED, own_nodes, unparse, walk
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -96,16 +96,16 @@ def _cut_by_numpy(function: ast.FunctionDef) -> ast.expr | None:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func)) if _is_numpy(func):
                 arrays |= {name} if last_name(func) in BUILDS else set()
-            case ast.Assign(targets=[target], value=value) if predicted & _names(value):
+            case ast.Assign(targets=[target], value=value) if predicted & names_in(value):
                 predicted |= {each.id for each in walk(target) if isinstance(each, ast.Name)} - arrays
             case _:
                 pass
     for node in walk(function):
         match node:
-            case ast.Call(func=func, args=[first, *_]) if _is_numpy(func) and predicted & _names(first):
+            case ast.Call(func=func, args=[first, *_]) if _is_numpy(func) and predicted & names_in(first):
                 return node
             case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))], value=value):
-                if name in arrays and predicted & _names(value):
+                if name in arrays and predicted & names_in(value):
                     return node.targets[0]
             case _:
                 pass
@@ -116,7 +116,7 @@ def _is_numpy(func: ast.expr) -> bool:
     return isinstance(func, ast.Attribute) and unparse(func.value) in {"np", "numpy"}
 
 
-def _names(node: ast.AST) -> set[str]:
+def names_in(node: ast.AST) -> set[str]:
     """The names in an expression, without those of which only the shape is asked."""
     shapes = {
         id(each.value) for each in walk(node) if isinstance(each, ast.Attribute) and each.attr in {"shape", "get_shape"}
@@ -172,122 +172,6 @@ def _counts_words(node: ast.expr, values: dict[str, ast.expr], tokenizers: set[s
             return owner in tokenizers
         case _:
             return False
-
-
-@dataclass(frozen=True, slots=True)
-class LateChange:
-    """A change of `trainable` between two fits of a model without a `compile` after it: where, its code, the fits."""
-
-    location: Location
-    code: str
-    first: Location
-    second: Location
-
-
-FITS = frozenset({"fit", "fit_generator"})
-
-
-def late_changes(source: Source) -> Iterator[LateChange]:
-    """The layers that are frozen or freed after a fit, where the next fit uses what was compiled before."""
-    if source.contains("KERAS_BACKEND"):
-        return  # PyTorch leaves out frozen weights without a new step
-    parts = _names_in_values(source)
-    compiling = {
-        each.name
-        for each in source.nodes_of(ast.FunctionDef)
-        if any(isinstance(node, ast.Attribute) and node.attr == "compile" for node in walk(each))
-    }
-    bodies = [source.tree.body, *(each.body for each in source.nodes_of(ast.FunctionDef))]
-    for body in bodies:
-        yield from _Order(source, parts, compiling).read(body)
-
-
-def _names_in_values(source: Source) -> dict[str, set[str]]:
-    """The names in what each name is built from: `network = Model(base.input, head)`, `network.add(base)`."""
-    names = dict[str, set[str]]()
-    for assign in source.nodes_of(ast.Assign):
-        for target in assign.targets:
-            if isinstance(target, ast.Name):
-                names.setdefault(target.id, set()).update(_names(assign.value))
-            elif isinstance(target, ast.Tuple) and isinstance(assign.value, ast.Call):
-                # What one function returns may belong together: `base, network = build()`.
-                for each in target.elts:
-                    names.setdefault(unparse(each), set()).update(_names(target))
-    for call in source.nodes_of(ast.Call):
-        match call:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="add"), args=[part]):
-                names.setdefault(name, set()).update(_names(part))
-            case _:
-                pass
-    return names
-
-
-class _Order:
-    """The fits and changes of one block, in the order of its statements."""
-
-    def __init__(self, source: Source, parts: dict[str, set[str]], compiling: set[str]) -> None:
-        self.source = source
-        self.parts = parts
-        self.compiling = compiling
-        self.fitted = dict[str, ast.Call]()
-        self.changed = dict[str, ast.Assign]()
-        self.values = dict[str, object]()
-
-    def read(self, body: list[ast.stmt]) -> Iterator[LateChange]:
-        for statement in body:
-            for node in () if isinstance(statement, NESTED) else (statement, *own_nodes(statement)):
-                match node:
-                    case ast.Call(func=ast.Attribute(value=ast.Name(id=model), attr=method)) if method in FITS:
-                        yield from self.fit(model, node)
-                    case ast.Call():
-                        self.call(node)
-                    case ast.Assign(targets=[ast.Attribute(attr="trainable", value=owner)], value=ast.Constant() as to):
-                        self.change(statement, owner, to.value, node)
-                    case ast.Name(id=name, ctx=ast.Store()):
-                        self.fitted.pop(name, None)
-                    case _:
-                        pass
-
-    def fit(self, model: str, call: ast.Call) -> Iterator[LateChange]:
-        change, first = self.changed.pop(model, None), self.fitted.get(model)
-        if change is not None and first is not None:
-            at, before, after = (self.source.location(each) for each in (change, first, call))
-            yield LateChange(at, unparse(change), before, after)
-        self.fitted[model] = call
-
-    def call(self, call: ast.Call) -> None:
-        """A call that compiles a model, or may do it, since it gets the model."""
-        name = last_name(call.func) or ""
-        if "compile" in name.lower() or name in self.compiling:
-            self.fitted.clear()
-        for argument in (*call.args, *(each.value for each in call.keywords)):
-            if isinstance(argument, ast.Name):
-                self.fitted.pop(argument.id, None)
-
-    def change(self, statement: ast.stmt, owner: ast.expr, value: object, node: ast.Assign) -> None:
-        """A value for `trainable`, of one part or in a loop over parts; what a condition decides is left out."""
-        of = statement.iter if isinstance(statement, ast.For) else owner
-        is_new = self.values.get(unparse(of)) is not value
-        self.values[unparse(of)] = value
-        if (
-            isinstance(of, ast.Subscript)
-            and isinstance(of.slice, ast.Slice)
-            and any(map(self.changed.get, self.fitted))
-        ):
-            return  # a part that keeps its state while the rest is changed
-        for model in self.fitted if isinstance(statement, ast.Assign | ast.For) else ():
-            if is_new and self.changed.pop(model, None) is None and _names(of) & self.within(model):
-                self.changed[model] = node
-
-    def within(self, model: str) -> set[str]:
-        """The names of a model and of what it is built from."""
-        found, pending = set[str](), [model]
-        while pending:
-            name = pending.pop()
-            if name not in found:
-                found.add(name)
-                pending.extend(self.parts.get(name, ()))
-        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,6 @@ ARGUMENTS: Mapping[str, Mapping[str, ArgumentRename]] = {
         hook: _advice("this hook was removed; use one of the hooks of `Callback`") for hook in _LAMBDA_HOOKS
     },
     "lightning.Trainer.fit": {"train_dataloader": _renamed("train_dataloaders")},
-    "lightning.Trainer.tune": {"train_dataloader": _renamed("train_dataloaders")},
     "lightning.Trainer.validate": {"val_dataloaders": _renamed("dataloaders")},
     "lightning.Trainer.test": {"test_dataloaders": _renamed("dataloaders")},
 }

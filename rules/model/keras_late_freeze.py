@@ -49,7 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import keras_misuse
+from lintrain.analysis import keras_freezing
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets
 
 
@@ -59,10 +59,10 @@ class KerasLateFreeze(Rule):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(keras_misuse.late_changes(source))
+        return any(keras_freezing.late_changes(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        for found in keras_misuse.late_changes(pipeline.source):
+        for found in keras_freezing.late_changes(pipeline.source):
             yield self.finding(
                 found.location,
                 f"`fit` does not notice `{found.code}`: the model is not compiled again",
