@@ -72,6 +72,9 @@ def test_only_errors_about_values_may_come_from_a_stand_in() -> None:
         Failure("TypeError", "`train_dataset` must be a `Dataset`, got `list`", None), run
     )
     assert not may_come_from_stand_in(Failure("NameError", "name 'x' is not defined", None), run)
+    unbound = Failure("NameError", "name 'x' is not defined", None, is_of_empty_loop=True)
+    assert may_come_from_stand_in(unbound, run)
+    assert not may_come_from_stand_in(unbound, evidence())
     assert not may_come_from_stand_in(Failure("TypeError", "got an unexpected keyword argument 'a'", None), run)
     assert not may_come_from_stand_in(Failure("KeyError", "'text'", None), evidence())
     settings = Failure("ValueError", "batch (1) and generations (8)", None, raised_in="trl.Config.__post_init__")

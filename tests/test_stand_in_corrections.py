@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lintrain.evidence.run import StandInKind
+from lintrain.runtime.child.frames import failure_of
 from lintrain.runtime.child.going_on import NoBatchesError, TooSlowError
 from lintrain.runtime.stand_ins import datasets, haste
 from lintrain.runtime.stand_ins.corrections import FEW_ROWS, Corrections
@@ -510,12 +511,15 @@ def test_a_model_has_the_channels_of_its_inputs() -> None:
     [
         ("    for part in range(0):\n        last = part\n    return last\n", 240),
         ("    for part in range(0):\n        print(part)\n    return part + 1\n", 240),
+        ("    for part in range(0):\n        last = part\n        del last\n    return last\n", None),
         ("    if row is None:\n        part = 1\n    return part\n", None),
         ("    return part_of_nothing\n", None),
     ],
 )
 def test_a_name_that_only_an_empty_loop_binds_needs_more_rows(body: str, rows: int | None, tmp_path: Path) -> None:
-    assert asked_rows(error_of(body, tmp_path), 30) == rows
+    error = error_of(body, tmp_path)
+    assert asked_rows(error, 30) == rows
+    assert failure_of(error, None).is_of_empty_loop is (rows is not None)
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,7 @@ class Failure:
     of its base classes, `caused_by` the errors that it follows from. `given` are the values at the failing call, and
     `around` the heads of the blocks that the user's line is in. `worker` names the process of a loader that it comes
     from; `forward` are the lines of the user that made what a backward pass fails on, and that changed it since.
+    `is_of_empty_loop` if a name has no value that a loop above would have given it.
     """
 
     type: str
@@ -168,6 +169,7 @@ class Failure:
     around: tuple[str, ...] = ()
     worker: str = ""
     forward: tuple[str, ...] = ()
+    is_of_empty_loop: bool = False
 
     def contains(self, *texts: str) -> bool:
         """Whether the error, written as `Type: message`, holds one of the texts."""

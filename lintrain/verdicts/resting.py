@@ -181,7 +181,9 @@ def may_come_from_stand_in(failure: Failure, run: Evidence) -> bool:
     is_of_settings = failure.raised_in.endswith(".__post_init__") and not has_settings
     if OF_FORM.match(failure.message) is not None:
         return False
-    if failure.type in OWN_ERRORS or is_about_arguments or is_of_settings or _is_about_known_class(failure, run):
+    # A loop over whole batches of few made rows has nothing to iterate over: its names have no values after it.
+    is_own = failure.type in OWN_ERRORS and not failure.is_of_empty_loop
+    if is_own or is_about_arguments or is_of_settings or _is_about_known_class(failure, run):
         return False
     return has_values
 

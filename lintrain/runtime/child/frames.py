@@ -20,6 +20,7 @@ from typing import Any
 from lintrain.evidence.run import Failure
 from lintrain.evidence.tracebacks import COLOUR, read_frames, unwrapped
 from lintrain.model.location import Location
+from lintrain.runtime.child.empty_loops import is_of_empty_loop
 from lintrain.runtime.child.given import blocks_around, changed_in_place, given_values, near_files
 from lintrain.runtime.child.library import attribute, has, loaded
 from lintrain.startup.folders import PACKAGE, RULES_OF_CHECKOUT
@@ -246,6 +247,7 @@ def failure_of(error: BaseException, fallback: Location | None) -> Failure:
         given=(*given_values(users, behind), *near_files(error)),
         around=blocks_around(users),
         forward=_forward_lines(error),
+        is_of_empty_loop=last is not None and is_of_empty_loop(error, last.tb_frame, last.tb_lineno),
     )
 
 

@@ -176,19 +176,6 @@ def _assigned(name: str, frame: FrameType) -> Iterator[tuple[ast.expr, int]]:
                 pass
 
 
-def is_bound_by_loop(name: str, where: Raised) -> bool:
-    """Whether a `for` above an expression binds a name, itself or in its body: it may have had nothing to go over."""
-    tree = _tree(where.frame.f_code.co_filename)
-    loops = (node for node in ast.walk(tree) if isinstance(node, ast.For)) if tree is not None else ()
-    last, first = where.frame.f_lineno, where.frame.f_code.co_firstlineno
-    return any(
-        isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store)
-        for loop in loops
-        if first <= loop.lineno < last
-        for part in ast.walk(loop)
-    )
-
-
 def _looped(value: ast.expr) -> ast.expr:
     """`rows` of `enumerate(rows)` and `tqdm(rows)`."""
     is_wrapped = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.args

@@ -6,9 +6,10 @@ import ast
 import re
 from typing import Any
 
+from lintrain.runtime.child.empty_loops import is_of_empty_loop
 from lintrain.runtime.child.going_on import NoBatchesError
 from lintrain.runtime.child.library import is_row, library
-from lintrain.runtime.stand_ins.expressions import is_bound_by_loop, raised, value_of
+from lintrain.runtime.stand_ins.expressions import raised, value_of
 from lintrain.runtime.stand_ins.small_configs import WIDTH as SMALL
 
 Sizes = dict[str, Any]
@@ -99,7 +100,8 @@ def _joined_width(inputs: int, weights: int) -> int | None:
 def asked_rows(error: BaseException, made: int) -> int | None:
     """How many rows a part or a row number needs that is beyond the end of `made` ones; None for other errors."""
     is_empty = isinstance(error, ValueError | ZeroDivisionError) and TOO_FEW.search(str(error)) is not None
-    is_empty = is_empty or (isinstance(error, NameError) and _is_bound_by_loop(error))
+    where = next(raised(error), None)
+    is_empty = is_empty or (where is not None and is_of_empty_loop(error, where.frame, where.line))
     if is_empty or isinstance(error, NoBatchesError):
         # The script takes a part of a part, in whole batches: nothing tells how large the first one has to be.
         return min(TIMES * made, MOST_ROWS)
@@ -111,13 +113,6 @@ def asked_rows(error: BaseException, made: int) -> int | None:
     # Twice as many, since the other part of a split must not be empty; more still where a part is taken (`[:6%]`).
     rows = max(2 * asked, made * -(-(asked + 1) // size))
     return min(rows, MOST_ROWS) if 0 < asked <= MOST_ROWS else None
-
-
-def _is_bound_by_loop(error: NameError) -> bool:
-    """Whether only a loop gives a name its value: over whole batches of few rows, it had none to go over."""
-    # `UnboundLocalError.name` is None in Python 3.11.
-    where, named = next(raised(error), None), re.search(r"'(\w+)'", str(error))
-    return where is not None and named is not None and is_bound_by_loop(named[1], where)
 
 
 def _rows_of_list(error: IndexError, made: int) -> int | None:
