@@ -603,3 +603,39 @@ def test_streams_of_a_gpu_have_nothing_to_wait_for(tmp_path: Path, monkeypatch: 
     probed = probe(tmp_path, STREAMS, "--stand-ins")
     assert probed.stages["step"] == "passed"
     assert replaced(probed) == {"cuda": "the CPU"}
+
+
+TASKS = """
+import torch
+import yaml
+
+MAKERS = {"count": lambda size: torch.arange(size).float(), "copy": torch.ones}
+
+
+def rows_of(name, size):
+    if name not in MAKERS:
+        raise ValueError(f"{name} is no task")
+    return torch.stack([MAKERS[name](size) for _ in range(16)])
+
+
+with open("missing.yaml") as opened:
+    settings = yaml.safe_load(opened)
+rows = rows_of(settings["data"]["task"], 4)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=settings["train"]["lr"])
+for batch in torch.utils.data.DataLoader(rows, batch_size=4, shuffle=True):
+    optimizer.zero_grad()
+    model(batch).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_settings_that_are_not_here_name_a_task_that_the_script_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, TASKS, "--stand-ins")
+    assert probed.stages["step"] == "passed"
+    found = replaced(probed)
+    assert found["missing.yaml"] == "an object with the keys that the script reads: data, train"
+    assert found["task"] == "count, after ValueError: stand-in is no task"

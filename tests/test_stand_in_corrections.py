@@ -450,6 +450,50 @@ def test_an_argument_is_one_that_the_script_knows(tmp_path: Path) -> None:
         assert not asked_argument(error_of(own, tmp_path), corrections.made_arguments)
 
 
+KNOWN = """
+    class Tasks:
+        def __init__(self):
+            self.known = {KNOWN}
+        def take(self, name):
+            {TEST}
+    task = 'stand-in'
+    Tasks().take(task)
+"""
+
+
+@pytest.mark.parametrize(
+    ("known", "test"),
+    [
+        ("['count', 'copy']", "assert name in self.known, f'unknown: {name}'"),
+        ("{'count': 1, 'copy': 2}", "assert name in self.known.keys()"),
+        ("{'count', 'copy'} | {'add'}", "assert name in self.known"),
+        ("[]", "assert name in ('count', 'copy')"),
+        ("['count', 'copy']", "if name not in self.known: raise ValueError(f'unknown: {name}')"),
+        ("{'count': 1, 'copy': 2}", "return self.known[name]"),
+    ],
+)
+def test_a_setting_is_one_that_a_function_further_in_knows(known: str, test: str, tmp_path: Path) -> None:
+    corrections = empty(Ledger())
+    corrections.made_arguments |= {"task": "stand-in", "host": "stand-in", "path": "stand-in/data"}
+    error = error_of(KNOWN.replace("{KNOWN}", known).replace("{TEST}", test), tmp_path)
+    assert corrections.correct(error)
+    assert corrections.arguments == {"task": "add" if "add" in known else "count"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    task = 'mine'\n    assert task in ('count', 'copy')\n",
+        "    other = 'stand-in'\n    assert other in ('count', 'copy')\n",
+        "    task = 'stand-in'\n    assert task not in ('stand-in', 'copy')\n",
+        "    task = 'stand-in'\n    assert task in []\n",
+        "    task = 'stand-in'\n    if task in ('count', 'copy'):\n        pass\n    raise ValueError(task)\n",
+    ],
+)
+def test_a_refusal_of_another_kind_changes_no_setting(body: str, tmp_path: Path) -> None:
+    assert not asked_argument(error_of(body, tmp_path), {"task": "stand-in"})
+
+
 @pytest.mark.parametrize(("batches", "may_start_over", "asks"), [(0, True, True), (0, False, False), (3, True, False)])
 def test_a_loader_without_a_batch_asks_for_more_rows(batches: int, *, may_start_over: bool, asks: bool) -> None:
     corrections = empty(Ledger())

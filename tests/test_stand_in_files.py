@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lintrain.evidence.run import StandIn, StandInKind
-from lintrain.runtime.stand_ins import downloads, word_tools
+from lintrain.runtime.stand_ins import downloads, files, word_tools
 from lintrain.runtime.stand_ins.columns import read_of
 from lintrain.runtime.stand_ins.datasets import HubData, _making_room  # pyright: ignore[reportPrivateUsage]
 from lintrain.runtime.stand_ins.files import written
@@ -403,3 +403,28 @@ def test_a_module_is_read_once_by_whichever_path(tmp_path: Path, monkeypatch: py
     (tmp_path / "train.py").write_text("import nets\n")
     texts = _texts_of(tmp_path / "train.py")
     assert texts == ["import nets\n", "from .small import Net\n", "NAME = 'net'\n"]
+
+
+class Settings:
+    """As `OmegaConf`, whose file `open` of the builtins does not answer for."""
+
+    @staticmethod
+    def load(file_: str) -> str:
+        return Path(file_).read_text()
+
+
+def test_settings_of_omegaconf_are_made_only_where_their_file_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, kept = tmp_path / "made.json", tmp_path / "kept.yaml"
+    own.write_text("made")
+    kept.write_text("kept")
+    monkeypatch.setattr(files, "_for_missing", lambda _, name, __: str(own) if name.endswith(".yaml") else None)
+    monkeypatch.setattr(files, "is_called_by_user", lambda *_: True)
+    owner: Any = type("Owner", (Settings,), {})
+    ledger: Any = None
+    files._load_settings(ledger, owner)  # pyright: ignore[reportPrivateUsage]
+    assert owner.load(str(kept)) == "kept"
+    assert owner.load(str(tmp_path / "missing.yaml")) == "made"
+    with pytest.raises(FileNotFoundError):
+        owner.load(str(tmp_path / "missing.ini"))

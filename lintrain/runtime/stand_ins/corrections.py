@@ -95,6 +95,7 @@ class Corrections:
         self._handled = list[BaseException]()
         self.arguments = dict[str, str]()
         self.made_arguments = dict[str, str]()
+        self.made_settings = set[str]()
         self.optional_arguments = set[str]()
         self.needed_arguments = set[str]()
         self._latest: Tried | None = None
@@ -214,6 +215,9 @@ class Corrections:
         unknown = {name: text for name, text in self.made_arguments.items() if name not in self.arguments}
         known = asked_argument(error, unknown)
         self.arguments.update(known)
+        for name in known.keys() & self.made_settings:
+            # Arguments are listed as the script takes them; a file of settings only by the keys that it has.
+            self._note(StandInKind.ARGUMENT, name, known[name], error)
         # "Need either a dataset name or a training folder": the first of them that the error names.
         missing = missing_arguments(error, self.optional_arguments - self.needed_arguments) if not known else []
         self.needed_arguments.update(missing)

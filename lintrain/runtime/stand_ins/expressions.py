@@ -176,6 +176,24 @@ def _assigned(name: str, frame: FrameType) -> Iterator[tuple[ast.expr, int]]:
                 pass
 
 
+def refused_by(where: Raised) -> Iterator[ast.expr]:
+    """What was tested before an error: by `assert`, or by the innermost `if` with a `raise` in its body."""
+    tree, line = _tree(where.frame.f_code.co_filename), where.line
+    nodes = [*ast.walk(tree)] if tree is not None else []
+    found = list[tuple[int, ast.expr]]()
+    for node in nodes:
+        match node:
+            case ast.Assert(test=test) if node.lineno <= line <= (node.end_lineno or line):
+                found.append((node.lineno, test))
+            case ast.If(test=test, body=body) if any(
+                isinstance(part, ast.Raise) and part.lineno <= line <= (part.end_lineno or line) for part in body
+            ):
+                found.append((node.lineno, test))
+            case _:
+                pass
+    yield from (test for _, test in sorted(found, key=lambda each: -each[0])[:1])
+
+
 def _looped(value: ast.expr) -> ast.expr:
     """`rows` of `enumerate(rows)` and `tqdm(rows)`."""
     is_wrapped = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.args

@@ -48,6 +48,7 @@ def install(ledger: Ledger, hooks: AfterImport, folders: Folders, arrays: ArrayF
     """Answer the readers of tables, of arrays of numbers, and `open` in the script's own code."""
     hooks.add("pandas", lambda module: _answer_tables(ledger, module))
     hooks.add("numpy", lambda module: _answer_arrays(ledger, module))
+    hooks.add("omegaconf.omegaconf", lambda module: _load_settings(ledger, module.OmegaConf))
     builtins.open = _opening(ledger, folders, arrays, builtins.open)
     _open_paths(ledger)
 
@@ -216,6 +217,19 @@ def _open_paths(ledger: Ledger) -> None:
     owner.open = opened
 
 
+def _load_settings(ledger: Ledger, owner: Any) -> None:
+    """`OmegaConf.load`, which opens its file by `io.open`."""
+    original = owner.load
+
+    @functools.wraps(original)
+    def load(file_: Any) -> Any:
+        is_missing = _is_path(file_) and not is_there(file_) and is_called_by_user("omegaconf")
+        made = _for_missing(ledger, str(file_), users_frame()) if is_missing else None
+        return original(made or file_)
+
+    owner.load = staticmethod(load)
+
+
 def written(ledger: Ledger, name: str) -> str | None:
     """A file of rows in the form that a name's ending tells; None for other files."""
     is_plain = "." not in os.path.basename(name) and "json.load" in ledger.script
@@ -270,7 +284,7 @@ READS_SETTINGS = re.compile(r"yaml\.\w*load|YAML\(|OmegaConf\.load|toml\.load")
 def _written_settings(ledger: Ledger, name: str, caller: FrameType) -> str | None:
     """A file of settings, where the line that opens it reads one object and no rows; None for other files."""
     if name.endswith(SETTINGS) or ("." not in os.path.basename(name) and READS_SETTINGS.search(_function(caller))):
-        found: Any = settings_tree(ledger.script, functools.partial(setting, script=ledger.script))
+        found: Any = settings_tree(ledger.script, functools.partial(_setting, ledger))
     else:
         is_json = name.endswith(".json") and not NAMES_CLASSES.search(name)
         found = settings_of_file(caller, ledger.script) if is_json else None
@@ -282,6 +296,16 @@ def _written_settings(ledger: Ledger, name: str, caller: FrameType) -> str | Non
         json.dump(found, opened)
     _note(ledger, name, f"an object with the keys that the script reads: {', '.join(found) or 'none'}")
     return path
+
+
+def _setting(ledger: Ledger, name: str) -> Any:
+    """The value of a setting: one that an error has shown to be known to the script, else one by its name."""
+    corrections = ledger.corrections
+    made = corrections.arguments.get(name) or setting(name, ledger.script)
+    if isinstance(made, str):
+        corrections.made_settings.add(name)
+        corrections.made_arguments.setdefault(name, made)
+    return made
 
 
 def _function(caller: FrameType) -> str:
