@@ -194,6 +194,24 @@ def test_an_error_tells_how_wide_a_model_has_to_be(message: str, width: int | No
     assert asked_width(RuntimeError(message)) == width
 
 
+def shapes(inputs: int, weights: int) -> RuntimeError:
+    return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied (8x{inputs} and {weights}x2)")
+
+
+def test_widths_are_corrected_until_one_changes_nothing() -> None:
+    ledger = Ledger()
+    ledger.has_made_models = True
+    corrections = empty(ledger)
+    for inputs, weights, width in ((48, 64, 48), (96, 1536, 768), (768, 1024, 1024)):
+        assert corrections.correct(shapes(inputs, weights))
+        assert corrections.width == width
+    joined = empty(ledger)
+    assert joined.correct(shapes(48, 64))
+    # `Linear(model.config.hidden_size + 32)` of 16 features next to the model's outputs.
+    assert not joined.correct(shapes(64, 80))
+    assert joined.width == 48
+
+
 def test_a_wider_model_is_wider_in_all_its_parts() -> None:
     from transformers import BertConfig, CLIPConfig
 

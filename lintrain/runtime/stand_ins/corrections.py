@@ -25,7 +25,9 @@ from lintrain.runtime.stand_ins.sizes import (
     asked_rows,
     asked_side,
     asked_width,
+    difference,
 )
+from lintrain.runtime.stand_ins.small_configs import WIDTH as SMALL
 from lintrain.runtime.stand_ins.unused_packages import missing_package
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -88,6 +90,7 @@ class Corrections:
         self.choices: dict[str, tuple[str, ...]] = {}
         self.families: dict[str, str] = {}
         self.width: int | None = None
+        self._gap: int | None = None
         self.channels = dict[int, int]()
         self.rows = 0
         self.most_rows: int | None = None
@@ -266,10 +269,12 @@ class Corrections:
         return True
 
     def _take_width(self, error: BaseException) -> bool:
-        width = asked_width(error) if self._ledger.has_made_models else None
-        if width is None or width == self.width:
+        width = asked_width(error, self.width or SMALL) if self._ledger.has_made_models else None
+        gap = difference(error)
+        # A layer that follows the width of the model lacks as much at every width: that is how the script joins them.
+        if width is None or width == self.width or (self.width is not None and gap is not None and gap == self._gap):
             return False
-        self.width = width
+        self.width, self._gap = width, gap
         self._ledger.make_again()
         self._note(StandInKind.MODEL, "width", f"{width} in every model", error)
         return True

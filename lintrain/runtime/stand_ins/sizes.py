@@ -40,23 +40,30 @@ UNRECOGNIZED = re.compile(
 )
 
 
-def asked_width(error: BaseException) -> int | None:
-    """The width that a model needs for heads or layers which the script gives it; None for an error of another kind."""
+def asked_width(error: BaseException, made: int = SMALL) -> int | None:
+    """The width that models of the width `made` need for heads or layers of the script; None for other errors."""
     if not isinstance(error, ValueError | RuntimeError | AssertionError):
         return None
     message = str(error)
     numbers = [int(each) for each in re.findall(r"\d+", message)]
-    if DIVIDED.search(message) and SMALL in numbers:
+    if DIVIDED.search(message) and made in numbers:
         # So many heads as the script asks for, each as wide as those of a small model.
-        heads = next((each for each in numbers if each not in (SMALL, 0, 1)), None)
+        heads = next((each for each in numbers if each not in (made, 0, 1)), None)
         return heads * HEAD if heads is not None and heads * HEAD <= WIDEST else None
     if found := SHAPES.search(message):
         inputs, weights = int(found[2]), int(found[3])
         # Two outputs side by side are twice as wide.
-        return _width(inputs, weights) or _width(weights, inputs) or _joined_width(inputs, weights)
+        joined = _joined_width(inputs, weights, made)
+        return _width(inputs, weights, made) or _width(weights, inputs, made) or joined
     # With several other numbers nothing tells which one is the width.
-    others = {each for each in numbers if SMALL < each <= WIDEST and each % HEAD == 0}
-    return others.pop() if UNFIT.search(message) and SMALL in numbers and len(others) == 1 else None
+    others = {each for each in numbers if made < each <= WIDEST and each % HEAD == 0}
+    return others.pop() if UNFIT.search(message) and made in numbers and len(others) == 1 else None
+
+
+def difference(error: BaseException) -> int | None:
+    """By how much the inputs of a layer are too narrow; None for an error of another kind."""
+    found = SHAPES.search(str(error)) if isinstance(error, RuntimeError) else None
+    return int(found[3]) - int(found[2]) if found is not None else None
 
 
 CHANNELS = re.compile(r"expected input\[.*\] to have (\d+) channels, but got (\d+) channels")
@@ -84,17 +91,17 @@ def asked_side(error: BaseException) -> int | None:
     return min(WIDEST_IMAGE, max(larger) * 5 // 4) if larger and SIDE_OF_IMAGES in numbers else None
 
 
-def _width(made: int, asked: int) -> int | None:
-    times = made // SMALL
-    is_made = made % SMALL == 0 and asked % max(1, times) == 0
-    width = asked // times if is_made else 0
-    return width if SMALL < width <= WIDEST and width % 2 == 0 else None
+def _width(given: int, asked: int, made: int) -> int | None:
+    times = given // made
+    is_made = given % made == 0 and asked % max(1, times) == 0
+    width = asked // times if is_made and times else 0
+    return width if made < width <= WIDEST and width % 2 == 0 else None
 
 
-def _joined_width(inputs: int, weights: int) -> int | None:
+def _joined_width(inputs: int, weights: int, made: int) -> int | None:
     """The width of a model whose outputs are joined with others of a width of their own: these stay as they are."""
-    width = SMALL + weights - inputs
-    return width if SMALL < inputs < weights and width % HEAD == 0 and width <= WIDEST else None
+    width = made + weights - inputs
+    return width if made < inputs < weights and width % HEAD == 0 and width <= WIDEST else None
 
 
 def asked_rows(error: BaseException, made: int) -> int | None:
