@@ -38,11 +38,15 @@ LOADER = lazy_pattern(r"(?i)load|data|set|iter|gen|dl\b|\bx_|_x\b")
 
 @dataclass(frozen=True, slots=True)
 class LastTested:
-    """A test of the last weights: where it is, where the best ones are kept, and the network as code."""
+    """A test of the last weights: where it is, where the best ones are kept, and the network as code.
+
+    Code that keeps the last weights in a file of their own tells them from the best ones, and may test them on purpose.
+    """
 
     location: Location
     kept: Location
     network: str
+    keeps_last: bool
 
 
 def last_tested(source: Source) -> Iterator[LastTested]:
@@ -75,8 +79,15 @@ def _in_block(source: Source, body: Sequence[ast.stmt], trainings: Mapping[str, 
             continue
         found = _test_of(source, unparse(statement), after, kept)
         if found is not None:
-            yield LastTested(source.location(found), source.location(kept.node), kept.network)
+            keeps_last = _keeps(after, kept.network)
+            yield LastTested(source.location(found), source.location(kept.node), kept.network, keeps_last)
             return
+
+
+def _keeps(statements: Sequence[ast.stmt], network: str) -> bool:
+    """Whether statements keep the weights of a network."""
+    calls = (node for each in statements for node in walk(each) if isinstance(node, ast.Call))
+    return any(_network_kept(call) == network for call in calls)
 
 
 def _kept_by(source: Source, statement: ast.stmt, trainings: Mapping[str, _Training]) -> _Kept | None:

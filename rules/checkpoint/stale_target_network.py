@@ -2,8 +2,8 @@
 
 The estimate of the next state comes from a copy of the network that learns. A target network that nothing writes to
 keeps its random first weights, so the targets are noise for the whole training. One that is only moved by a small share
-in each step starts from other random weights, and gives wrong targets for the first thousands of steps. No error is
-raised.
+in each step starts from other random weights, and gives wrong targets until it has reached the other: that is a note.
+No error is raised.
 
 ## Bad
 

@@ -1,7 +1,8 @@
 """A training keeps its best weights, and the test after it measures the last ones.
 
 The validation chooses the weights that are saved, and early stopping ends the training several epochs after them. The
-published number belongs to other weights than those in the file, in general to worse ones.
+published number belongs to other weights than those in the file, in general to worse ones. Code that keeps the last
+weights in a file as well may test them on purpose, so that is a note.
 
 ## Bad
 
@@ -101,10 +102,12 @@ class LastWeightsTested(Rule):
         yield from one_per_location(map(self._report, last_weights.last_tested(pipeline.source)))
 
     def _report(self, found: last_weights.LastTested) -> Finding:
+        problem = "this test measures the last weights, not the best ones, which are kept"
         return self.finding(
             found.location,
-            "this test measures the last weights, not the best ones, which are kept",
+            f"{problem} as well" if found.keeps_last else problem,
             related=[Related(found.kept, "the best weights are kept here, and never loaded", "kept")],
             help="load the best weights before the test",
             subject=found.network,
+            level=Level.NOTE if found.keeps_last else Level.WARNING,
         )
