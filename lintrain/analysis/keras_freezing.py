@@ -57,20 +57,20 @@ def _changing(source: Source) -> dict[str, _Changing]:
     """The functions of a file whose only effect is on `trainable`, by name."""
     found = dict[str, _Changing]()
     for function in source.nodes_of(ast.FunctionDef):
-        told = [_told_change(statement) for statement in function.body]
-        changes = [each for each in told if isinstance(each, tuple)]
-        if changes and None not in told:
+        effects = [_change_of(statement) for statement in function.body]
+        changes = [each for each in effects if isinstance(each, tuple)]
+        if changes and None not in effects:
             found[function.name] = _Changing([each.arg for each in function.args.args], *changes[0])
     return found
 
 
-def _told_change(statement: ast.stmt) -> tuple[ast.expr, object] | bool | None:
+def _change_of(statement: ast.stmt) -> tuple[ast.expr, object] | bool | None:
     """What a statement changes `trainable` of, and to what; True if it has no effect, None if it does anything else."""
     match statement:
         case ast.Assign(targets=[ast.Attribute(attr="trainable", value=owner)], value=ast.Constant(value=to)):
             return owner, to
-        case ast.For(iter=of, body=[inner], orelse=[]) if isinstance(told := _told_change(inner), tuple):
-            return of, told[1]
+        case ast.For(iter=of, body=[inner], orelse=[]) if isinstance(inner_change := _change_of(inner), tuple):
+            return of, inner_change[1]
         case ast.Return() | ast.Pass() | ast.Expr(value=ast.Constant() | ast.Call(func=ast.Name(id="print"))):
             return True
         case _:

@@ -22,7 +22,7 @@ SETTING = lazy_pattern(
     r"|gradient|accumulation|optimizer|optim|opt|scheduler|sched|loss|mixup|cutmix|aug|augment|augmentation|smoothing"
     r"|temperature|gamma|alpha|betas?|beta1|beta2|eps|epsilon|margin|lambda|patience|shuffle|fp16|bf16|amp|freeze"
     r"|pretrained|hidden|layers?|heads|embed|embedding|dim|len|length|crop|weights?|steps|size|channels|bias|noise|ratio|prob"
-    r"|rate|power|precision|sparsity|kernel)(?:$|_)"
+    r"|rate|power|precision|sparsity|kernel|[48]bit|bits|lora|qlora|quantize|quantization)(?:$|_)"
 )
 """Words in the names of what decides what a training learns."""
 
