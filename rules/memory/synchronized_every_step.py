@@ -92,7 +92,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import clocks, script_text, statements, training_loops
+from lintrain.analysis import clocks, script_text, statements, training_loops, unentered_contexts
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import LibraryCall
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass
@@ -126,12 +126,22 @@ class SynchronizedEveryStep(Rule[Claim]):
         trainings = list(training_loops.training_loops(pipeline)) if training_loops.trains_by_hand(pipeline) else []
         found: dict[Location, Finding[Claim]] = {}
         run = _run_each_step(pipeline, trainings) if any(call.path in STOPS for call in pipeline.calls) else {}
+        unentered = (
+            {location for _, location in unentered_contexts.contexts_never_entered(pipeline.source)}
+            if trainings
+            else ()
+        )
         for call in pipeline.calls if trainings else ():
             if call.path in STOPS:
                 training = run.get(call.location)
                 if training is not None and not _is_for_a_clock(pipeline, call, training):
                     found.setdefault(call.location, self._report(call, training, f"{STOPS[call.path]} in every step"))
-            if call.path in DETECTS and call.is_certain and _is_enabled(pipeline, call):
+            if (
+                call.path in DETECTS
+                and call.is_certain
+                and call.location not in unentered
+                and _is_enabled(pipeline, call)
+            ):
                 if all(_is_over(pipeline, training, call) for training in trainings):
                     continue
                 found.setdefault(
