@@ -639,3 +639,42 @@ def test_settings_that_are_not_here_name_a_task_that_the_script_knows(
     found = replaced(probed)
     assert found["missing.yaml"] == "an object with the keys that the script reads: data, train"
     assert found["task"] == "count, after ValueError: stand-in is no task"
+
+
+PICTURES_OF_A_TABLE = """
+import os
+
+import numpy as np
+import pandas as pd
+import torch
+from PIL import Image
+
+
+class Pictures(torch.utils.data.Dataset):
+    def __init__(self, table, folder):
+        self.table, self.folder = table, folder
+
+    def __len__(self):
+        return len(self.table)
+
+    def __getitem__(self, index):
+        row = self.table.iloc[index]
+        picture = Image.open(os.path.join(self.folder, row["photo"])).convert("L").resize((4, 4))
+        return torch.tensor(np.array(picture)).float().flatten() / 255, int(row["label"])
+
+
+rows = Pictures(pd.read_csv("photos.csv"), "photos")
+model = torch.nn.Linear(16, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for inputs, targets in torch.utils.data.DataLoader(rows, batch_size=8, shuffle=True):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+    optimizer.step()
+"""
+
+
+def test_pictures_that_a_made_table_names_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path_for_lintrain(monkeypatch)
+    probed = probe(tmp_path, PICTURES_OF_A_TABLE, "--stand-ins")
+    assert probed.stages["step"] == "passed"
+    assert replaced(probed)["photos.csv, photo"].startswith("image-file, after FileNotFoundError")

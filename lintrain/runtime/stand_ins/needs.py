@@ -6,6 +6,7 @@ A name that a published data set lacks is the script's own mistake; what its tex
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -251,7 +252,9 @@ class Needs:
             document = next((each.frame.f_locals.get("node_or_string") for each in reads), None)
             kind = "json"
         if isinstance(error, FileNotFoundError) and isinstance(error.filename, str):
-            document, kind = error.filename, "image-file"
+            # `os.path.join(folder, row["name"])`: the value is the last part.
+            names = (error.filename, os.path.basename(error.filename))
+            document, kind = next((each for each in names if each in self._values), None), "image-file"
         at = self._values.get(document) if isinstance(document, str) else None
         return Need(at[0].name, at[1], kind) if at is not None and _may_have(at[0], at[1], kind) else None
 
