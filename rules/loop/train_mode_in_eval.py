@@ -84,6 +84,11 @@ NAMES_MODE = lazy_pattern(r"[(,]\s*_*(?:is_?|in_?)?(?:eval|evaluate|evaluation|t
 SWITCHED = "switch"
 """The role of a call that sets train mode in the evaluation itself."""
 
+OF_UNKNOWN = "train mode of unknown layers"
+"""The role of a reason that another function gives, for a network whose layers are not known."""
+
+MATTERS = ", which matters with dropout or batch norm"
+
 MOVES = lazy_pattern(r"^[\w.]+\.(?:to|cuda|cpu|half|float)\(")
 SETS_MODE = lazy_pattern(r"\.(?:eval|train)\(|set_mode")
 
@@ -148,14 +153,16 @@ class TrainModeInEval(Rule[Claim]):
         loop = evaluations.evaluation_loop(pipeline, forward)
         name = training_loops.callee_text(pipeline, forward)
         shown = name or "the model"
+        is_of_unknown = reason.role == OF_UNKNOWN
         location = loop.location if loop else forward.location
         is_fixable = bool(name) and location.holds(forward.location) and _returns_to_training(pipeline, forward)
         return self.finding(
             training_loops.place_in(pipeline, forward, loop),
-            f"`{shown}` is evaluated in train mode",
+            f"`{shown}` is evaluated in train mode{MATTERS if is_of_unknown else ''}",
             related=[reason, Related(location, "evaluated here", "evaluation")],
             help=f"call `{shown}.eval()` before the evaluation",
             claim=Claim(name if is_fixable else None),
+            level=Level.NOTE if is_of_unknown else None,
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -300,7 +307,8 @@ def _trained_here(pipeline: Pipeline, forward: Event) -> Related | None:
                 and event.records_for(training.backward)
                 and (event.reading, event.uncalled) == (forward.reading, forward.uncalled)
             ):
-                return Related(event.location, "trained here, and never put into eval mode", "train mode")
+                role = "train mode" if event.function == forward.function else OF_UNKNOWN
+                return Related(event.location, "trained here, and never put into eval mode", role)
     return None
 
 
@@ -326,7 +334,8 @@ def _switched_for_training_alone(pipeline: Pipeline, forward: Event) -> Related 
 def _left_out(pipeline: Pipeline, forward: Event) -> Related | None:
     other = partial_modes.left_out(pipeline, forward)
     note = "another network is put into eval mode here, and this one nowhere"
-    return Related(other.location, note, "train mode") if other is not None else None
+    role = OF_UNKNOWN if isinstance(forward.subject, Unknown) else "train mode"
+    return Related(other.location, note, role) if other is not None else None
 
 
 def _may_set(pipeline: Pipeline, event: Event, forward: Event) -> bool:
