@@ -60,7 +60,7 @@ class UnrestoredBestWeights(Rule):
     def _of_keras(self, found: callback_weights.LastWeights) -> Finding:
         return self.finding(
             found.callback,
-            f"`{found.way}` uses the weights of the last epoch, though an earlier epoch may be better",
+            f"`{found.way}` uses the weights of the last epoch, which may not be the best one",
             related=[Related(found.used, "used here", "use")],
             help="pass `restore_best_weights=True`",
         )
