@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from lintrain.cache import whole_files
 from lintrain.cache.folder import FOLDER_VARIABLE
 from lintrain.cache.whole_files import SECOND
+from lintrain.check.cached_results import CachedResults
+from lintrain.check.files import ReadFile
 from lintrain.server import editor_session
 from lintrain.server.checking import Checked, Snapshot, check, find_cached, read_missing
 from lintrain.server.project import ClientSettings, Projects
@@ -118,6 +121,29 @@ def test_what_the_server_checked_is_cached_for_the_next_start(connect: Connect, 
     while kept(project, script) is None and time.monotonic() < until:
         time.sleep(0.01)
     assert kept(project, script) == FOUND
+
+
+def test_a_text_that_is_typed_back_is_not_cached_again(
+    connect: Connect, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept_texts: list[str] = []
+    plain = CachedResults.keep
+
+    def hear(self: CachedResults, files: Iterable[ReadFile]) -> None:
+        kept_texts.append("kept")
+        plain(self, files)
+
+    monkeypatch.setattr(CachedResults, "keep", hear)
+    script = written(project)
+    client, uri = reopened(connect, project, script)
+    client.diagnostics(uri, 1)
+    until = time.monotonic() + PATIENCE
+    while not kept_texts and time.monotonic() < until:
+        time.sleep(0.01)
+    for version, text in enumerate((LOOP + "#", LOOP, LOOP + "#"), start=2):
+        client.change(uri, version, {"text": text})
+        client.diagnostics(uri, version)
+    assert kept_texts == ["kept"]
 
 
 def test_an_unsaved_text_is_neither_cached_nor_answered_by_the_file(project: Path) -> None:

@@ -61,6 +61,8 @@ class EditorSession:
     answers: dict[str, tuple[int, Checked]] = field(default_factory=dict[str, tuple[int, Checked]])
     on_outdated: Callable[[Document], None] = field(default=lambda _: None)
     """Is called when a result is to be made again: packages were read meanwhile, or it was a cached one."""
+    _cached: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    """The text of each open document whose result was cached last: the next check of the same text caches nothing."""
     _asked: set[tuple[InstalledPackage, str]] = field(default_factory=set["tuple[InstalledPackage, str]"])
     _loads_rules: bool = False
     _running: dict[str, tuple[int, asyncio.Task[Checked]]] = field(
@@ -107,6 +109,7 @@ class EditorSession:
         """A document was closed."""
         self.turns.pop(document.uri, None)
         self.answers.pop(document.uri, None)
+        self._cached.pop(document.uri, None)
         self._running.pop(document.uri, None)
 
     def snapshot(self, document: Document, turn: int | None = None) -> Snapshot:
@@ -115,7 +118,8 @@ class EditorSession:
         given = {each.path: each.raw for each in self.documents.all()}
         if turn is None:
             return Snapshot(document.path, given, in_force)
-        is_saved = all(each.disk.holds(each.raw) for each in self.documents.all())
+        is_new = self._cached.get(document.uri) != document.raw
+        is_saved = is_new and all(each.disk.holds(each.raw) for each in self.documents.all())
         return Snapshot(document.path, given, in_force, lambda: self.turns.get(document.uri) != turn, is_saved)
 
     async def checked(self, document: Document, urgency: Urgency = Urgency.NOW) -> Checked | None:
@@ -149,6 +153,7 @@ class EditorSession:
         if self.turns.get(document.uri) == turn:
             self.answers[document.uri] = turn, replace(checked, keep=None)
             if checked.keep:
+                self._cached[document.uri] = snapshot.raw
                 self.start(self.worker.do(Urgency.LATER, checked.keep))
             self._show_problems(checked)
             self._read_packages(document, checked)
