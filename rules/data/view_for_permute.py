@@ -91,7 +91,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import single_axes, swaps
+from lintrain.analysis import shown_results, single_axes, swaps
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -122,6 +122,11 @@ class ViewForPermute(OddCallRule):
         return any(swaps.swapping_views(source)) or source.contains(WITH_NUMBERS)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        for finding in self._views(pipeline):
+            if not shown_results.is_only_shown(pipeline, finding.location):
+                yield finding
+
+    def _views(self, pipeline: Pipeline) -> Iterator[Finding]:
         named = {swap.location for swap in swaps.swapping_views(pipeline.source)}
         for misuse in pipeline.misuses:
             if misuse.use == "permuting view" and misuse.location not in named:
