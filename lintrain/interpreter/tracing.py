@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.certainty import is_certain
+from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.shapes import (
     ANY,
     RESHAPES,
@@ -119,7 +120,7 @@ def traced(call: Call, before: Tensor, after: Tensor) -> Tensor:
     if after is before and fields == (before.shape, before.kind, before.cut, before.made, before.is_reshaped):
         return before
     after = replace(after, shape=shape, kind=kind, cut=cut, made=made, is_sliced=before.is_sliced, is_reshaped=moved)
-    after.passes = before.passes
+    after.passes = frozenset() if call.reader.without_grad else before.passes
     return after
 
 
@@ -185,6 +186,11 @@ LISTED = lazy_pattern(r"(torch|np|numpy)\.((\w*[tT]ensor|array)\(\s*[\[(]|arange
 def graph_of(values: Iterable[Value]) -> frozenset[int]:
     """The forward passes in the graphs of some values."""
     return frozenset[int]().union(*(value.graph for value in values if isinstance(value, Tensor)))
+
+
+def graph_here(reader: Reader, values: Iterable[Value]) -> frozenset[int]:
+    """The forward passes in the graph of what is computed here from values: none where autograd may be off."""
+    return frozenset() if reader.without_grad else graph_of(values)
 
 
 def detached(tensor: Tensor, name: str, location: Location) -> Tensor:
@@ -284,7 +290,7 @@ def is_data(value: Value) -> bool:
             return False
 
 
-def combined(left: Value, operator: str, right: Value, text: str, location: Location) -> Tensor:
+def combined(reader: Reader, left: Value, operator: str, right: Value, text: str, location: Location) -> Tensor:
     """What arithmetic makes of a tensor and something else: numbers of its own, off the graph if both are."""
     tensors = [operand for operand in (left, right) if isinstance(operand, Tensor)]
     cuts = [operand.cut for operand in tensors if operand.cut]
@@ -296,9 +302,16 @@ def combined(left: Value, operator: str, right: Value, text: str, location: Loca
         shape = tensors[0].shape
     made = Operation(operator.lower(), location, text)
     kind = _kind_after(operator, left, right)
-    passes = frozenset[int]().union(*(tensor.graph for tensor in tensors))
     cut = cuts[0] if is_cut else None
-    return Tensor(text=text, made=made, shape=shape, kind=kind, cut=cut, origin=location, passes=passes)
+    return Tensor(
+        text=text,
+        made=made,
+        shape=shape,
+        kind=kind,
+        cut=cut,
+        origin=location,
+        passes=graph_here(reader, tensors),
+    )
 
 
 def _kind_after(operator: str, left: Value, right: Value) -> str:

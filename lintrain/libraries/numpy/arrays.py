@@ -369,7 +369,7 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, location:
             note_compared(reader, left, right, location)
         note_threshold(reader, left, right, location)
         role = CHOSEN.get(tensors[0].role, Role.UNKNOWN)
-        compared = combined(left, operator, right, text, location)
+        compared = combined(reader, left, operator, right, text, location)
         are_data = all(tensor.made and tensor.made.name == DATA for tensor in tensors)
         return replace(
             compared,
@@ -380,7 +380,7 @@ def _operate(reader: Reader, left: Value, operator: str, right: Value, location:
             made=tensors[0].made if are_data else None,
             hits_of=_compared(operator, tensors),
         )
-    after = combined(left, operator, right, text, location)
+    after = combined(reader, left, operator, right, text, location)
     if operator in {"Sub", "Mult"} and isinstance(left, Tensor) and isinstance(right, Tensor):
         _note_difference(reader, left, operator, right, text, location)
     if len(tensors) == 1 and operator in {"Add", "Sub", "Mult", "Div", "Pow"}:

@@ -10,7 +10,7 @@ from functools import reduce
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import METHODS, Transfer, family, function
 from lintrain.interpreter.shapes import ANY, broadcast, integer, multiplied, repeated, viewed, without_axes
-from lintrain.interpreter.tracing import graph_of, is_data, kind_asked_for
+from lintrain.interpreter.tracing import graph_here, is_data, kind_asked_for
 from lintrain.libraries.torch.literals import data, note_compared
 from lintrain.pipeline.values.certainty import UNCERTAIN
 from lintrain.pipeline.values.model import Tensor
@@ -176,7 +176,7 @@ def computed(call: Call, name: str, operands: list[Value], shape: Shape) -> Tens
         cut=cuts[0] if is_cut else None,
         is_sliced=any(each.is_sliced for each in tensors),
         origin=call.location,
-        passes=frozenset() if name in OFF_GRAPH or call.reader.without_grad else graph_of(tensors),
+        passes=frozenset() if name in OFF_GRAPH else graph_here(call.reader, tensors),
     )
 
 

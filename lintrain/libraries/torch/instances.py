@@ -14,7 +14,7 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.module_parts import runs_inside_a_forward
 from lintrain.interpreter.core.registry import called, instance_called, instance_method, method
-from lintrain.interpreter.tracing import graph_of
+from lintrain.interpreter.tracing import graph_here
 from lintrain.libraries.torch.freezing import move, set_mode
 from lintrain.libraries.torch.gradients import MODEL_NAME, is_scaler, scaled_step
 from lintrain.pipeline.events import Act
@@ -44,15 +44,15 @@ def _run(call: Call) -> Value:
     # these inputs.
     result = invocation.run_function(call, found[1], module, found[0])
     if isinstance(result, Unknown):
-        passes = own | graph_of(argument.value for argument in call.positional)
+        passes = own | graph_here(call.reader, [argument.value for argument in call.positional])
         return Tensor(model=module, text=call.text, origin=call.location, passes=passes)
     if own and isinstance(result, Tensor):
         # In place, since what is known of how it was computed goes by its identity. A layer that is not understood
         # loses the history of what it gets, and only code that takes tensors off the graph ends it.
         node = found[1].node
         is_cut = (found[1].source or call.reader.source).once(_takes_off, node)
-        given = frozenset[int]() if is_cut else graph_of(argument.value for argument in call.positional)
-        result.passes = result.graph | own | given
+        given = [] if is_cut else [argument.value for argument in call.positional]
+        result.passes = result.graph | own | graph_here(call.reader, given)
     return result
 
 

@@ -22,7 +22,7 @@ from lintrain.interpreter.core.registry import (
 from lintrain.interpreter.grad_modes import CHANGES
 from lintrain.interpreter.layer_shapes import OPEN, SEQUENTIAL, argument_of
 from lintrain.interpreter.shapes import ANY, integer
-from lintrain.interpreter.tracing import ACTIVATIONS, MOVES, graph_of
+from lintrain.interpreter.tracing import ACTIVATIONS, MOVES, graph_here
 from lintrain.libraries.stdlib.containers import copied
 from lintrain.libraries.torch.freezing import mode_of, move, note_module_attribute
 from lintrain.libraries.torch.layers import function_loss, module_loss, through, without_graph
@@ -189,7 +189,7 @@ def _call_module(call: Call) -> Value:
         call.reader.act(Act.FORWARD, call.location, module, given=given)
     result = through(call, module, given)
     if isinstance(result, Tensor):
-        result.passes = frozenset() if call.reader.without_grad else graph_of([given]) | own
+        result.passes = graph_here(call.reader, [given]) | (frozenset() if call.reader.without_grad else own)
         result.cut = without_graph(call) or result.cut
     return result
 
@@ -204,7 +204,7 @@ def _computed(call: Call) -> Value:
     rank = same.shape.rank if same is not None else None
     shape = ANY if rank is None else Shape((None,) * rank, False)
     given_to = [argument.value for argument in (*call.positional, *call.keywords.values())]
-    passes = frozenset[int]() if call.reader.without_grad else graph_of(given_to)
+    passes = graph_here(call.reader, given_to)
     cut = same.cut if same is not None else None
     return Tensor(text=call.text, shape=shape, cut=cut, origin=call.location, passes=passes)
 

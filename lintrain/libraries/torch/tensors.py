@@ -26,7 +26,7 @@ from lintrain.interpreter.tracing import (
     DATA,
     KINDS,
     REBUILDS,
-    graph_of,
+    graph_here,
     kind_asked_for,
     normalised,
     rest,
@@ -308,7 +308,7 @@ def joined(call: Call) -> Tensor | None:
         kind=items[0].kind if len(kinds) == 1 else "",
         cut=cuts[0] if len(cuts) == len(items) else None,
         origin=call.location,
-        passes=graph_of(items),
+        passes=graph_here(call.reader, items),
     )
 
 
@@ -321,7 +321,7 @@ def _with_unknown(call: Call, given: Sequence) -> Tensor:
     return replace(
         of_unknown(call, UNKNOWN),
         shape=shape if shape.is_open else Shape((None,) * len(shape.sizes), False),
-        passes=graph_of(given.items),
+        passes=graph_here(call.reader, given.items),
     )
 
 
@@ -370,14 +370,14 @@ def of_unknown(call: Call, given: Value) -> Tensor:
 
     One that only puts the numbers into another form can be followed back to what it was given.
     """
-    name = call.path.rpartition(".")[2]
-    arguments = [argument.value for argument in call.positional]
+    name, arguments = call.path.rpartition(".")[2], [argument.value for argument in call.positional]
     if name in TYPED and (len(arguments) > 1 or (arguments and takes_sizes(call, arguments[0]))):
         shape = ANY if call.is_open else _shape_of(arguments)
         return Tensor(text=call.text, made=Operation(DATA, call.location), shape=shape, kind=KINDS[name])
     shape = shape_of(given)
     if name in RESHAPES:
-        shape = ANY if call.is_open or "keepdim" in call.keywords else RESHAPES[name](shape, arguments[1:])
+        axes = [argument.value for argument in rest(call, given)]
+        shape = ANY if call.is_open or "keepdim" in call.keywords else RESHAPES[name](shape, axes)
     is_same = name in SAME_NUMBERS and isinstance(given, Unknown)
     here = Operation(name, call.location, call.text)
     return Tensor(
