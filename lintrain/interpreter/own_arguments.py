@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import takewhile
 
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.certainty import is_certain
@@ -53,7 +54,9 @@ def note_misfit(call: Call, called: Value) -> None:
         reader.record.misuses.append(Misuse(_located(call, fault), function, OF_OWN_FUNCTION, f"`{written}` {fault}"))
         return
     parameters = [each.arg for each in (*function.node.args.posonlyargs, *function.node.args.args)][passed:]
-    given = [name_orders.name_given(each) for each in node.args]
+    # How many arguments `*sizes` stands for is not known, and so neither is which parameters get those after it.
+    counted = takewhile(lambda each: not isinstance(each, ast.Starred), node.args)
+    given = [name_orders.name_given(each) for each in counted]
     if name_orders.are_moved(given, parameters):
         text = f"{', '.join(filter(None, given))} for {', '.join(parameters[: len(given)])}"
         reader.record.misuses.append(Misuse(call.location, function, OTHER_ORDER, text))
