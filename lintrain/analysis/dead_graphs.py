@@ -55,6 +55,9 @@ PLAIN = frozenset({"int", "float", "bool", "len", "argmax", "argmin", "multinomi
 
 PARTS = frozenset({"logits", "probs"})
 
+ABOUT_NETWORK = frozenset({"training", "module", "device", "dtype", "config"})
+"""Attributes of a network that are not results of its passes."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeadGraph:
@@ -76,7 +79,7 @@ def dead_graphs(source: Source, passes: Collection[Location]) -> Iterator[DeadGr
         for node in own_nodes(function):
             if isinstance(node, ast.Call) and node.lineno in lines and _may_be_network(node):
                 location = source.location(node)
-                if location in passes and (ends := followed.ends(node)):
+                if location in passes and not followed.keeps_more(node) and (ends := followed.ends(node)):
                     yield DeadGraph(location, source.location(ends[0]))
 
 
@@ -149,9 +152,16 @@ class _Followed:
         self.source = source
         self.parents: Mapping[int, ast.AST] = {id(child): node for node in walk(function) for child in children(node)}
         self.names = [node for node in nodes if isinstance(node, ast.Name)]
+        called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        self.attributes = [each for each in nodes if isinstance(each, ast.Attribute) and id(each) not in called]
         inner = {id(node) for node in nodes}
         # What a nested function reads may run at any time.
         self.shared = {node.id for node in walk(function) if isinstance(node, ast.Name) and id(node) not in inner}
+
+    def keeps_more(self, call: ast.Call) -> bool:
+        """Whether the code reads what the network keeps of a pass: `loss = net.loss` after `outputs = net(rows)`."""
+        kept = [each for each in self.attributes if each.lineno >= call.lineno and each.attr not in ABOUT_NETWORK]
+        return any(unparse(each.value) == unparse(call.func) for each in kept)
 
     def ends(self, node: ast.expr, steps: int = 12) -> list[ast.expr]:
         """The expressions in which the gradient of a value ends; empty if some of it may go elsewhere."""
