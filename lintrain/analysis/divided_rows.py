@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions
+from lintrain.analysis import expressions, loaders
 from lintrain.analysis.expressions import Expression
 from lintrain.analysis.rank_conditions import RANK
 from lintrain.model.location import Location
+from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Dataset, Rows
 from lintrain.pipeline.values.loading import Loader, TorchDataset
@@ -73,6 +75,16 @@ def counts_all_processes(pipeline: Pipeline, sampler: Location) -> bool:
     call = expressions.call_at(pipeline, sampler)
     given = call.keywords.get("rank") if call is not None else None
     return call is not None and (given is None or OF_PROCESS.fullmatch(given.code) is not None)
+
+
+def is_asked_for(pipeline: Pipeline, sampler: Location) -> bool:
+    """Whether a sampler is made only if the caller of its function asks for it, by a parameter."""
+    function = blocks.scope_of(pipeline, sampler)
+    if not isinstance(function, ast.FunctionDef):
+        return False
+    arguments = function.args
+    taken = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    return any(loaders.is_decided_by(pipeline, sampler, name) for name in taken)
 
 
 def launcher_of(pipeline: Pipeline, loader: Loader) -> Launcher | None:

@@ -80,7 +80,9 @@ def penalties(source: Source) -> Iterator[Location]:
                 case ast.Call(func=ast.Attribute(value=owner, attr="grad"), keywords=keywords):
                     given = {each.arg: unparse(each.value) for each in keywords}
                     is_cut = unparse(owner).endswith("autograd") and given.get("create_graph", "False") == "False"
-                    if is_cut and None not in given and NORM.search(code) is not None:
+                    # What is computed under `no_grad`, with `enable_grad` inside, is only recorded.
+                    is_term = NORM.search(code) is not None and not _is_off(source, call)
+                    if is_cut and None not in given and is_term:
                         yield source.location(call)
                 case _:
                     pass

@@ -94,6 +94,8 @@ class TwiceDividedRows(Rule):
             is_divided = launcher is not None and (launcher.is_accelerator or not _may_stream(loader.dataset))
             name = "Accelerate" if launcher is not None and launcher.is_accelerator else "Fabric"
             sampler = divided_rows.sampler_of(loader)
+            if sampler is not None and divided_rows.is_asked_for(pipeline, sampler):
+                continue  # the caller may ask for it only without a launcher
             if sampler is not None and launcher is not None and launcher.is_accelerator:
                 yield self._report("DistributedSampler", sampler, name, loader.origin)
             elif is_divided:

@@ -232,6 +232,8 @@ def _why_in_train_mode(pipeline: Pipeline, forward: Event) -> Related | None:
 
 def _is_on_purpose(pipeline: Pipeline, switch: Event, forward: Event) -> bool:
     """Whether train mode is for this pass alone, as detection models need it for their losses: `eval()` follows."""
+    if _follows_eval_of_whole(pipeline, switch):
+        return True
     if switch.function != forward.function or _trains_between(pipeline, switch, forward):
         return False
     if _is_chosen(pipeline, switch):
@@ -242,6 +244,15 @@ def _is_on_purpose(pipeline: Pipeline, switch: Event, forward: Event) -> bool:
     later = next((event for event in pipeline.events[forward.order + 1 :] if event.act in acts), None)
     is_eval = later is not None and later.act is Act.EVAL_MODE and training_loops.covers(later, forward.subject)
     return is_eval and later is not None and later.loops == switch.loops and later.function == forward.function
+
+
+def _follows_eval_of_whole(pipeline: Pipeline, switch: Event) -> bool:
+    """Whether a part gets train mode right after the whole got eval mode: `net.eval()`, then `net.decoder.train()`."""
+    acts = {Act.TRAIN_MODE, Act.EVAL_MODE, Act.FORWARD, Act.BACKWARD}
+    before = next((event for event in reversed(pipeline.events[: switch.order]) if event.act in acts), None)
+    if before is None or before.act is not Act.EVAL_MODE or before.function != switch.function:
+        return False
+    return before.subject is not switch.subject and training_loops.covers(before, switch.subject)
 
 
 def _is_chosen(pipeline: Pipeline, switch: Event) -> bool:
