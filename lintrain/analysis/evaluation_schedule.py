@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
 
 from lintrain.model.finding import Related
 from lintrain.model.location import Location
@@ -265,8 +266,7 @@ def _keeps(test: ast.If, value: str, best: str) -> bool:
 def _only_start(source: Source, scope: ast.Module | ast.FunctionDef, test: ast.If, best: str) -> ast.expr | None:
     """Where a name, an attribute or an entry gets the number that it has at each run of a test."""
     if not best.isidentifier():
-        stores = _stored_anywhere(source, best)
-        return stores[0][0] if stores and all(is_number for _, is_number in stores) else None
+        return _first_number(_stored_anywhere(source, best))
     if any(best in each.names for each in source.nodes_of(ast.Global, ast.Nonlocal)) or _is_taken(scope, best):
         return None
     stores = _stored_names(scope, best)
@@ -276,7 +276,13 @@ def _only_start(source: Source, scope: ast.Module | ast.FunctionDef, test: ast.I
         stores = _stored_names(source.tree, best)
     elif loop is None or any(isinstance(each, ast.Name) and _is_store(each, best) for each in walk(loop)):
         return None
-    return stores[0][0] if stores and all(is_number for _, is_number in stores) else None
+    return _first_number(stores)
+
+
+def _first_number(stores: Stores) -> ast.expr | None:
+    """The first store, if each one is a number or the value of an earlier run, and one is a number."""
+    numbers = [target for target, start in stores if start is Start.NUMBER]
+    return numbers[0] if numbers and all(start is not Start.OTHER for _, start in stores) else None
 
 
 def _is_loop_around(node: ast.AST, test: ast.If) -> bool:
@@ -293,31 +299,41 @@ def _is_store(node: ast.Name | ast.Attribute | ast.Subscript, code: str) -> bool
     return not isinstance(node.ctx, ast.Load) and unparse(node) == code
 
 
-Stores = list[tuple[ast.expr, bool]]
-"""Where something is set, and whether it is set to a number that is written there."""
+class Start(Enum):
+    """What a best score is set to: a number that is written there, the entry of a checkpoint, or something else."""
+
+    NUMBER = auto()
+    RESTORED = auto()
+    OTHER = auto()
+
+
+Stores = list[tuple[ast.expr, Start]]
+"""Where something is set, and to what."""
 
 
 def _stored_names(scope: ast.AST, name: str) -> Stores:
     nodes = own_nodes(scope)
-    started = {id(target) for node in nodes for target in _numbered(node)}
-    return [(each, id(each) in started) for each in nodes if isinstance(each, ast.Name) and _is_store(each, name)]
+    started = _starts(nodes)
+    stored = [each for each in nodes if isinstance(each, ast.Name) and _is_store(each, name)]
+    return [(each, started.get(id(each), Start.OTHER)) for each in stored]
 
 
 def _stored_anywhere(source: Source, best: str) -> Stores:
     """Where a file sets an attribute of this name, of whatever object, or an entry with this key."""
-    started = {id(target) for node in source.nodes_of(ast.Assign, ast.AnnAssign) for target in _numbered(node)}
+    started = _starts(source.nodes_of(ast.Assign, ast.AnnAssign))
     if best.endswith("']"):
         key = best[best.rindex("['") + 2 : -2]
         owner = best[: best.rindex("['")]
         entries = [each for each in source.nodes_of(ast.Subscript) if not isinstance(each.ctx, ast.Load)]
-        set_here: Stores = [(each, id(each) in started) for each in entries if _may_be_entry(each, owner, key)]
+        written = [each for each in entries if _may_be_entry(each, owner, key)]
+        set_here: Stores = [(each, started.get(id(each), Start.OTHER)) for each in written]
         for each in source.nodes_of(ast.Dict):
             pairs = [(one, value) for one, value in zip(each.keys, each.values, strict=True) if one is not None]
-            set_here += [(one, _is_number(value)) for one, value in pairs if unparse(one) == repr(key)]
+            set_here += [(one, _start_of(value)) for one, value in pairs if unparse(one) == repr(key)]
         return set_here
     name = _word(best) if "[" not in best else ""
     attributes = [each for each in source.nodes_of(ast.Attribute) if each.attr.lower() == name]
-    return [(each, id(each) in started) for each in attributes if not isinstance(each.ctx, ast.Load)]
+    return [(each, started.get(id(each), Start.OTHER)) for each in attributes if not isinstance(each.ctx, ast.Load)]
 
 
 def _may_be_entry(node: ast.Subscript, owner: str, key: str) -> bool:
@@ -325,20 +341,34 @@ def _may_be_entry(node: ast.Subscript, owner: str, key: str) -> bool:
     return node.slice.value == key if isinstance(node.slice, ast.Constant) else unparse(node.value) == owner
 
 
-def _numbered(node: ast.AST) -> Iterator[ast.expr]:
-    """The targets that an assignment gives a number that is written there."""
+def _starts(nodes: Iterable[ast.AST]) -> dict[int, Start]:
+    """What the targets of assignments get, by the identity of the target."""
+    return {id(target): _start_of(value) for node in nodes for target, value in _targets(node)}
+
+
+def _targets(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:
                 if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                    yield from (one for one, each in zip(target.elts, value.elts, strict=False) if _is_number(each))
-                elif _is_number(value):
-                    yield target
-        case ast.AnnAssign(target=target, value=ast.expr() as value) if _is_number(value):
-            yield target
+                    yield from zip(target.elts, value.elts, strict=False)
+                else:
+                    yield target, value
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value
         case _:
             pass
 
 
-def _is_number(value: ast.expr) -> bool:
-    return NUMBER.search(unparse(value)) is not None
+def _start_of(value: ast.expr) -> Start:
+    match value:
+        case _ if NUMBER.search(unparse(value)):
+            return Start.NUMBER
+        case ast.Call(func=ast.Name(id="float"), args=[inner]) | ast.Call(func=ast.Attribute(value=inner, attr="item")):
+            return _start_of(inner)
+        case ast.Subscript(value=ast.Name() | ast.Attribute(), slice=ast.Constant(value=str())):
+            return Start.RESTORED
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str()), *_]):
+            return Start.RESTORED
+        case _:
+            return Start.OTHER
