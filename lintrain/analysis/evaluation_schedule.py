@@ -366,9 +366,9 @@ def _start_of(value: ast.expr) -> Start:
             return Start.NUMBER
         case ast.Call(func=ast.Name(id="float"), args=[inner]) | ast.Call(func=ast.Attribute(value=inner, attr="item")):
             return _start_of(inner)
-        case ast.Subscript(value=ast.Name() | ast.Attribute(), slice=ast.Constant(value=str())):
-            return Start.RESTORED
-        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str()), *_]):
-            return Start.RESTORED
+        case ast.Subscript(value=ast.Name() | ast.Attribute(), slice=ast.Constant(value=str(key))):
+            return Start.RESTORED if BEST.search(key) else Start.OTHER
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str(key)), *_]):
+            return Start.RESTORED if BEST.search(key) else Start.OTHER
         case _:
             return Start.OTHER
