@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis import positive_weights
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
@@ -21,7 +22,7 @@ WRAPS = frozenset(
 COUNTS = frozenset({"bincount", "value_counts"})
 """Functions that count the rows of each class, in the order of the classes or with their names."""
 
-USED = {"class_weight": "fit", "pos_weight": "BCEWithLogitsLoss", "weight": "CrossEntropyLoss"}
+USED = {"class_weight": "fit", "weight": "CrossEntropyLoss"}
 """The arguments for weights of classes, each with what takes it."""
 
 MOST = 12
@@ -42,24 +43,29 @@ def growing_weights(source: Source) -> list[GrowingWeights]:
     return source.cached(_growing_weights)
 
 
+def _of_positives(source: Source) -> Iterator[GrowingWeights]:
+    for each in positive_weights.inverted(source):
+        yield GrowingWeights(each.location, "pos_weight", each.made)
+
+
 def _growing_weights(source: Source) -> list[GrowingWeights]:
-    if not source.contains(r"class_weight|pos_weight|CrossEntropyLoss\(|cross_entropy\("):
-        return []
+    found = list(_of_positives(source)) if source.contains(r"pos(?:itive)?_weight") else []
+    if not source.contains(r"class_weight|CrossEntropyLoss\(|cross_entropy\("):
+        return found
     known = _Names(source)
-    found: list[GrowingWeights] = []
     for call in source.nodes_of(ast.Call):
         name = last_name(call.func)
         for keyword in call.keywords:
             taker = USED.get(keyword.arg or "")
-            if taker is None or name not in {taker, "cross_entropy", "binary_cross_entropy_with_logits", "NLLLoss"}:
+            if taker is None or name not in {taker, "cross_entropy", "NLLLoss"}:
                 continue
             made = known.behind(keyword.value)
-            if _is_growing(known, keyword.arg or "", made):
+            if _is_growing(known, made):
                 found.append(GrowingWeights(source.location(keyword.value), keyword.arg or "", source.location(made)))
     return found
 
 
-def _is_growing(known: _Names, argument: str, made: ast.expr) -> bool:
+def _is_growing(known: _Names, made: ast.expr) -> bool:
     match made:
         case ast.Dict(keys=keys, values=values):
             classes = [each.value if isinstance(each, ast.Constant) else None for each in keys]
@@ -69,9 +75,6 @@ def _is_growing(known: _Names, argument: str, made: ast.expr) -> bool:
                 and None not in classes
                 and all(part is not None and part[0] == number for part, number in zip(parts, classes, strict=True))
             )
-        case _ if argument == "pos_weight":
-            part = _count_over(known, made)
-            return part is not None and part == (1, 0)
         case _:
             return known.direction(made, MOST) > 0
 

@@ -73,7 +73,7 @@ from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Ver
 
 class InvertedClassWeights(Rule):
     level = Level.WARNING
-    keywords = "class_weight|pos_weight|weight="
+    keywords = "class_weight|pos_weight|positive_weight|weight="
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for found in class_frequencies.growing_weights(pipeline.source):
@@ -81,7 +81,9 @@ class InvertedClassWeights(Rule):
                 found.location,
                 f"`{found.argument}` grows with the rows of a class, so rare classes count less",
                 related=[Related(found.made, "computed here", "origin")],
-                help="divide by the number of rows of the class: `total / count`",
+                help="divide the negative rows by the positive ones"
+                if found.argument == "pos_weight"
+                else "divide by the number of rows of the class: `total / count`",
                 subject=found.argument,
             )
 
