@@ -310,6 +310,41 @@ def _assigned(scope: ast.AST) -> dict[str, list[ast.expr]]:
     return found
 
 
+def is_times_rows(node: ast.expr, loop: ast.For) -> bool:
+    """Whether an expression is the number of a loss times the rows of the batch: `loss.item() * x.size(0)`."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            sides = [(left, right), (right, left)]
+            return any(_is_number_of_loss(one) and _is_rows_of_batch(other, loop) for one, other in sides)
+        case _:
+            return False
+
+
+def _is_number_of_loss(node: ast.expr) -> bool:
+    is_taken = isinstance(node, ast.Call) and (node is not _number(node) or unparse(node.func) == "float")
+    return is_taken and not any(isinstance(each, ast.BinOp) for each in walk(node))
+
+
+def _is_rows_of_batch(node: ast.expr, loop: ast.For) -> bool:
+    """Whether an expression is the number of rows of this batch, or a name that the loop gives this number."""
+    if isinstance(node, ast.Name):
+        given = [each.value for each in walk(loop) if isinstance(each, ast.Assign) and _gives(each, node.id)]
+        return len(given) == 1 and _is_batch_size(given[0]) and _reads_batch(given[0], loop)
+    return _is_batch_size(node) and _reads_batch(node, loop)
+
+
+def _gives(node: ast.Assign, name: str) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+
+
+def _reads_batch(node: ast.expr, loop: ast.For) -> bool:
+    """Whether an expression is about something that each round of a loop sets, and not about the loader."""
+    read = {each.id for each in walk(node) if isinstance(each, ast.Name)} - {"len"}
+    return any(
+        isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store) and each.id in read for each in walk(loop)
+    )
+
+
 def _is_batch_size(node: ast.expr) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant(value=0)]):

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis.averages import additions_in, counts_rows, has_single_rows
+from lintrain.analysis.averages import additions_in, counts_rows, has_single_rows, is_times_rows
 from lintrain.analysis.loader_loops import loops_over_loaders
 from lintrain.analysis.script_text import mentions
 from lintrain.model.location import Location
@@ -26,28 +26,39 @@ WHOLE = r"batch_size\s*=\s*(?:len\(|\w+\.shape\[0\])"
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Hits that are judged wrongly: where, the code of the count, where it is counted, and what it is divided by."""
+    """Hits that are judged wrongly: where, the code of the count, where it is counted, and what it is divided by.
+
+    `is_loss` for losses that are added up times the rows of their batch.
+    """
 
     location: Location
     total: str
     counted: Location
     divisor: str = ""
+    is_loss: bool = False
 
 
 def over_batches(pipeline: Pipeline) -> Iterator[Hits]:
-    """The sums of hits of all batches that are divided by the number of batches."""
+    """The sums over the rows of all batches, of hits or losses, that are divided by the number of batches."""
     source = pipeline.source
     if mentions(pipeline, r"batch_size\s*=\s*1\b"):
         return
     for loop, loader in source.cached(loops_over_loaders):
-        added = source.once(_hits_added, loop)
+        losses = source.once(_losses_added, loop)
+        added = source.once(_hits_added, loop) | losses
         if not added or has_single_rows(pipeline, source.location(loop)):
             continue
         scope = blocks.scope_of(pipeline, source.location(loop))
         counts = {f"len({loader})", *source.once(_counts_of_iterations, loop)}
         for division, total, divisor in source.once(_plain_divisions, scope):
             if total in added and divisor in counts and not _holds(added[total], division):
-                yield Hits(source.location(division), total, source.location(added[total]), divisor)
+                counted = source.location(added[total])
+                yield Hits(source.location(division), total, counted, divisor, total in losses)
+
+
+def _losses_added(loop: ast.For) -> dict[str, ast.stmt]:
+    """The sums of losses times the rows of their batch, each with the statement that adds to it."""
+    return {total: statement for statement, total in additions_in(loop) if is_times_rows(_added(statement), loop)}
 
 
 def _hits_added(loop: ast.For) -> dict[str, ast.stmt]:
@@ -310,7 +321,7 @@ def _counts_of_iterations(loop: ast.For) -> set[str]:
     return counts
 
 
-def _plain_divisions(scope: ast.AST) -> list[tuple[ast.BinOp, str, str]]:
+def _plain_divisions(scope: ast.AST) -> list[tuple[ast.BinOp | ast.AugAssign, str, str]]:
     """The divisions of a name, perhaps times a constant, that nothing scales further: with name and divisor as code."""
     operations = [node for node in walk(scope) if isinstance(node, ast.BinOp)]
     scaled = {
@@ -320,12 +331,28 @@ def _plain_divisions(scope: ast.AST) -> list[tuple[ast.BinOp, str, str]]:
         for part, other in ((node.left, node.right), (node.right, node.left))
         if not isinstance(other, ast.Constant)
     }
-    found: list[tuple[ast.BinOp, str, str]] = []
+    found: list[tuple[ast.BinOp | ast.AugAssign, str, str]] = []
     for node in operations:
         name = _only_name(node.left) if isinstance(node.op, ast.Div) and id(node) not in scaled else ""
         if name:
             found.append((node, name, unparse(same_number(node.right))))
-    return found
+    return found + _divided_in_place(scope, {_only_name(each) for each in _scaled_parts(operations)})
+
+
+def _scaled_parts(operations: list[ast.BinOp]) -> Iterator[ast.expr]:
+    for node in operations:
+        if isinstance(node.op, ast.Mult | ast.Div):
+            yield from (node.left, node.right)
+
+
+def _divided_in_place(scope: ast.AST, scaled: set[str]) -> list[tuple[ast.BinOp | ast.AugAssign, str, str]]:
+    """The statements `total /= batches`, if nothing else scales the name."""
+    found: dict[str, list[ast.AugAssign]] = {}
+    for node in walk(scope):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
+            found.setdefault(unparse(node.target), []).append(node)
+    single = [(name, nodes[0]) for name, nodes in found.items() if len(nodes) == 1 and name not in scaled]
+    return [(node, name, unparse(same_number(node.value))) for name, node in single if isinstance(node.op, ast.Div)]
 
 
 def _only_name(node: ast.expr) -> str:

@@ -1,7 +1,8 @@
-"""Hits are counted over all rows, but divided by the number of batches.
+"""Hits, or losses times their rows, are added up over all rows, but divided by the number of batches.
 
 `(predicted == labels).sum()` counts rows. Divided by `len(loader)`, their sum is the average number of hits per batch,
-not an accuracy: with batches of 32, a perfect model reaches 32.
+not an accuracy: with batches of 32, a perfect model reaches 32. A mean loss times the rows of its batch is a sum over
+rows as well, and the average is too large by the batch size.
 
 ## Bad
 
@@ -11,6 +12,15 @@ not an accuracy: with batches of 32, a perfect model reaches 32.
             hits += (net(x).argmax(dim=1) == y).sum().item()
     accuracy = hits / len(eval_loader)  # <- hits-over-batches
 
+Losses that are weighted by the rows of their batch:
+
+    total, batches = 0.0, 0
+    with torch.no_grad():
+        for x, y in eval_loader:
+            total += criterion(net(x), y).item() * x.size(0)
+            batches += 1
+    print("loss", total / batches)  # <- hits-over-batches
+
 ## Good
 
     hits = 0
@@ -18,6 +28,15 @@ not an accuracy: with batches of 32, a perfect model reaches 32.
         for x, y in eval_loader:
             hits += (net(x).argmax(dim=1) == y).sum().item()
     accuracy = hits / len(eval_loader.dataset)
+
+and
+
+    total, rows = 0.0, 0
+    with torch.no_grad():
+        for x, y in eval_loader:
+            total += criterion(net(x), y).item() * x.size(0)
+            rows += x.size(0)
+    print("loss", total / rows)
 
 ## When it is fine
 
@@ -56,17 +75,24 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_locat
 
 class HitsOverBatches(Rule):
     level = Level.WARNING
-    keywords = "sum( & ==|eq( & / & for"
+    keywords = "sum(|size(|shape|len( & ==|eq(|item()|float( & / & for"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report(found) for found in hits.over_batches(pipeline))
 
     def _report(self, found: hits.Hits) -> Finding:
         total, divisor = (f"`{code}`" if len(code) <= 24 else "it" for code in (found.total, found.divisor))
-        shown = total if total != "it" else "this count"
+        shown = total if total != "it" else "this sum" if found.is_loss else "this count"
+        what = "adds up the losses of rows" if found.is_loss else "counts rows"
         return self.finding(
             found.location,
-            f"{shown} counts rows, but is divided by the batches" + (f", {divisor}" if divisor != "it" else ""),
-            related=[Related(found.counted, "counts the hits among the rows", "count")],
+            f"{shown} {what}, but is divided by the batches" + (f", {divisor}" if divisor != "it" else ""),
+            related=[
+                Related(
+                    found.counted,
+                    "a mean times the rows of its batch" if found.is_loss else "counts the hits among the rows",
+                    "count",
+                )
+            ],
             help="divide by the number of rows",
         )
