@@ -260,13 +260,7 @@ def _cast(argmax: Argmax) -> str | None:
 
 def _problem_of(model: Model) -> str | None:
     """The `problem_type` that the script sets for a model; None if it sets none."""
-    config = model.config
-    given = model.arguments.get("problem_type")
-    if given is None and config is not None:
-        given = config.attributes.get("problem_type", config.arguments.get("problem_type"))
-    if given is None or is_missing(given):
-        return None
-    return text_of(given) or "unknown"
+    return None if is_missing(model.problem_type) else text_of(model.problem_type) or "unknown"
 
 
 def _is_rating(pipeline: Pipeline, location: Location) -> bool:

@@ -212,7 +212,7 @@ def _is_comparison(part: expressions.Expression) -> bool:
 
 def _classes_of(model: Model) -> int | None:
     """The size of the head; None if neither the script nor the checkpoint determines it."""
-    if "problem_type" in model.arguments:
+    if not isinstance(model.problem_type, python.Absent):
         return None
     size = python.literal(model.num_labels)
     if isinstance(size, int) and not isinstance(size, bool):

@@ -82,7 +82,7 @@ from collections.abc import Iterator
 from lintrain.analysis import keras_runs, loop_verdicts, rounded_logits, script_text
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.model import Model, Task, Tensor
+from lintrain.pipeline.values.model import Model, Role, Task, Tensor
 from lintrain.pipeline.values.python import Absent, Library, LibraryObject, Sequence, Value, literal, text_of
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, one_per_location
@@ -180,14 +180,25 @@ def _half(metric: Value, is_one: bool) -> str:
 
 def _gives_logits(pipeline: Pipeline, model: Model) -> bool:
     """Whether a classifier of texts is certainly trained on a loss that applies the sigmoid or the softmax itself."""
-    kind = literal(model.arguments["problem_type"]) if "problem_type" in model.arguments else ""
     if model.attributes.keys() - {"config"}:
         return False  # such as a head of the script's own
-    if kind == "multi_label_classification":
+    if text_of(model.problem_type) == "multi_label_classification" or _is_scored_as_logits(pipeline, model):
         return True
     labels = model.labels_by_default if isinstance(model.num_labels, Absent) else literal(model.num_labels)
     is_sized = isinstance(labels, int) and labels > 1
     # An own loss may be one of numbers, whose targets are 0 and 1.
     has_own_loss = any(run.model is model and "compute_loss" in run.overrides for run in pipeline.runs)
-    is_plain = model.is_complete and kind == "" and model.config is None
+    is_plain = model.is_complete and isinstance(model.problem_type, Absent) and model.config is None
     return model.task is Task.SEQUENCE_CLASSIFICATION and is_sized and is_plain and not has_own_loss
+
+
+OF_LOGITS = frozenset({"binary_cross_entropy_with_logits", "cross_entropy"})
+"""Losses that apply the sigmoid or the softmax themselves."""
+
+
+def _is_scored_as_logits(pipeline: Pipeline, model: Model) -> bool:
+    """Whether a loss that expects logits gets the model's output as it is."""
+    given = [
+        loss.prediction.value for loss in pipeline.losses if loss.name in OF_LOGITS and loss.prediction is not None
+    ]
+    return any(isinstance(each, Tensor) and each.role is Role.LOGITS and each.model is model for each in given)

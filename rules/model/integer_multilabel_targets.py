@@ -151,7 +151,7 @@ class IntegerMultilabelTargets(Rule[Claim]):
             if given.parameter != "train_dataset" or model is None or not _has_stock_loss(run, model):
                 continue
             integral = [dataset for dataset in given.datasets if _has_integers(dataset.label)]
-            is_set = literal(model.arguments.get("problem_type", model)) == "multi_label_classification"
+            is_set = literal(model.problem_type) == "multi_label_classification"
             if is_set and all(_has_one_class(dataset.label) for dataset in given.datasets):
                 yield self.finding(
                     given.argument.location,

@@ -257,10 +257,10 @@ def _named_row(evidence: Evidence, label: int) -> str:
 
 def _is_other_problem(model: Model) -> bool:
     """Whether it is regression, multi-label, or a head that the script sizes in another way."""
-    names = {"num_labels", "id2label", "label2id", "problem_type"}
+    names = {"num_labels", "id2label", "label2id"}
     config = model.config
     changed = config is not None and bool(names & set(config.attributes)) and isinstance(model.num_labels, Absent)
-    return changed or "problem_type" in model.arguments
+    return changed or not isinstance(model.problem_type, Absent)
 
 
 def _size(model: Model) -> int | None:

@@ -71,7 +71,7 @@ from collections.abc import Iterator
 from lintrain.analysis import tuning
 from lintrain.pipeline.values.data import Kind
 from lintrain.pipeline.values.model import Model, Role, Task, Tensor
-from lintrain.pipeline.values.python import is_missing, literal
+from lintrain.pipeline.values.python import Absent, is_missing, literal
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
@@ -152,11 +152,8 @@ class RegressionHeadForClasses(Rule[Claim]):
 
 def _regresses(model: Model) -> bool:
     """Whether a model's head certainly has one output, and no `problem_type` is set."""
-    config = model.config
-    has_problem_type = "problem_type" in model.arguments or (
-        config is not None and {"problem_type"} & (config.arguments.keys() | config.attributes.keys())
-    )
-    return model.task in HEADS and literal(model.num_labels) == 1 and not has_problem_type and model.is_complete
+    is_set = not isinstance(model.problem_type, Absent)
+    return model.task in HEADS and literal(model.num_labels) == 1 and not is_set and model.is_complete
 
 
 def _has_plain_loss(run: TrainerRun) -> bool:

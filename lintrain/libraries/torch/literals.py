@@ -14,7 +14,6 @@ from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
 from lintrain.pipeline.values.model import Model, Network, Role, Tensor
 from lintrain.pipeline.values.python import (
-    UNKNOWN,
     Absent,
     Constant,
     Either,
@@ -260,7 +259,7 @@ def note_choice(call: Call, scores: Value, axis: Argument | None) -> None:
 
 def has_tags(model: Model) -> bool:
     """Whether each row of a model's labels certainly has several classes."""
-    return text_of(model.arguments.get("problem_type", UNKNOWN)) == "multi_label_classification"
+    return text_of(model.problem_type) == "multi_label_classification"
 
 
 PER_TOKEN = (None, None, CLASSES)

@@ -82,6 +82,13 @@ class Model(Value):
         """The last part of the class's path."""
         return self.path.rpartition(".")[2]
 
+    @property
+    def problem_type(self) -> Value:
+        """What its labels are, from its call or its configuration; Absent if the script does not set it."""
+        if "problem_type" in self.arguments or self.config is None:
+            return self.arguments.get("problem_type", ABSENT)
+        return self.config.attributes.get("problem_type", self.config.arguments.get("problem_type", ABSENT))
+
 
 @dataclass(eq=False, slots=True)
 class Encoder(LibraryObject):
