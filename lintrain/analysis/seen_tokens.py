@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from lintrain.analysis import origins
 from lintrain.analysis.attention_masks import SAME, attention_layers
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.own_attention import NEXT_TOKENS
 from lintrain.model.location import Location
+from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
 from lintrain.source import places
 from lintrain.source.nodes import unparse, walk
@@ -167,6 +168,87 @@ def _plain_name(node: ast.expr) -> str:
 
 
 RESHAPES = frozenset({"view", "reshape", "flatten", "long"})
+
+FILLS = frozenset({"masked_fill", "masked_fill_", "clone", "contiguous", "detach", "to", "cuda", "long", "cpu"})
+"""Methods that leave each token where it is, or put a mark in its place."""
+
+MOST_FILLS = 6
+
+
+def is_masked_copy(pipeline: Pipeline, tokens: Location, labels: Location) -> bool:
+    """Whether labels certainly are the tokens at another location, some of them marked as ignored: not shifted."""
+    source = pipeline.source_of(labels)
+    given, wanted = places.expression_at(source, tokens), places.expression_at(source, labels)
+    if given is None or wanted is None:
+        return False
+    bound = source.once(_bound_once, blocks.scope_of(pipeline, labels))
+    given, wanted = _unfilled(bound, given), _unfilled(bound, wanted)
+    code = unparse(given)
+    is_one_value = unparse(wanted) == code and isinstance(given, ast.Name | ast.Subscript | ast.Attribute)
+    parts = [each for each in walk(given) if isinstance(each, ast.Slice)]
+    return is_one_value and not parts and all(each.id in bound for each in walk(given) if isinstance(each, ast.Name))
+
+
+def _bound_once(scope: ast.AST) -> dict[str, ast.expr | None]:
+    """The names that a function binds at most once: what each is bound to, None for a parameter or a loop."""
+    found: dict[str, ast.expr | None] = {}
+    times: dict[str, int] = {}
+    for node in walk(scope):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if not reads(value, name):
+                found[name] = value
+            case ast.arg(arg=name):
+                found.setdefault(name, None)
+            case ast.Name(id=name, ctx=ast.Store()):
+                times[name] = times.get(name, 0) + 1
+                found.setdefault(name, None)
+            case _:
+                pass
+    moved = _moved(scope)
+    return {name: value for name, value in found.items() if times.get(name, 0) - moved.get(name, 0) <= 1}
+
+
+def reads(value: ast.expr, name: str) -> bool:
+    """Whether an expression reads a name."""
+    return any(isinstance(each, ast.Name) and each.id == name for each in walk(value))
+
+
+def _moved(scope: ast.AST) -> dict[str, int]:
+    """How often names are bound to the same tokens on another device: `x, y = x.to(device), y.to(device)`."""
+    found: dict[str, int] = {}
+    for node in walk(scope):
+        for one, value in _pairs(node) if isinstance(node, ast.Assign) else ():
+            if isinstance(one, ast.Name) and unparse(_unfilled({}, value)) == one.id:
+                found[one.id] = found.get(one.id, 0) + 1
+    return found
+
+
+def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts, strict=False)
+        else:
+            yield target, node.value
+
+
+def _unfilled(bound: Mapping[str, ast.expr | None], node: ast.expr) -> ast.expr:
+    """The tokens that others are made of by marking some: `y` for `y.masked_fill(y == 0, -100)`."""
+    for _ in range(MOST_FILLS):
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in FILLS:
+                node = inner
+            case ast.Call(func=func, args=[_, one, other]) if last_name(func) == "where":
+                kept = [each for each in (one, other) if unparse(each) != "-100"]
+                if len(kept) != 1:
+                    return node
+                node = kept[0]
+            case ast.Name(id=name) if (value := bound.get(name)) is not None:
+                if isinstance(value, ast.Call) and last_name(value.func) not in {*FILLS, "where"}:
+                    return node
+                node = value
+            case _:
+                return node
+    return node
 
 
 def _calls_behind(source: Source, predicted: ast.expr) -> Iterator[ast.Call]:

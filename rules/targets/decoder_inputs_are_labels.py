@@ -118,7 +118,7 @@ class DecoderInputsAreLabels(Rule):
     keywords = "decoder_input|Transformer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_per_location(self._report_call(call) for call in pipeline.model_calls)
+        yield from one_per_location(self._report_call(pipeline, call) for call in pipeline.model_calls)
         for given in run_data.given_datasets(pipeline):
             if _copies_labels(given):
                 yield self._report_rows(given)
@@ -132,11 +132,12 @@ class DecoderInputsAreLabels(Rule):
             help=f"pass `{copied.name}[:, :-1]`, and compare with `{copied.name}[:, 1:]`",
         )
 
-    def _report_call(self, call: ModelCall) -> Finding | None:
+    def _report_call(self, pipeline: Pipeline, call: ModelCall) -> Finding | None:
         decoder, labels = call.arguments.get("decoder_input_ids"), call.arguments.get("labels")
         if decoder is None or labels is None or call.model.task is not Task.SEQ2SEQ_LM:
             return None
-        if not shifts.are_same_tokens(decoder.value, labels.value):
+        is_same = shifts.are_same_tokens(decoder.value, labels.value)
+        if not is_same and not seen_tokens.is_masked_copy(pipeline, decoder.location, labels.location):
             return None
         return self.finding(
             decoder.location,
