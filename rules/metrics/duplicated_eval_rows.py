@@ -67,9 +67,10 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluations, training_loops
-from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.events import Act, Event, Loop
+from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Launcher
-from lintrain.pipeline.values.python import Unknown
+from lintrain.pipeline.values.python import Unknown, literal
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -84,13 +85,18 @@ from lintrain.rule import (
     lazy_pattern,
 )
 
-JUDGED = lazy_pattern(r"pred|label|logit|referenc|target|answer|generated", re.IGNORECASE)
-"""Names of the values that a metric is computed from."""
+JUDGED = lazy_pattern(
+    r"pred|label|logit|referenc|target|answer|generated|argmax|topk|==|correct|(?:model|net)\(", re.IGNORECASE
+)
+"""Names and code of the values that a metric is computed from."""
 
 OF_LOSS = lazy_pattern(r"loss|criterion")
 """Names of losses: one number per process, in which repeated rows do not matter."""
 
-CUT_OFF = lazy_pattern(r"\[\s*:\s*[-\w(]|samples_seen|drop_last\s*=\s*True|even_batches|remainder")
+CUT_OFF = lazy_pattern(
+    r"(?i)\[\s*:\s*(?:-|\(|len\(|[\w.\[\]]*(?:num|total|size|samples|rows|count|(?:^|_)n_|length|\bn\b))"
+    r"|samples_seen|even_batches|remainder"
+)
 """Signs of code that drops the extra rows itself, or has none."""
 
 
@@ -114,7 +120,7 @@ class DuplicatedEvalRows(Rule[Claim]):
             what = training_loops.text_of_event(gathered)
             if loop is None or not JUDGED.search(what) or OF_LOSS.search(what):
                 continue
-            if _is_prepared(pipeline, gathered, loop.header):
+            if _is_prepared(pipeline, gathered, loop):
                 found.setdefault(gathered.location, self._report(pipeline, gathered, loop.location))
         yield from found.values()
 
@@ -161,11 +167,15 @@ class DuplicatedEvalRows(Rule[Claim]):
         return fixes.Fix.of("drop the repeated rows", fixes.Replace(finding.location, finding.claim.call), safe=True)
 
 
-def _is_prepared(pipeline: Pipeline, gathered: Event, header: str) -> bool:
-    """Whether the loop iterates over something that an Accelerator prepared."""
+def _is_prepared(pipeline: Pipeline, gathered: Event, loop: Loop) -> bool:
+    """Whether the loop iterates over something that an Accelerator prepared, and that fills its last batch."""
     launcher = gathered.details.get("launcher")
     if not isinstance(launcher, Launcher) or not launcher.is_accelerator:
         return False
+    if isinstance(loop.over, Loader):
+        return literal(loop.over.value("drop_last")) is not True and any(
+            each is loop.over for each in launcher.prepared
+        )
     names = {binding.name for value in launcher.prepared for binding in pipeline.names_of(value)}
     names |= {value.name for value in launcher.prepared if isinstance(value, Unknown)}
-    return bool(names & set(re.findall(r"\w+", header)))
+    return bool(names & set(re.findall(r"\w+", loop.header)))
