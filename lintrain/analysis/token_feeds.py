@@ -21,7 +21,7 @@ from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Collator, Column, ColumnValues, Dataset, Encoding, Padding, Tokenizer
 from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Config, Model
-from lintrain.pipeline.values.python import ABSENT, Constant, Either, Sequence, Value, is_missing, literal, options_of
+from lintrain.pipeline.values.python import ABSENT, Constant, Either, Sequence, Value, is_missing, options_of, text_of
 from lintrain.pipeline.values.tensors import SpecialToken, Templated, Text, TokenSetting
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.source.nodes import unparse
@@ -170,7 +170,7 @@ def learned_positions(pipeline: Pipeline, feed: TokenFeed) -> tuple[int | None, 
     facts = certain_facts(pipeline, owner) if owner else None
     if owner is None or facts is None or facts.model_type not in _LEARNED:
         return None, ""
-    return facts.max_positions, str(literal(owner.checkpoint))
+    return facts.max_positions, text_of(owner.checkpoint) or ""
 
 
 def pads_take_positions(pipeline: Pipeline, feed: TokenFeed) -> bool:
@@ -204,7 +204,7 @@ ABOUT_PADDING = lazy_pattern(r"pad_token|padding")
 
 def certain_facts(pipeline: Pipeline, owner: Tokenizer | Model | Config) -> CheckpointFacts | None:
     """The facts about the checkpoint of a tokenizer, model or configuration; None if it is not certain or not known."""
-    name = literal(owner.checkpoint)
+    name = text_of(owner.checkpoint)
     if not isinstance(name, str):
         return None
     known = pipeline.checkpoints
@@ -246,7 +246,8 @@ def _is_eos_of(setting: TokenSetting, tokenizer: Tokenizer, facts: CheckpointFac
     value = setting.value
     if isinstance(value, SpecialToken):
         return value.kind == "eos" and value.owner is tokenizer
-    return literal(value) in EOS_TEXTS.get((facts.model_type or "") if facts else "", ())
+    own = [text_of(each.value) for each in tokenizer.settings if each.name == "eos_token" and not each.conditions]
+    return text_of(value) in {*own, *EOS_TEXTS.get((facts.model_type or "") if facts else "", ())} - {None}
 
 
 def is_certain_setting(setting: TokenSetting, *, lacks_own: bool) -> bool:
