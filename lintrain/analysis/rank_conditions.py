@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text
+from lintrain.analysis import loss_terms, script_text
 from lintrain.model.location import Location
 from lintrain.source import fragments
 from lintrain.source.nodes import children, unparse, walk
@@ -171,7 +171,25 @@ class Names:
         self._engines = dict(_results_of(source, r"(?:deepspeed\.)?initialize"))
         self._trainers = dict(_results_of(source, r"(?:\w*\.)?\w*Trainer")) if source.contains(SHARDS) else {}
         self._sharded = dict(_results_of(source, r"(?:[\w.]+\.)?(?:FSDP|FullyShardedDataParallel)"))
-        self.functions = {node.name: node for node in source.nodes_of(ast.FunctionDef)}
+        self._functions_of_file = {node.name: node for node in source.nodes_of(ast.FunctionDef)}
+        self._classes = {node.name: node for node in source.nodes_of(ast.ClassDef)}
+        self._source = source
+
+    def called(self, call: ast.Call) -> ast.FunctionDef | None:
+        """The function of the file that a call runs: by its name, or a method of `self` or of an object made here."""
+        match call.func:
+            case ast.Name(id=name):
+                return self._functions_of_file.get(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                lines = ((each, each.lineno, each.end_lineno or 0) for each in self._classes.values())
+                around = [each for each, first, last in lines if first <= call.lineno <= last]
+                return _method(around[-1], name) if around else None
+            case ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr=name):
+                made = {_class_made(each) for each in loss_terms.assigned(self._source, unparse(owner))}
+                known = self._classes.get(made.pop()) if len(made) == 1 else None
+                return _method(known, name) if known is not None else None
+            case _:
+                return None
 
     def collective(self, call: ast.Call) -> str:
         """The name of the operation of all processes that a call is; empty for anything else."""
@@ -190,6 +208,15 @@ class Names:
         if owner == "self" and (name == "all_gather" or is_synchronized(call)):
             return name if self._has_lightning else ""
         return name if name == "state_dict" and owner in self._sharded else ""
+
+
+def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    return next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == name), None)
+
+
+def _class_made(node: ast.expr) -> str:
+    """The name that a call calls, which may be that of a class."""
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
 
 LIGHTNING = lazy_pattern(r"\bLightningModule\b|\bdef (?:training|validation|test)_step\(self\b")
@@ -273,14 +300,20 @@ def _under(source: Source, branch: ast.If, names: Names) -> Iterator[Guarded]:
         location = source.location(call)
         if name := names.collective(call):
             yield Guarded(location, name, test, test_at, location)
-        elif isinstance(call.func, ast.Name) and (inner := _always_in(names, call.func.id)) is not None:
+        elif (inner := _always_in(names, names.called(call))) is not None:
             yield Guarded(location, names.collective(inner), test, test_at, source.location(inner))
 
 
-def _always_in(names: Names, function: str) -> ast.Call | None:
-    """The collective that every call of a function of the file makes."""
-    node = names.functions.get(function)
+MOST_CALLS = 3
+"""Functions that call each other are followed that far."""
+
+
+def _always_in(names: Names, node: ast.FunctionDef | None, steps: int = MOST_CALLS) -> ast.Call | None:
+    """The collective that every call of a function of the file makes, itself or in a function that it calls."""
     plain = [each for each in node.body if not isinstance(each, ast.If | ast.Try | ast.Match)] if node else []
-    if any(isinstance(each, ast.Return) for each in walk(ast.Module(plain[:-1], []))):
+    if not plain or not steps or any(isinstance(each, ast.Return) for each in walk(ast.Module(plain[:-1], []))):
         return None
-    return next((call for call in _calls_in(list[ast.AST](plain)) if names.collective(call)), None)
+    calls = list(_calls_in(list[ast.AST](plain)))
+    found = next((call for call in calls if names.collective(call)), None)
+    inner = (_always_in(names, names.called(call), steps - 1) for call in calls)
+    return found or next((each for each in inner if each is not None), None)
