@@ -63,7 +63,7 @@ SCALES = re.compile(r"(?i)scale|sqrt|\*\*|norm|temp|\btau\b|t5|/|pow\(|rsqrt")
 
 def unscaled(source: Source) -> Iterator[Scores]:
     """The scores of self-attention that nothing scales, between linear layers of one class."""
-    for function, scores in source.cached(_attentions):
+    for function, scores in source.cached(attentions):
         around = next((each for each in source.nodes_of(ast.ClassDef) if function in each.body), None)
         code = unparse(around) if around is not None else ""
         is_linear = len(re.findall(r"\bLinear\(", code)) > 1 and "Conv" not in code
@@ -93,13 +93,13 @@ def unmasked(source: Source) -> Iterator[Scores]:
         return
     if not any(all(source.contains(part) for part in pair) for pair in NEXT_TOKENS):
         return
-    for function, scores in source.cached(_attentions):
+    for function, scores in source.cached(attentions):
         names = [each.arg for each in function.args.args]
         if len(names) == 2 and not MASKS.search(unparse(function)) and "scaled_dot" not in unparse(function):
             yield Scores(source.location(scores), unparse(scores))
 
 
-def _attentions(source: Source) -> list[tuple[ast.FunctionDef, ast.expr]]:
+def attentions(source: Source) -> list[tuple[ast.FunctionDef, ast.expr]]:
     """The functions that compute attention of a text to itself, each with the product of queries and keys."""
     found: list[tuple[ast.FunctionDef, ast.expr]] = []
     if not source.contains(r"(?i)softmax\("):

@@ -91,7 +91,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import shown_results, single_axes, swaps
+from lintrain.analysis import attention_axes, shown_results, single_axes, swaps
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -119,7 +119,9 @@ class ViewForPermute(OddCallRule):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(swaps.swapping_views(source)) or source.contains(WITH_NUMBERS)
+        if any(swaps.swapping_views(source)) or any(attention_axes.unmoved_heads(source)):
+            return True
+        return source.contains(WITH_NUMBERS)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for finding in self._views(pipeline):
@@ -147,6 +149,14 @@ class ViewForPermute(OddCallRule):
                 f"`{swap.method}` swaps the sizes of {_count(swap)} axes of `{swap.name}`, but not its elements",
                 related=[Related(swap.shape, "the sizes are read here", "shape")] if swap.shape else [],
                 help=f"swap the axes with `{swap.name}.{_swapped(swap)}`",
+            )
+
+        for heads in attention_axes.unmoved_heads(pipeline.source):
+            yield self.finding(
+                heads.location,
+                "this moves no element between the axes of heads and tokens, and mixes them",
+                related=[Related(heads.shown, "the order of the axes", "shape")],
+                help="move the axes as well, with `transpose(1, 2)`",
             )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:

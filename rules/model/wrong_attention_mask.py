@@ -4,7 +4,8 @@ In `nn.MultiheadAttention` and `nn.Transformer`, a mask of booleans is True for 
 `ids != 0`, `attention_mask.bool()` or a lower triangle, the model reads the padding and the future, and nothing else.
 Numbers are added to the scores: 0 and 1 hide nothing. No error is raised. A decoder without `tgt_mask` sees the tokens
 that it has to predict. In attention of the script's own, what is filled with minus infinity is hidden, and scores that
-are not divided by the root of the width of a head are so large that the softmax picks one token.
+are not divided by the root of the width of a head are so large that the softmax picks one token. A softmax over the
+queries gives each token weights that do not add up to 1, and that depend on later tokens.
 
 ## Bad
 
@@ -85,9 +86,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import attention_masks, own_attention, seen_tokens
+from lintrain.analysis import attention_axes, attention_masks, own_attention, seen_tokens
 from lintrain.analysis.attention_masks import Holds
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, lazy_pattern
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, lazy_pattern
 
 ATTENDS = lazy_pattern(r"Transformer|MultiheadAttention|scaled_dot_product_attention")
 """What code names that makes a layer of attention, or calls the function."""
@@ -111,6 +112,8 @@ class WrongAttentionMask(Rule):
         if any(attention_masks.masked_after_softmax(source)) or any(own_attention.wrong_fills(source)):
             return True
         if any(own_attention.unscaled(source)) or any(own_attention.unmasked(source)):
+            return True
+        if any(attention_axes.softmaxes_over_queries(source)):
             return True
         return source.contains(ATTENDS) and (
             any(attention_masks.wrong_masks(source))
@@ -166,4 +169,11 @@ class WrongAttentionMask(Rule):
                 scores.location,
                 "no mask hides later tokens, so each token sees the next one, its target",
                 help='fill the scores of later tokens with `float("-inf")` before the softmax',
+            )
+        for wrong in attention_axes.softmaxes_over_queries(source):
+            yield self.finding(
+                wrong.location,
+                "these weights add up to 1 over the queries of each key, not over the keys",
+                related=[Related(wrong.shown, "the keys are on the last axis", "scores")],
+                help="use `dim=-1`",
             )
