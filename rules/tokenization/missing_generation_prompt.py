@@ -38,7 +38,7 @@ The last message is the beginning of the answer:
 
 ## Fix
 
-Asks first: the template of a model may open the answer by itself.
+Asks first: the template of a model may open the answer by itself. There is no fix for `add_generation_prompt=False`.
 
 ## References
 
@@ -62,6 +62,7 @@ from lintrain.rule import (
     Rule,
     Source,
     Targets,
+    dataclass,
     fixes,
     lazy_pattern,
     one_per_location,
@@ -71,7 +72,14 @@ OPENS = lazy_pattern(r"qwen|llama-?3|smollm|gemma|phi-|zephyr|olmo|granite|deeps
 """Checkpoints whose templates open an answer if they are asked to; those of Llama 2 and Mistral never do."""
 
 
-class MissingGenerationPrompt(Rule):
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whether the call has no `add_generation_prompt`."""
+
+    is_missing: bool
+
+
+class MissingGenerationPrompt(Rule[Claim]):
     level = Level.WARNING
     keywords = "apply_chat_template & generate"
     needs_training = False
@@ -79,23 +87,26 @@ class MissingGenerationPrompt(Rule):
     def prescreen(self, source: Source, targets: Targets) -> bool:
         return source.contains(r"\.apply_chat_template\(")
 
-    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+    def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found = (each for each in pipeline.misuses if each.use == "generated from template")
         yield from one_per_location(
-            self._report(each.value.origin, each.location)
+            self._report(each.value.origin, each.location, Claim(is_missing(each.value.adds_prompt)))
             for each in found
             if isinstance(each.value, Templated) and each.value.origin is not None and _is_closed(each.value)
         )
 
-    def _report(self, location: Location, generated: Location) -> Finding:
+    def _report(self, location: Location, generated: Location, claim: Claim) -> Finding[Claim]:
         return self.finding(
             location,
             "the prompt does not open the answer that the model is to generate",
             related=[Related(generated, "generated here", "generated")],
             help="pass `add_generation_prompt=True`",
+            claim=claim,
         )
 
-    def fix(self, finding: Finding) -> fixes.Fix:
+    def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
+        if finding.claim is None or not finding.claim.is_missing:
+            return None
         edit = fixes.AddArgument(finding.location, "add_generation_prompt", "True")
         return fixes.Fix.of("open the answer", edit, safe=False)
 

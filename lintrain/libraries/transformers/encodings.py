@@ -38,7 +38,15 @@ from lintrain.pipeline.values.python import (
     options_of,
     text_of,
 )
-from lintrain.pipeline.values.tensors import SPECIAL_TOKENS, Generated, SpecialToken, Templated, Text, TokenSetting
+from lintrain.pipeline.values.tensors import (
+    SPECIAL_TOKENS,
+    Generated,
+    SpecialToken,
+    Templated,
+    TemplatedTokens,
+    Text,
+    TokenSetting,
+)
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 INPUTS = ("text", "text_pair", "text_target", "text_pair_target")
@@ -223,16 +231,19 @@ def _pad(call: Call) -> Value:
 def _apply_chat_template(call: Call) -> Value:
     """Token ids; text with `tokenize=False`; by the version or `return_dict`, a dictionary of columns."""
     tokenize, wanted = call.value("tokenize"), call.value("return_dict")
+    written = Templated(
+        owner=call.receiver,
+        adds_prompt=call.value("add_generation_prompt"),
+        goes_on=call.value("continue_final_message"),
+        last_role=_last_role(call.value("conversation", 0)),
+        origin=call.location,
+    )
     if isinstance(tokenize, Constant) and tokenize.value is False and not tokenize.default:
-        prompt, goes_on = call.value("add_generation_prompt"), call.value("continue_final_message")
-        role = _last_role(call.value("conversation", 0))
-        written = Templated(
-            owner=call.receiver, adds_prompt=prompt, goes_on=goes_on, last_role=role, origin=call.location
-        )
         return ColumnValues(Column("", Kind.TEXT, written=written), origin=call.location)
     padding = padding_of(call)
     truncated = truncation_of(call, padding)
-    ids = Column("input_ids", Kind.TOKENS, padding=padding, truncated=truncated, source="apply_chat_template")
+    source = "apply_chat_template"
+    ids = Column("input_ids", Kind.TOKENS, padding=padding, truncated=truncated, source=source, written=written)
     encoding = Encoding(
         call.receiver,
         {"input_ids": ids, "attention_mask": Column("attention_mask", Kind.MASK, padding=padding)},
@@ -247,7 +258,10 @@ def _apply_chat_template(call: Call) -> Value:
     )
     call.reader.record.encodings.append(encoding)
     # Without `return_dict` older versions give a list of ids and newer ones a dictionary (transformers 5).
-    return encoding if is_true(wanted) else UNKNOWN
+    if is_true(wanted):
+        return encoding
+    may_be_text = call.is_open or isinstance(tokenize, Unknown)
+    return UNKNOWN if may_be_text else TemplatedTokens(text_of=written, origin=call.location)
 
 
 def _last_role(conversation: Value) -> Value:

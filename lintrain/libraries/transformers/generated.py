@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
-from lintrain.interpreter.core.registry import method, operated
+from lintrain.interpreter.core.registry import attribute_of, method, operated, subscript_of
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Padding, Tokenizer
 from lintrain.pipeline.values.model import Model, Role, Task, Tensor
-from lintrain.pipeline.values.python import ABSENT, Sequence, Value, is_missing, literal
-from lintrain.pipeline.values.tensors import Generated, Templated
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Sequence, Value, is_missing, literal
+from lintrain.pipeline.values.tensors import Generated, Templated, TemplatedTokens
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 PROMPT_COMPARED = "prompt compared"
@@ -51,6 +51,23 @@ def _compare(reader: Reader, left: Value, operator: str, right: Value, location:
     if operator in {"Eq", "NotEq"} and found is not None and is_one:
         reader.record.misuses.append(Misuse(location, found, PROMPT_COMPARED, reader.code(location)))
     return None
+
+
+@method(TemplatedTokens, "to", "cuda", "long", "unsqueeze", "view", "reshape")
+def _moved(call: Call) -> Value:
+    return call.receiver
+
+
+@subscript_of(TemplatedTokens)
+def _part(_: Reader, value: Value, key: Value, __: Location) -> Value:
+    """`tokens["input_ids"]`."""
+    return value if literal(key) == "input_ids" else UNKNOWN
+
+
+@attribute_of(TemplatedTokens)
+def _attribute(_: Reader, value: Value, name: str, __: Location) -> Value | None:
+    """`tokens.input_ids`."""
+    return value if name == "input_ids" else None
 
 
 def note_prompt(call: Call) -> None:
@@ -93,9 +110,13 @@ def _side_of(encoded: Encoding) -> Value:
 
 
 def _template_of(value: Value) -> Templated | None:
-    """The chat template that wrote the text of an encoding, or of a column of one."""
+    """The chat template that wrote the text of an encoding, or of a column of one, or its tokens."""
+    if isinstance(value, TemplatedTokens):
+        return value.text_of
     if isinstance(value, ColumnValues):
         value = value.dataset
-    inputs = value.inputs if isinstance(value, Encoding) else None
-    written = inputs.column.written if isinstance(inputs, ColumnValues) else None
+    if not isinstance(value, Encoding):
+        return None
+    inputs, ids = value.inputs, value.columns.get("input_ids")
+    written = inputs.column.written if isinstance(inputs, ColumnValues) else ids.written if ids is not None else None
     return written if isinstance(written, Templated) else None

@@ -154,6 +154,13 @@ class Templated(Unknown):
 
 
 @dataclass(eq=False, slots=True)
+class TemplatedTokens(Unknown):
+    """The token ids of what a chat template makes: a list, a tensor or a dictionary, depending on the version."""
+
+    text_of: Templated = field(default_factory=Templated)
+
+
+@dataclass(eq=False, slots=True)
 class Generated(Unknown):
     """The text of all tokens that a causal model gave for a prompt, which are the prompt and what follows it."""
 
