@@ -274,7 +274,16 @@ def _has_exact_embedding(pipeline: Pipeline, tokenizer: Tokenizer, model: Model)
     fits = is_same or _have_one_vocabulary(pipeline, tokenizer, model)
     is_known = facts is not None and facts.model_type in EXACT and fits and model.how == "from_pretrained"
     is_handed_over = token_feeds.is_handed_over(pipeline, tokenizer) or token_feeds.is_handed_over(pipeline, model)
-    return is_known and not is_handed_over and model.config is None and "ignore_mismatched_sizes" not in model.arguments
+    has_all_rows = _has_own_size(model) and "ignore_mismatched_sizes" not in model.arguments
+    return is_known and not is_handed_over and has_all_rows
+
+
+def _has_own_size(model: Model) -> bool:
+    """Whether no configuration of the script may give a model another number of tokens than its checkpoint has."""
+    config = model.config
+    if config is None:
+        return True
+    return "config" not in model.arguments and "vocab_size" not in {*config.arguments, *config.attributes}
 
 
 def _have_one_vocabulary(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
