@@ -66,9 +66,9 @@ def _rows(source: Source) -> Iterator[Exchanged]:
             if isinstance(key, ast.Constant) and isinstance(key.value, str)
         }
         chosen, rejected = pairs.get("chosen"), pairs.get("rejected")
-        if chosen is not None and rejected is not None and _is_rejected(chosen):
+        if chosen is not None and rejected is not None and is_rejected(chosen):
             is_name = isinstance(chosen, ast.Constant)  # of `rename_columns`, which maps old names to new ones
-            if _is_chosen(rejected) and not is_name:
+            if is_chosen(rejected) and not is_name:
                 yield Exchanged(source.location(chosen), unparse(chosen))
 
 
@@ -84,7 +84,7 @@ def _losses(source: Source) -> Iterator[Exchanged]:
             case _:
                 continue
         difference = _difference(given)
-        if is_log and difference is not None and _is_rejected(difference.left) and _is_chosen(difference.right):
+        if is_log and difference is not None and is_rejected(difference.left) and is_chosen(difference.right):
             yield Exchanged(source.location(given), unparse(difference))
 
 
@@ -108,11 +108,13 @@ def _difference(node: ast.expr) -> ast.BinOp | None:
             return None
 
 
-def _is_chosen(node: ast.expr) -> bool:
+def is_chosen(node: ast.expr) -> bool:
+    """Whether code names the better one of two answers, and not the other one."""
     code = unparse(node)
     return CHOSEN.search(code) is not None and REJECTED.search(code) is None
 
 
-def _is_rejected(node: ast.expr) -> bool:
+def is_rejected(node: ast.expr) -> bool:
+    """Whether code names the worse one of two answers, and not the other one."""
     code = unparse(node)
     return REJECTED.search(code) is not None and CHOSEN.search(code) is None

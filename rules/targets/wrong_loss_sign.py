@@ -128,7 +128,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import loss_signs, preference_sides
+from lintrain.analysis import loss_signs, policy_signs, preference_sides
 from lintrain.rule import Finding, Level, Pipeline, Rule, one_per_location
 
 
@@ -139,7 +139,7 @@ class WrongLossSign(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
             self.finding(each.location, each.message, help=each.remedy)
-            for each in loss_signs.wrong_signs(pipeline.source)
+            for each in (*loss_signs.wrong_signs(pipeline.source), *policy_signs.wrong_signs(pipeline.source))
         )
         yield from one_per_location(
             self.finding(
