@@ -63,7 +63,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import loop_verdicts, script_text, unshifted_windows
+from lintrain.analysis import loop_verdicts, script_text, token_scores, unshifted_windows
 from lintrain.pipeline import shifts
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Role, Tensor
@@ -97,7 +97,7 @@ SAME = 1e-6
 
 class MissingShift(Rule):
     level = Level.ERROR
-    keywords = "cross_entropy|CrossEntropyLoss|compute_metrics"
+    keywords = "cross_entropy|CrossEntropyLoss|compute_metrics|gather"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
@@ -107,6 +107,9 @@ class MissingShift(Rule):
                     found.setdefault(loss.location, self._report(loss, call))
         yield from found.values()
         yield from map(self._report_windows, unshifted_windows.unshifted_windows(pipeline.source))
+        scores = list(token_scores.unshifted_scores(pipeline.source))
+        causal = {each.location for each in pipeline.model_calls if scores and shifts.shifts_labels(each.model)}
+        yield from one_per_location(self._report_scores(each) for each in scores if each.forward in causal)
         if not script_text.mentions(pipeline, SHIFTS):
             yield from one_per_location(map(self._of_metric, _compared_with_labels(pipeline)))
 
@@ -116,6 +119,14 @@ class MissingShift(Rule):
             f"`{found.name}` is the same window as the inputs, not shifted by one",
             related=[Related(found.inputs, "the inputs", "inputs")],
             help="start it one token later: `data[i + 1 : i + 1 + size]`",
+        )
+
+    def _report_scores(self, found: token_scores.UnshiftedScores) -> Finding:
+        return self.finding(
+            found.location,
+            "each position gets the log-probability of the token at the same position",
+            related=[Related(found.forward, "predicts the token after each of these", "forward")],
+            help="take `logits[:, :-1]` and the tokens `[:, 1:]`",
         )
 
     def _of_metric(self, compared: tuple[Location, Model]) -> Finding:
