@@ -15,6 +15,9 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 WEIGHTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 """The attributes of a network that hold its weights."""
 
+READS = WEIGHTS | {"losses", "name"}
+"""The attributes that give weights, or what depends on nothing but them."""
+
 APPLIES = r"apply_gradients|\.apply\(|assign_sub|assign_add|\.assign\(|minimize|tfp\.|lbfgs"
 """What changes weights by gradients."""
 
@@ -115,26 +118,71 @@ def _outside(source: Source, nodes: Sequence[ast.AST], gradients: _Gradients) ->
     inside = [each for statement in recorded[0].body for each in walk(statement)]
     read = {each.id for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
     # What is computed by the network inside of the tape has gradients, and so may what a function computes there.
-    runs = any(unparse(each) == gradients.network for each in inside if isinstance(each, ast.Name | ast.Attribute))
-    if runs or ("self" in read and gradients.network.startswith("self")):
+    if _may_run(inside, gradients.network):
         return
     for node in nodes:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called) as call) if (
-                unparse(called) == gradients.network and name in read and node.lineno < recorded[0].lineno
+            case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=ast.Call(func=called) as call) if (
+                unparse(called) == gradients.network
+                and not read.isdisjoint(each.id for each in _names_in(target))
+                and node.lineno < recorded[0].lineno
             ):
-                yield TapeMistake(
-                    source.location(call),
-                    f"`{gradients.network}` runs before the tape records, so its gradients are None"
-                    if len(gradients.network) < 24
-                    else "this network runs before the tape records, so its gradients are None",
-                    "move the call into the `with` block",
-                    source.location(gradients.call),
-                    "the gradients are asked for here",
-                )
+                yield _ran_before(source, call, gradients, has_penalty=_has_penalty(inside, gradients.network))
                 return
             case _:
                 pass
+
+
+def _ran_before(source: Source, call: ast.Call, gradients: _Gradients, *, has_penalty: bool) -> TapeMistake:
+    result = "only its penalties have gradients" if has_penalty else "its gradients are None"
+    subject = f"`{gradients.network}`" if len(gradients.network) < (14 if has_penalty else 24) else "this network"
+    return TapeMistake(
+        source.location(call),
+        f"{subject} runs before the tape records, so {result}",
+        "move the call into the `with` block",
+        source.location(gradients.call),
+        "the gradients are asked for here",
+    )
+
+
+OF_LOSS = lazy_pattern(r"(?i)loss|criterion|entropy|metric|optimizer")
+"""Attributes of an object that computes with what a network gave, and does not run the network itself."""
+
+
+def _may_run(inside: Sequence[ast.AST], network: str) -> bool:
+    """Whether the network is used in a tape other than for its weights and penalties, or by a method of its owner."""
+    only_read = {id(each.value) for each in inside if isinstance(each, ast.Attribute) and each.attr in READS}
+    if any(
+        unparse(each) == network and id(each) not in only_read
+        for each in inside
+        if isinstance(each, ast.Name | ast.Attribute)
+    ):
+        return True
+    if not network.startswith("self."):
+        return False
+    known = {
+        id(each.value)
+        for each in inside
+        if isinstance(each, ast.Attribute) and (OF_LOSS.search(each.attr) or unparse(each) == network)
+    }
+    return any(isinstance(each, ast.Name) and each.id == "self" and id(each) not in known for each in inside)
+
+
+def _has_penalty(inside: Sequence[ast.AST], network: str) -> bool:
+    """Whether a tape reads the weights or penalties of a network, apart from the weights that it gets gradients of."""
+    asked = {
+        id(each)
+        for call in inside
+        if isinstance(call, ast.Call) and last_name(call.func) in {"gradient", "zip", "apply_gradients"}
+        for each in walk(call)
+    }
+    return any(
+        isinstance(each, ast.Attribute)
+        and each.attr in READS
+        and unparse(each.value) == network
+        and id(each) not in asked
+        for each in inside
+    )
 
 
 def _left_for_numpy(source: Source, nodes: Sequence[ast.AST], gradients: _Gradients) -> Iterator[TapeMistake]:
@@ -218,6 +266,45 @@ def passes_without_flag(source: Source) -> Iterator[ast.Call]:
                     yield call
 
 
+MOST_HELPERS = 3
+"""How deep the functions of a file are followed that build parts of a network."""
+
+
+def _made_by(source: Source, function: ast.FunctionDef, depth: int) -> set[str]:
+    """The names of what a function calls, and what the functions of the file call that it calls."""
+    called = {last_name(node.func) or "" for node in walk(function) if isinstance(node, ast.Call)}
+    helpers = [
+        each
+        for each in (source.nodes_of(ast.FunctionDef) if depth else ())
+        if each.name in called and each is not function
+    ]
+    return called.union(*(_made_by(source, each, depth - 1) for each in helpers))
+
+
+def _is_modal_class(defined: ast.ClassDef) -> bool:
+    """Whether a network of the file has a layer that depends on the mode, and leaves the mode to its caller."""
+    is_network = any(last_name(base) == "Model" for base in defined.bases if isinstance(base, ast.Name | ast.Attribute))
+    if not is_network:
+        return False
+    calls = [each for each in walk(defined) if isinstance(each, ast.Call)]
+    if not any(MODAL.match(last_name(each.func) or "") for each in calls):
+        return False
+    return not any(_chooses_mode(each) for each in walk(defined))
+
+
+def _chooses_mode(node: ast.AST) -> bool:
+    """Whether code of a network says itself that it trains: `training=True`, as an argument or as a default."""
+    match node:
+        case ast.keyword(arg="training", value=ast.Constant(value=True)):
+            return True
+        case ast.FunctionDef(args=arguments):
+            names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][::-1]
+            given = zip(names, arguments.defaults[::-1], strict=False)
+            return any(name == "training" and isinstance(value, ast.Constant) and value.value for name, value in given)
+        case _:
+            return False
+
+
 def _is_modal(source: Source, name: str) -> bool:
     """Whether the only thing that a name is given is a functional network of the file with such a layer."""
     given = [
@@ -225,14 +312,14 @@ def _is_modal(source: Source, name: str) -> bool:
     ]
     if len(given) != 1 or not isinstance(given[0], ast.Call):
         return False
-    functions = [
-        node
-        for node in source.nodes_of(ast.FunctionDef)
-        if last_name(given[0].func) in {node.name, f"self.{node.name}"}
-    ]
+    name_of_builder = (last_name(given[0].func) or "").removeprefix("self.")
+    functions = [node for node in source.nodes_of(ast.FunctionDef) if node.name == name_of_builder]
     if len(functions) == 1:
-        made = [last_name(node.func) or "" for node in walk(functions[0]) if isinstance(node, ast.Call)]
+        made = _made_by(source, functions[0], MOST_HELPERS)
         return not FUNCTIONAL.isdisjoint(made) and any(map(MODAL.match, made))
+    classes = [node for node in source.nodes_of(ast.ClassDef) if node.name == name_of_builder]
+    if len(classes) == 1:
+        return _is_modal_class(classes[0])
     if last_name(given[0].func) != "Sequential":
         return False
     added = [
