@@ -1,4 +1,4 @@
-"""Two listings of files that are paired by position, and in an order that the file system chooses for each.
+"""Two listings of files that are paired by position, one or both in an order that the file system chooses.
 
 images, masks = os.listdir("images"), os.listdir("masks")
 for image, mask in zip(images, masks): …
@@ -21,6 +21,9 @@ LISTS = frozenset({"listdir", "glob", "iglob", "rglob", "iterdir"})
 KEEPS_ORDER = frozenset({"list", "tuple", "array", "asarray"})
 SORTS = frozenset({"sorted", "natsorted", "humansorted", "sort", "natsort"})
 
+SLICES = frozenset({"from_tensor_slices"})
+"""Functions that take the rows of several lists as pairs."""
+
 SECOND_HALVES = frozenset(
     {"mask", "masks", "label", "labels", "gt", "gts", "target", "targets", "annotation", "annotations", "annot"}
     | {"ann", "anns", "truth", "segmentation", "segmentations", "seg", "segs", "hr", "hrs", "depth", "depths", "clean"}
@@ -33,11 +36,12 @@ UNPAIRED = lazy_pattern(r"(?i)unpaired|cycle_?gan|style_transfer")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A name of files in no order: where they are listed, and the code that does it."""
+    """A name of files: where they are listed, the code that does it, and whether they are sorted."""
 
     name: str
     call: Location
     code: str
+    is_sorted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +54,25 @@ class Paired:
 
 
 def paired_listings(source: Source) -> Iterator[Paired]:
-    """The pairs of unsorted listings of different folders of which one has what belongs to the files of the other."""
+    """The pairs of listings of different folders, not both sorted, of which one has what belongs to the other's files."""
     if not any(name in source.text for name in LISTS) or source.contains(UNPAIRED):
         return
     for scope in (source.tree, *source.nodes_of(ast.ClassDef), *source.nodes_of(ast.FunctionDef)):
-        listings = source.once(_listings, scope)
+        listings, in_order = source.once(_listings, scope)
         if listings:
-            for node, one, other in _pairs(scope, listings):
-                first, second = (_listing(source, name, listings[name]) for name in (one, other))
+            for node, one, other in _pairs(scope, {**in_order, **listings}):
+                if one not in listings and other not in listings:
+                    continue
+                first, second = (
+                    _listing(source, name, (listings.get(name) or in_order[name]), is_sorted=name in in_order)
+                    for name in (one, other)
+                )
                 if first.code != second.code and _belong(first, second):
                     yield Paired(source.location(node), first, second)
 
 
-def _listing(source: Source, name: str, call: ast.Call) -> Listing:
-    return Listing(name, source.location(call), unparse(call))
+def _listing(source: Source, name: str, call: ast.Call, *, is_sorted: bool) -> Listing:
+    return Listing(name, source.location(call), unparse(call), is_sorted)
 
 
 def _belong(first: Listing, second: Listing) -> bool:
@@ -78,29 +87,45 @@ def _nodes(scope: ast.AST) -> list[ast.AST]:
     return walk(scope) if isinstance(scope, ast.ClassDef) else list(own_nodes(scope))
 
 
-def _listings(scope: ast.AST) -> Mapping[str, ast.Call]:
-    """The names, or the attributes of a class, that are set once, to a listing that nothing sorts."""
+def _listings(scope: ast.AST) -> tuple[Mapping[str, ast.Call], Mapping[str, ast.Call]]:
+    """The names, or the attributes of a class, that are set once to a listing: those in no order, and the sorted ones."""
     is_class = isinstance(scope, ast.ClassDef)
     found: dict[str, ast.Call] = {}
-    lost = set[str]()
+    in_order: dict[str, ast.Call] = {}
+    lost, sorted_later = set[str](), set[str]()
     for node in _nodes(scope):
         match node:
             case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value):
                 name = unparse(target)
-                listed = _listed(value)
+                listed, is_sorted = _listed(value), False
+                if listed is None:
+                    listed, is_sorted = _sorted_listing(value), True
                 if is_class != name.startswith("self."):
                     continue
-                if listed is None or name in found:
+                if listed is None or name in found or name in in_order:
                     lost.add(name)
                 else:
-                    found[name] = listed
+                    (in_order if is_sorted else found)[name] = listed
+            case ast.Call(func=ast.Attribute(value=owner, attr="sort"), args=[], keywords=[]):
+                sorted_later.add(unparse(owner))
             case ast.Call(func=ast.Attribute(value=owner, attr="sort" | "shuffle" | "reverse")):
                 lost.add(unparse(owner))
             case ast.Call(func=callee, args=[given, *_]) if last_name(callee) in SORTS | {"shuffle"}:
                 lost.add(unparse(given))
             case _:
                 pass
-    return {name: call for name, call in found.items() if name not in lost}
+    in_order |= {name: call for name, call in found.items() if name in sorted_later}
+    known = {name: call for name, call in found.items() if name not in lost | sorted_later}
+    return known, {name: call for name, call in in_order.items() if name not in lost}
+
+
+def _sorted_listing(value: ast.expr) -> ast.Call | None:
+    """The call whose files an expression sorts by their names: `sorted(os.listdir(folder))`."""
+    match value:
+        case ast.Call(func=callee, args=[inner], keywords=[]) if last_name(callee) in SORTS:
+            return _listed(inner)
+        case _:
+            return None
 
 
 def _listed(value: ast.expr) -> ast.Call | None:
@@ -110,18 +135,26 @@ def _listed(value: ast.expr) -> ast.Call | None:
             return value
         case ast.Call(func=callee, args=[inner, *_]) if last_name(callee) in KEEPS_ORDER:
             return _listed(inner)
+        case ast.Call(func=ast.Name(id="map"), args=[_, inner]):
+            return _listed(inner)
         case ast.ListComp(generators=[ast.comprehension(iter=inner)]):
+            return _listed(inner)
+        case ast.GeneratorExp(generators=[ast.comprehension(iter=inner)]):
             return _listed(inner)
         case _:
             return None
 
 
 def _pairs(scope: ast.AST, listings: Mapping[str, ast.Call]) -> Iterator[tuple[ast.expr, str, str]]:
-    """Where two of the listings are paired: by `zip`, by a split, or by one index."""
+    """Where two of the listings are paired: by `zip`, by a split, as rows of a data set, or by one index."""
     indexed: dict[str, tuple[ast.expr, str]] = {}
     for node in _nodes(scope):
         match node:
             case ast.Call(func=callee, args=args) if last_name(callee) in {"zip", "train_test_split"}:
+                names = [name for each in args if (name := unparse(each)) in listings]
+                if len(names) > 1:
+                    yield node, names[0], names[1]
+            case ast.Call(func=callee, args=[ast.Tuple(elts=args)]) if last_name(callee) in SLICES:
                 names = [name for each in args if (name := unparse(each)) in listings]
                 if len(names) > 1:
                     yield node, names[0], names[1]

@@ -81,12 +81,13 @@ from lintrain.rule import (
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Both listings, each with its code."""
+    """The listings in no certain order, each with its code."""
 
-    first: Location
-    second: Location
-    first_code: str
-    second_code: str
+    unsorted: tuple[Location, ...]
+    codes: tuple[str, ...]
+
+
+ABOUT = {False: "listed here, in no certain order", True: "listed here, and sorted"}
 
 
 class UnsortedListings(Rule[Claim]):
@@ -102,26 +103,23 @@ class UnsortedListings(Rule[Claim]):
         yield from one_per_location(self._report(found, pipeline) for found in paired_listings(pipeline.source))
 
     def _report(self, found: Paired, pipeline: Pipeline) -> Finding[Claim]:
-        first, second = found.first, found.second
-        codes = [pipeline.source_of(each.call).code(each.call) for each in (first, second)]
-        shown = f"`{first.name}` and `{second.name}`"
+        unsorted = [each for each in (found.first, found.second) if not each.is_sorted]
+        codes = [pipeline.source_of(each.call).code(each.call) for each in unsorted]
+        shown = f"`{found.first.name}` and `{found.second.name}`"
+        named = shown if len(shown) <= 40 else "two listings"
+        about = "each is in any order" if len(unsorted) > 1 else "only one of the two is sorted"
         return self.finding(
             found.location,
-            f"{shown if len(shown) <= 40 else 'two listings'} are paired, and each is in any order",
-            related=[
-                Related(first.call, "listed here, in no certain order", "origin"),
-                Related(second.call, "and here, in another one", "origin"),
-            ],
+            f"{named} are paired, and {about}",
+            related=[Related(each.call, ABOUT[each.is_sorted], "origin") for each in (found.first, found.second)],
             help="sort both listings, or make one name of the other",
-            claim=Claim(first.call, second.call, codes[0], codes[1]),
+            claim=Claim(tuple(each.call for each in unsorted), tuple(codes)),
         )
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         claim = finding.claim
         if claim is None:
             return None
-        edits = [
-            fixes.Replace(claim.first, f"sorted({claim.first_code})"),
-            fixes.Replace(claim.second, f"sorted({claim.second_code})"),
-        ]
+        pairs = zip(claim.unsorted, claim.codes, strict=True)
+        edits = [fixes.Replace(location, f"sorted({code})") for location, code in pairs]
         return fixes.Fix.of("sort both listings", *edits, safe=False)
