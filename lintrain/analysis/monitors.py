@@ -140,11 +140,26 @@ def adds_no_name(callback: python.LibraryObject) -> bool:
     return callback.path.startswith("keras.callbacks.") and not callback.path.endswith("LambdaCallback")
 
 
-def may_be_computed(name: str, computed: frozenset[str]) -> bool:
-    """Whether a monitored name may be one of the computed ones: the second object of a class is `auc_1`."""
+def may_be_computed(name: str, computed: frozenset[str], run: KerasRun) -> bool:
+    """Whether a monitored name may be one of the computed ones: the second object of a class is `auc_1`.
+
+    A metric that gets a `name` has this one alone: `BinaryAccuracy(name="acc")` computes no `accuracy`.
+    """
     wanted = name.removeprefix("val_")
-    known = {_plain(each) for each in computed}
-    return _plain(wanted) in known or _plain(NUMBERED.sub("", wanted)) in known
+    as_it_is = _names_of_objects(run)
+    known = {_plain(each) for each in computed - as_it_is}
+    return bool({wanted, NUMBERED.sub("", wanted)} & as_it_is) or bool(
+        {_plain(wanted), _plain(NUMBERED.sub("", wanted))} & known
+    )
+
+
+def _names_of_objects(run: KerasRun) -> frozenset[str]:
+    """The names that metrics of a run get as an argument."""
+    metrics = run.value("metrics")
+    given = metrics.items if isinstance(metrics, python.Sequence) else [metrics]
+    objects = [each for each in given if isinstance(each, python.LibraryObject)]
+    named = (python.literal(each.arguments.get("name", UNGIVEN)) for each in objects)
+    return frozenset(name for name in named if isinstance(name, str))
 
 
 def _plain(name: str) -> str:

@@ -343,7 +343,7 @@ class UnavailableMonitor(Rule[Claim]):
             if monitored is None or computed is None or callback.origin is None:
                 continue
             is_other = monitored.startswith("val_") and not has_validation
-            if not is_other and not monitors.may_be_computed(monitored, computed):
+            if not is_other and not monitors.may_be_computed(monitored, computed, run):
                 names = ", ".join(f"`{name}`" for name in sorted(computed - {"lr", "learning_rate"}))
                 yield self.finding(
                     callback.origin,

@@ -172,6 +172,10 @@ def _is_of_steps(network: Network) -> bool:
     before = network.layers[:-1]
     while isinstance(layer, Layer) and layer.path in ONE_BY_ONE:
         layer = before.pop() if before else layer.inputs[0] if len(layer.inputs) == 1 else None
+    if isinstance(layer, Layer) and layer.name == "Bidirectional":
+        # It gives what the layer gives that it runs in both directions.
+        wrapped = layer.arguments.get("layer", layer.arguments.get("0", UNKNOWN))
+        layer = wrapped if isinstance(wrapped, Layer) else layer
     return isinstance(layer, Layer) and (
         layer.name in {"Conv1D", "Embedding", "TimeDistributed", "Bidirectional", "MultiHeadAttention"}
         or is_true(layer.arguments.get("return_sequences", UNKNOWN))
