@@ -7,14 +7,14 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import keras_runs
+from lintrain.analysis import handed_on, keras_runs
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Layer, Network
 from lintrain.pipeline.values.python import Value, number_of
 from lintrain.pipeline.values.training import KerasRun, LabelledBatches, Pixels
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -146,14 +146,47 @@ def _divisions(pipeline: Pipeline) -> Iterator[Location]:
     if generators and all("255" in unparse(_rescale(each) or ast.Constant(None)) for each in generators):
         yield source.location(generators[0])
     layers = [each for each in source.nodes_of(ast.Call) if last_name(each.func) == "Rescaling"]
-    is_single = len(re.findall(r"\.compile\(", source.text)) == 1
+    is_single = _trains_one_network(source)
     if layers and not generators and is_single and all("255" in unparse(each) for each in layers):
         yield source.location(layers[0])
+    if not layers and not generators and is_single:
+        yield from _mapped_divisions(source)
     for run in pipeline.keras_runs:
         for _, arguments in run.fits:
             made = _scaled_array(pipeline, arguments["x"].value) if "x" in arguments else None
             if made is not None:
                 yield made
+
+
+def _trains_one_network(source: Source) -> bool:
+    """Whether a file trains one network, once, or again after it is unfrozen."""
+    methods = (each.func for each in source.nodes_of(ast.Call) if isinstance(each.func, ast.Attribute))
+    compiled = [unparse(each.value) for each in methods if each.attr == "compile"]
+    return len(compiled) == 1 or (len(set(compiled)) == 1 and len(list(_backbones(source))) == 1)
+
+
+OF_IMAGES = re.compile(r"im(?:g|age)s?|pixels|x", re.IGNORECASE)
+"""Names of pixels, and not of masks."""
+
+
+def _mapped_divisions(source: Source) -> Iterator[Location]:
+    """Where a function that is mapped over the rows of a data set divides images by 255."""
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="map"), args=[ast.Lambda() as mapped, *_]):
+                functions: list[ast.AST] = [mapped]
+            case ast.Call(func=ast.Attribute(attr="map"), args=[ast.Name(id=name), *_]):
+                functions = [*handed_on.functions_of(source, name)]
+            case _:
+                continue
+        for node in (each for function in functions for each in walk(function)):
+            match node:
+                case ast.BinOp(op=ast.Div(), left=divided, right=ast.Constant(value=255 | 255.0)) if any(
+                    OF_IMAGES.fullmatch(each.id) for each in walk(divided) if isinstance(each, ast.Name)
+                ):
+                    yield source.location(node)
+                case _:
+                    pass
 
 
 def _rescale(generator: ast.Call) -> ast.expr | None:
