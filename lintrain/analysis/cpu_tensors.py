@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from lintrain.analysis import device_moves
+from lintrain.analysis import device_moves, own_networks
 from lintrain.analysis.plain_tensors import (
     MOVES,
     NO_TENSORS,
@@ -36,11 +36,6 @@ MOVES_NOTHING = lazy_pattern(
 """The device of a tensor, as in `torch.arange(4, device=x.device)`, and another number format."""
 
 TRAINS = lazy_pattern(r"\.backward\(|\.fit\(|\.train\(\)")
-
-WITH_WEIGHTS = lazy_pattern(
-    r"\bnn\.(Embedding|(Bil|L)inear|Conv\w+|LSTM|GRU|RNN|\w+Cell|Transformer\w*|Multihead\w+|\w*Norm\w*)\("
-)
-"""Layers whose weights move with their network."""
 
 BATCH_METHODS = frozenset(
     {"training_step", "validation_step", "test_step", "handle_batch", "_handle_batch", "compute_loss", "on_batch_start"}
@@ -72,7 +67,7 @@ def _local_tensors(source: Source) -> list[LocalTensor]:
     functions = [each for each in source.nodes_of(ast.FunctionDef) if is_within(lines, each)] if lines else []
     if not functions:
         return []
-    layers = {node: _layers_with_weights(node) for node in networks_of(source) if not _is_transform(source, node)}
+    layers = {node: own_networks.parts_with_weights(source, node) for node in networks_of(source) if not _is_transform(source, node)}
     owners = {method: node for node in layers for method in node.body}
     found: list[LocalTensor] = []
     for function in functions:
@@ -80,7 +75,8 @@ def _local_tensors(source: Source) -> list[LocalTensor]:
         if not (
             function.name in _reached_while_made(owner) if owner else function.name == "__init__"
         ) and _may_make_tensor(source.code(source.location(function))):
-            found.extend(_of_function(source, function, layers.get(owner) if owner else None))
+            if owner is None or not own_networks.is_before_the_move(owner, function):
+                found.extend(_of_function(source, function, owner, layers.get(owner) if owner else None))
     return found
 
 
@@ -141,10 +137,12 @@ def _may_make_tensor(code: str) -> bool:
     return "torch" in code and (".numpy()" not in code or ".cpu()" in code)
 
 
-def _of_function(source: Source, function: ast.FunctionDef, layers: frozenset[str] | None) -> Iterator[LocalTensor]:
+def _of_function(
+    source: Source, function: ast.FunctionDef, owner: ast.ClassDef | None, layers: frozenset[str] | None
+) -> Iterator[LocalTensor]:
     """`layers` are those with weights of the network that the function is a method of; None if it is no method."""
     nodes = walk(function)
-    made = _made_on_cpu(nodes)
+    made = _made_on_cpu(nodes, own_networks.methods_on_cpu(owner) if owner else {})
     met = [
         (use, sides)
         for use, sides in _meetings(nodes, layers or frozenset())
@@ -196,6 +194,8 @@ def _cpu_tensor(node: ast.expr, made: Mapping[str, ast.expr]) -> ast.expr | None
             return made.get(name)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"))):
             return node if is_tensor(node, ()) and not is_moved(node) else None
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self")) as method):
+            return made.get(unparse(method))
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)):
             return None if attr in NO_TENSORS | MOVES else _cpu_tensor(owner, made)
         case ast.Subscript(value=owner):
@@ -206,10 +206,13 @@ def _cpu_tensor(node: ast.expr, made: Mapping[str, ast.expr]) -> ast.expr | None
             return None
 
 
-def _made_on_cpu(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
-    """The names that a function binds once, to a tensor on the CPU that no code moves, with what makes it."""
+def _made_on_cpu(nodes: Sequence[ast.AST], methods: Mapping[str, ast.expr]) -> dict[str, ast.expr]:
+    """The names that a function binds once, to a tensor on the CPU that no code moves, with what makes it.
+
+    `methods` are what it may call for such a tensor, which the result has too.
+    """
     assigned = [node for node in nodes if isinstance(node, ast.Assign)]
-    if not any(_may_be_made(node.value) for node in assigned):
+    if not methods and not any(_may_be_made(node.value) for node in assigned):
         return {}
     stores = Counter(each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
     handled = {
@@ -219,11 +222,13 @@ def _made_on_cpu(nodes: Sequence[ast.AST]) -> dict[str, ast.expr]:
         for part in walk(each.value)
         if isinstance(part, ast.Name)
     }
-    made: dict[str, ast.expr] = {}
+    made: dict[str, ast.expr] = dict(methods)
     for node in assigned:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if stores[name] == 1 and name not in handled:
-                if is_tensor(value, made) and not is_moved(value):
+                if methods and isinstance(value, ast.Call) and unparse(value.func) in methods:
+                    made[name] = methods[unparse(value.func)]
+                elif is_tensor(value, made) and not is_moved(value):
                     made[name] = value
             case _:
                 pass
@@ -243,7 +248,7 @@ def _meetings(nodes: Sequence[ast.AST], layers: frozenset[str]) -> Iterator[tupl
                 yield node, [left, right]
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=attr), args=given) if attr in MEETS:
                 yield node, [part for each in given for part in _parts(each)]
-            case ast.Call(func=ast.Attribute() as func, args=given) if layers and unparse(func) in layers:
+            case ast.Call(func=ast.Attribute() | ast.Name() as func, args=given) if layers and unparse(func) in layers:
                 yield node, [part for each in given for part in _parts(each)]
             case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=given) if attr in SAME_DEVICE:
                 yield node, [owner, *given]
@@ -368,15 +373,3 @@ def _composed(source: Source) -> frozenset[str]:
     """The names in the calls of `Compose`."""
     calls = (each for each in source.nodes_of(ast.Call) if unparse(each.func).rpartition(".")[2] == "Compose")
     return frozenset(part.id for each in calls for part in walk(each) if isinstance(part, ast.Name))
-
-
-def _layers_with_weights(owner: ast.ClassDef) -> frozenset[str]:
-    """The code of a network's attributes that are layers with weights."""
-    assigned = (node for node in walk(owner) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))
-    return frozenset(
-        unparse(target)
-        for node in assigned
-        if isinstance(node.value, ast.Call) and WITH_WEIGHTS.match(f"{unparse(node.value.func)}(")
-        for target in node.targets
-        if isinstance(target, ast.Attribute)
-    )
