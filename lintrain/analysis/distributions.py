@@ -1,4 +1,4 @@
-"""What a categorical distribution, or a contrastive loss, is computed of: logits, probabilities, and pairs of rows."""
+"""What a categorical distribution is computed of: logits or probabilities."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 CATEGORICAL = lazy_pattern(r"\b(?:OneHot)?Categorical\(")
-CROSS_ENTROPY = lazy_pattern(r"cross_entropy\(|CrossEntropyLoss")
-
-MASKS = lazy_pattern(r"masked_fill|fill_diagonal|\beye\(|-inf|\bmask|triu|tril|diag|1e9|e12|nonzero|roll\(")
-"""Code that leaves out the pairs of a row with itself."""
-
 SOFTMAX, LINEAR = "softmax", "linear"
 
 LIMITING = frozenset({"relu", "sigmoid", "tanh"})
@@ -127,99 +122,3 @@ def _without_device(node: ast.expr) -> ast.expr:
             return _without_device(inner)
         case _:
             return node
-
-
-@dataclass(frozen=True, slots=True)
-class WrongPairs:
-    """A contrastive loss whose labels, or scores, make it learn something else: where, in words, and what to write."""
-
-    location: Location
-    message: str
-    remedy: str
-
-
-def wrong_pairs(source: Source) -> Iterator[WrongPairs]:
-    """The contrastive losses of a file that count a row as its own partner, or the first row as that of all."""
-    if not source.contains(CROSS_ENTROPY):
-        return
-    for call in source.nodes_of(ast.Call):
-        if len(call.args) < 2 or not (
-            last_name(call.func) == "cross_entropy" or _is_made_cross_entropy(source, call.func)
-        ):
-            continue
-        pair = _multiplied(source, call.args[0], 8)
-        if pair is None:
-            continue
-        first, second = pair
-        scope = next((each for each in _functions(source) if any(one is call for one in walk(each))), source.tree)
-        if unparse(first) == unparse(second) and not MASKS.search(unparse(scope)):
-            yield WrongPairs(
-                source.location(call),
-                f"each row of `{unparse(first)}` is compared with itself, which scores highest",
-                "set the diagonal of the scores to `-inf` before the loss",
-            )
-        elif unparse(first) != unparse(second) and _is_zeros(source, call.args[1]):
-            yield WrongPairs(
-                source.location(call),
-                "the labels are 0, so all rows are to match the first one of the batch",
-                "the partner of row `i` is in column `i`: `torch.arange(len(scores))`",
-            )
-
-
-def _functions(source: Source) -> list[ast.FunctionDef]:
-    """The functions of a file, inner ones first."""
-    return sorted(source.nodes_of(ast.FunctionDef), key=lambda each: -each.lineno)
-
-
-def _is_made_cross_entropy(source: Source, callee: ast.expr) -> bool:
-    made = loss_terms.assigned(source, unparse(callee))
-    return bool(made) and all(
-        isinstance(each, ast.Call) and last_name(each.func) == "CrossEntropyLoss" for each in made
-    )
-
-
-def _multiplied(source: Source, node: ast.expr, steps: int) -> tuple[ast.expr, ast.expr] | None:
-    """The rows whose products with each other are the scores: `a` and `b` of `a @ b.T / temperature`."""
-    match node:
-        case ast.BinOp(left=left, op=ast.Div()):
-            return _multiplied(source, left, steps)
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return _multiplied(source, left, steps) or _multiplied(source, right, steps)
-        case ast.BinOp(left=left, op=ast.MatMult(), right=right):
-            return _pair(left, right)
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="matmul" | "mm"), args=[left, right]):
-            return _pair(left, right)
-        case ast.Call(func=ast.Attribute(value=left, attr="matmul" | "mm"), args=[right]):
-            return _pair(left, right)
-        case ast.Name() if steps:
-            made = list(loss_terms.definitions(source, node))
-            if len(made) == 1 and made[0][1] is None and made[0][2] is None:
-                return _multiplied(source, made[0][0], steps - 1)
-            return None
-        case _:
-            return None
-
-
-def _pair(left: ast.expr, right: ast.expr) -> tuple[ast.expr, ast.expr] | None:
-    match right:
-        case ast.Attribute(value=inner, attr="T" | "mT") | ast.Call(func=ast.Attribute(value=inner, attr="t"), args=[]):
-            return left, inner
-        case ast.Call(func=ast.Attribute(value=inner, attr="transpose"), args=[_, _]):
-            return left, inner
-        case _:
-            return None
-
-
-def _is_zeros(source: Source, node: ast.expr) -> bool:
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="zeros"), args=[size, *_]):
-            return not isinstance(size, ast.Constant | ast.List)
-        case ast.Call(func=ast.Attribute(value=inner, attr="to" | "cuda" | "long" | "type")):
-            return _is_zeros(source, inner)
-        case ast.Name():
-            made = list(loss_terms.definitions(source, node))
-            is_one = len(made) == 1 and made[0][1] is None and made[0][2] is None
-            changed = source.contains(rf"\b{node.id}\[[^\]]*\] = |\b{node.id}\.\w+_\(")
-            return is_one and not changed and _is_zeros(source, made[0][0])
-        case _:
-            return False

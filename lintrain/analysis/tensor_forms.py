@@ -367,14 +367,14 @@ def softmaxes_over_rows(source: Source) -> Iterator[ast.Call]:
             yield last
     for owner in source.nodes_of(ast.ClassDef):
         last = next(
-            (_last_call(each) for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "forward"),
+            (last_call(each) for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "forward"),
             None,
         )
         if last is not None and is_over_rows(last) and MAKES_ROWS.search(unparse(owner)):
             yield last
 
 
-def _last_call(forward: ast.FunctionDef) -> ast.Call | None:
+def last_call(forward: ast.FunctionDef) -> ast.Call | None:
     """The call whose result a forward pass returns, perhaps under the name that the statement before gives it."""
     match forward.body[-2:]:
         case [*_, ast.Return(value=ast.Call() as call)]:

@@ -1,8 +1,10 @@
-"""A contrastive loss has the wrong partner for each row.
+"""A contrastive loss has the wrong partner for each row, or compares something other than directions.
 
 The scores of two views are a matrix whose row `i` belongs to column `i`. With labels of 0, all rows are to match the
 first one. In a matrix of all rows with themselves the diagonal has the highest score, and is no pair: as long as it is
-among the candidates, the loss cannot fall. Neither raises an error.
+among the candidates, the loss cannot fall. A score of 0 does not leave it out, because the exponential of 0 is 1, and
+labels that are the diagonal itself make the loss infinite. Embeddings that are normalized over the batch, not each by
+itself, have products that are no cosines. None of these raises an error.
 
 ## Bad
 
@@ -26,6 +28,21 @@ A row that is compared with itself:
         both = F.normalize(torch.cat([encoder(x), encoder(x + 0.1)]), dim=1)
         labels = torch.cat([torch.arange(n, 2 * n), torch.arange(n)])
         loss = F.cross_entropy(torch.matmul(both, both.T) / 0.5, labels)  # <- wrong-contrast
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+A diagonal with a score of 0, and embeddings that depend on the other rows of the batch:
+
+    encoder = nn.Linear(8, 4)
+    adam = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+    for x, _ in loader:
+        n = len(x)
+        both = torch.cat([encoder(x), encoder(x + 0.1)])
+        both = F.normalize(both, dim=0)  # <- wrong-contrast
+        itself = torch.eye(2 * n, dtype=torch.bool)
+        scores = (both @ both.T / 0.5).masked_fill(itself, 0.0)  # <- wrong-contrast
+        loss = F.cross_entropy(scores, torch.cat([torch.arange(n, 2 * n), torch.arange(n)]))
         adam.zero_grad()
         loss.backward()
         adam.step()
@@ -78,20 +95,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import distributions
+from lintrain.analysis import contrasts
 from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_per_location
 
 
 class WrongContrast(Rule):
     level = Level.ERROR
-    keywords = "cross_entropy|CrossEntropyLoss & @|matmul|mm("
+    keywords = "cross_entropy|CrossEntropyLoss|normalize|norm( & @|matmul|mm("
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(distributions.wrong_pairs(source))
+        return any(contrasts.wrong_pairs(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
             self.finding(each.location, each.message, help=each.remedy)
-            for each in distributions.wrong_pairs(pipeline.source)
+            for each in contrasts.wrong_pairs(pipeline.source)
         )

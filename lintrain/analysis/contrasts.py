@@ -1,0 +1,372 @@
+"""Contrastive losses: the scores of pairs of rows, which of them is the partner, and what is left out.
+
+The scores are the products of all rows of one view with all rows of another, `a @ b.T`. A cross-entropy loss over them
+learns that the labelled column is the partner of its row, and all other columns are not.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import chain
+
+from lintrain.analysis import loss_terms, tensor_forms
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.source.nodes import own_nodes, unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+CROSS_ENTROPY = lazy_pattern(r"cross_entropy\(|CrossEntropyLoss")
+PRODUCT = lazy_pattern(r"\.(?:T|mT)\b|\.t\(\)|\.transpose\(")
+OVER_ROWS = lazy_pattern(r"\b(?:dim|axis) ?= ?0|normalize\(")
+
+MASKS = lazy_pattern(r"mask|\beye\b|diag|triu|tril|where")
+"""Code of a factor or a tensor that may leave out pairs."""
+
+MOVES = frozenset({"to", "cuda", "cpu", "float", "bool", "long", "type", "detach", "clone", "contiguous", "half"})
+"""Methods whose result has the values of the tensor that they are called on."""
+
+HARMLESS_FILL = -1.0
+"""The highest number that may be meant as a score: similarities of unit vectors are not lower."""
+
+MOST_STEPS = 8
+
+
+class Diagonal(StrEnum):
+    """What the scores of a row with itself are set to."""
+
+    KEPT = "kept"
+    FILLED = "filled"
+    LEFT_OUT = "left out"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The rows whose products are the scores, and what their diagonal is; `change` sets it."""
+
+    left: ast.expr
+    right: ast.expr
+    diagonal: Diagonal = Diagonal.KEPT
+    change: ast.expr | None = None
+
+    @property
+    def are_of_one_view(self) -> bool:
+        """Whether each row is compared with itself too."""
+        return unparse(self.left) == unparse(self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class WrongPairs:
+    """A contrastive loss whose labels, or scores, make it learn something else: where, in words, and what to write."""
+
+    location: Location
+    message: str
+    remedy: str
+
+
+def wrong_pairs(source: Source) -> Iterator[WrongPairs]:
+    """The mistakes of the contrastive losses of a file: wrong partners, a diagonal that counts, unit columns."""
+    if not source.contains(PRODUCT):
+        return
+    if source.contains(CROSS_ENTROPY):
+        for call in source.nodes_of(ast.Call):
+            if len(call.args) > 1 and _is_cross_entropy(source, call.func):
+                scores = _scores(source, call.args[0], MOST_STEPS)
+                if scores is not None:
+                    yield from _judge(source, call, scores)
+    if source.contains(OVER_ROWS):
+        yield from _unit_columns(source)
+
+
+def _judge(source: Source, call: ast.Call, scores: Scores) -> Iterator[WrongPairs]:
+    """The mistakes of one loss."""
+    if scores.are_of_one_view and scores.diagonal is Diagonal.KEPT:
+        yield WrongPairs(
+            source.location(call),
+            f"each row of `{unparse(scores.left)}` is compared with itself, which scores highest",
+            "set the diagonal of the scores to `-inf` before the loss",
+        )
+    elif scores.are_of_one_view and scores.diagonal is Diagonal.FILLED and scores.change is not None:
+        yield WrongPairs(
+            source.location(scores.change),
+            "the diagonal keeps a score, so each row is a candidate of itself",
+            "fill it with `-inf`: the exponential of 0 is 1",
+        )
+    elif scores.diagonal is Diagonal.LEFT_OUT and _are_own_numbers(source, call.args[1], MOST_STEPS):
+        yield WrongPairs(
+            source.location(call),
+            "the labels are the diagonal of the scores, which is left out",
+            "the loss is infinite: the partner of row `i` is in column `i + n` or `i - n`",
+        )
+    elif not scores.are_of_one_view and _is_zeros(source, call.args[1]):
+        yield WrongPairs(
+            source.location(call),
+            "the labels are 0, so all rows are to match the first one of the batch",
+            "the partner of row `i` is in column `i`: `torch.arange(len(scores))`",
+        )
+
+
+def _is_cross_entropy(source: Source, callee: ast.expr) -> bool:
+    if last_name(callee) == "cross_entropy":
+        return True
+    made = [callee] if isinstance(callee, ast.Call) else loss_terms.assigned(source, unparse(callee))
+    return bool(made) and all(
+        isinstance(each, ast.Call) and last_name(each.func) == "CrossEntropyLoss" for each in made
+    )
+
+
+def _scores(source: Source, node: ast.expr, steps: int) -> Scores | None:
+    """The rows whose products with each other an expression is: `a` and `b` of `a @ b.T / temperature`."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Div()):
+            return _scores(source, left, steps)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            scaled, factor = _scores(source, left, steps), right
+            if scaled is None:
+                scaled, factor = _scores(source, right, steps), left
+            return _with(scaled, _by_factor(source, factor), node)
+        case ast.Call(func=ast.Attribute(value=inner, attr="masked_fill"), args=[mask, number]):
+            return _with(_scores(source, inner, steps), _filled(source, mask, number), node)
+        case ast.Call(func=ast.Attribute(value=inner, attr="contiguous" | "float" | "clone"), args=[]):
+            return _scores(source, inner, steps)
+        case ast.Name() if steps:
+            return _of_name(source, node, steps)
+        case _:
+            pair = _pair(node)
+            return Scores(*pair) if pair is not None else None
+
+
+def _of_name(source: Source, name: ast.Name, steps: int) -> Scores | None:
+    made = list(loss_terms.definitions(source, name))
+    if len(made) != 1 or made[0][1] is not None or made[0][2] is not None:
+        return None
+    value = made[0][0]
+    scores = _scores(source, value, steps - 1)
+    changes = list(_changes_in_place(source, name, value)) if scores is not None else []
+    for change, diagonal in changes[:1]:
+        scores = _with(scores, diagonal if len(changes) == 1 else Diagonal.UNKNOWN, change)
+    return scores
+
+
+def _with(scores: Scores | None, diagonal: Diagonal, change: ast.expr) -> Scores | None:
+    """The scores after a change of their diagonal; a second one is not understood."""
+    if scores is None or diagonal is Diagonal.KEPT:
+        return scores
+    found = diagonal if scores.diagonal is Diagonal.KEPT else Diagonal.UNKNOWN
+    return Scores(scores.left, scores.right, found, change)
+
+
+def _by_factor(source: Source, factor: ast.expr) -> Diagonal:
+    """What a product with a factor makes of the diagonal: `1 - eye` sets it to 0."""
+    made = _made(source, factor, MOST_STEPS)
+    match made:
+        case ast.BinOp(left=ast.Constant(value=1), op=ast.Sub(), right=mask) | ast.UnaryOp(
+            op=ast.Invert(), operand=mask
+        ) if _is_eye(source, mask):
+            return Diagonal.FILLED
+        case _:
+            is_other = MASKS.search(unparse(made)) is not None or MASKS.search(unparse(factor)) is not None
+            return Diagonal.UNKNOWN if is_other else Diagonal.KEPT
+
+
+def _changes_in_place(source: Source, name: ast.Name, value: ast.expr) -> Iterator[tuple[ast.expr, Diagonal]]:
+    """The statements that write into the scores of a name between their value and their use."""
+    scope = next((each for each in _functions(source) if any(one is name for one in walk(each))), source.tree)
+    for node in own_nodes(scope):
+        if not isinstance(node, ast.Call | ast.Assign) or not value.lineno < node.lineno < name.lineno:
+            continue
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=changed), attr="fill_diagonal_"), args=[number]):
+                diagonal = _of_number(number)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=changed), attr="masked_fill_"), args=[mask, number]):
+                diagonal = _filled(source, mask, number)
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=changed), slice=mask)], value=number):
+                diagonal = _filled(source, mask, number)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=changed), attr=method)) if method.endswith("_"):
+                diagonal = Diagonal.UNKNOWN
+            case _:
+                continue
+        if changed == name.id:
+            yield node if isinstance(node, ast.Call) else node.value, diagonal
+
+
+def _filled(source: Source, mask: ast.expr, number: ast.expr) -> Diagonal:
+    return _of_number(number) if _is_eye(source, mask) else Diagonal.UNKNOWN
+
+
+def _of_number(node: ast.expr) -> Diagonal:
+    """What a diagonal of this number is: scores of -1 or more are candidates like the others."""
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return Diagonal.LEFT_OUT if -number < 1000 * HARMLESS_FILL else Diagonal.UNKNOWN
+        case ast.Constant(value=bool()):
+            return Diagonal.UNKNOWN
+        case ast.Constant(value=int() | float() as number):
+            return Diagonal.FILLED if number > HARMLESS_FILL else Diagonal.UNKNOWN
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str() as text)]):
+            return Diagonal.LEFT_OUT if text.lower().startswith("-inf") else Diagonal.UNKNOWN
+        case ast.UnaryOp(op=ast.USub(), operand=infinite) if unparse(infinite) in INFINITE:
+            return Diagonal.LEFT_OUT
+        case ast.Attribute(attr="min", value=ast.Call(func=ast.Attribute(attr="finfo"))):
+            return Diagonal.LEFT_OUT
+        case _:
+            return Diagonal.UNKNOWN
+
+
+INFINITE = frozenset({"float('inf')", "torch.inf", "math.inf", "np.inf", "numpy.inf"})
+
+
+def _is_eye(source: Source, mask: ast.expr) -> bool:
+    """Whether a mask certainly marks the diagonal of a matrix, and nothing else."""
+    match _made(source, mask, MOST_STEPS):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="eye"), args=sizes):
+            return len(sizes) == 1 or len({unparse(each) for each in sizes}) == 1
+        case ast.Compare(left=inner, ops=[ast.Eq()], comparators=[ast.Constant(value=1)]):
+            return _is_eye(source, inner)
+        case _:
+            return False
+
+
+def _made(source: Source, node: ast.expr, steps: int) -> ast.expr:
+    """What an expression is made by, through names, moves and types."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in MOVES:
+            return _made(source, inner, steps)
+        case ast.Name() if steps:
+            made = list(loss_terms.definitions(source, node))
+            is_one = len(made) == 1 and made[0][1] is None and made[0][2] is None
+            return _made(source, made[0][0], steps - 1) if is_one and not _is_changed(source, node.id) else node
+        case _:
+            return node
+
+
+def _is_changed(source: Source, name: str) -> bool:
+    """Whether a file writes into a tensor by its name."""
+    return source.contains(rf"\b{name}\[[^\]]*\] = |\b{name}\.\w+_\(")
+
+
+def _are_own_numbers(source: Source, labels: ast.expr, steps: int) -> bool:
+    """Whether the label of each row is its own number: `torch.arange(2 * n)`."""
+    match _made(source, labels, steps):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="arange"), args=[ast.Constant(value=0), _]):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="arange"), args=given):
+            return len(given) == 1
+        case _:
+            return False
+
+
+def _is_zeros(source: Source, node: ast.expr) -> bool:
+    match _made(source, node, MOST_STEPS):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="zeros"), args=[size, *_]):
+            return not isinstance(size, ast.Constant | ast.List)
+        case _:
+            return False
+
+
+def _functions(source: Source) -> list[ast.FunctionDef]:
+    """The functions of a file, inner ones first."""
+    return sorted(source.nodes_of(ast.FunctionDef), key=lambda each: -each.lineno)
+
+
+def _pair(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+    """The rows of a product of all rows with all rows: `a` and `b` of `a @ b.T` and `torch.matmul(a, b.t())`."""
+    match node:
+        case ast.BinOp(left=left, op=ast.MatMult(), right=right):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="matmul" | "mm"), args=[left, right]):
+            pass
+        case ast.Call(func=ast.Attribute(value=left, attr="matmul" | "mm"), args=[right]):
+            pass
+        case _:
+            return None
+    match right:
+        case ast.Attribute(value=inner, attr="T" | "mT") | ast.Call(func=ast.Attribute(value=inner, attr="t"), args=[]):
+            return left, inner
+        case ast.Call(func=ast.Attribute(value=inner, attr="transpose"), args=[_, _]):
+            return left, inner
+        case _:
+            return None
+
+
+def _unit_columns(source: Source) -> Iterator[WrongPairs]:
+    """The rows that are compared by their products, and whose columns were divided by their length."""
+    for call in chain(_of_products(source), _of_networks(source)):
+        yield WrongPairs(
+            source.location(call),
+            "embeddings are normalized over the batch, so their products are no cosines",
+            "normalize each row: `F.normalize(x, dim=1)`",
+        )
+
+
+def _of_products(source: Source) -> Iterator[ast.expr]:
+    """What normalizes both sides of a product over its rows."""
+    for node in source.nodes:
+        pair = _pair(node) if isinstance(node, ast.BinOp | ast.Call) else None
+        found = [_over_rows(source, each, MOST_STEPS) for each in pair] if pair is not None else []
+        if None not in found and not _is_transposed(pair):
+            yield from (each for each in found[:1] if each is not None)
+
+
+def _of_networks(source: Source) -> Iterator[ast.expr]:
+    """What normalizes the output of a network over its rows, in a file that compares rows by their products."""
+    for owner in source.nodes_of(ast.ClassDef):
+        forwards = (each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
+        last = next(map(tensor_forms.last_call, forwards), None)
+        if last is not None and last_name(last.func) == "normalize" and _over_rows(source, last, 0) is not None:
+            if tensor_forms.MAKES_ROWS.search(unparse(owner)):
+                yield last
+
+
+def _is_transposed(pair: tuple[ast.expr, ast.expr] | None) -> bool:
+    """Whether the products are those of columns, as in a loss that decorrelates features."""
+    return pair is not None and PRODUCT.search(unparse(pair[0])) is not None
+
+
+def _over_rows(source: Source, node: ast.expr, steps: int) -> ast.expr | None:
+    """The call that normalizes an expression over its first axis, if one does."""
+    match node:
+        case ast.Call(func=called, args=given, keywords=named) if last_name(called) == "normalize":
+            axes = [*given[2:3], *(each.value for each in named if each.arg in {"dim", "axis"})]
+            return node if axes and isinstance(axes[0], ast.Constant) and axes[0].value == 0 else None
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in MOVES:
+            return _over_rows(source, inner, steps)
+        case ast.Name() if steps:
+            made = [each for each, *rest in loss_terms.definitions(source, node) if rest == [None, None]]
+            made = made or list(_given(source, node))
+            found = [_over_rows(source, each, steps - 1) for each in made]
+            return found[0] if found and None not in found else None
+        case ast.BinOp(left=divided, op=ast.Div(), right=length):
+            return node if _is_length_over_rows(source, unparse(divided), length, steps) else None
+        case _:
+            return None
+
+
+def _given(source: Source, name: ast.Name) -> Iterator[ast.expr]:
+    """What the calls of a function pass for the parameter of this name, by its position."""
+    function = next((each for each in _functions(source) if any(one is name for one in walk(each))), None)
+    parameters = [each.arg for each in function.args.args] if function is not None else []
+    if function is None or name.id not in parameters:
+        return
+    position = parameters.index(name.id)
+    for call in source.nodes_of(ast.Call):
+        if isinstance(call.func, ast.Name) and call.func.id == function.name and len(call.args) > position:
+            yield call.args[position]
+
+
+def _is_length_over_rows(source: Source, rows: str, length: ast.expr, steps: int) -> bool:
+    """Whether a divisor is `x.norm(dim=0)` or `torch.norm(x, dim=0)` of the rows that it divides."""
+    match length:
+        case ast.Call(func=ast.Attribute(attr="norm") as called, args=given, keywords=named):
+            axes = [each.value for each in named if each.arg in {"dim", "axis"}]
+            is_first = bool(axes) and isinstance(axes[0], ast.Constant) and axes[0].value == 0
+            return is_first and rows in {unparse(called.value), *(unparse(each) for each in given[:1])}
+        case ast.Name() if steps:
+            made = [each for each, position, _ in loss_terms.definitions(source, length) if position is None]
+            return len(made) == 1 and _is_length_over_rows(source, rows, made[0], steps - 1)
+        case _:
+            return False
