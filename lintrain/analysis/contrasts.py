@@ -29,6 +29,9 @@ MASKS = lazy_pattern(r"mask|\beye\b|diag|triu|tril|where")
 MOVES = frozenset({"to", "cuda", "cpu", "float", "bool", "long", "type", "detach", "clone", "contiguous", "half"})
 """Methods whose result has the values of the tensor that they are called on."""
 
+REDUCES = lazy_pattern(r"mean\(|sum\(|squeeze\(|flatten\(\)|\[(?:-?\d+|\w+)\]|view\(-1\)|reshape\(-1\)")
+"""Code that may make one row of several."""
+
 HARMLESS_FILL = -1.0
 """The highest number that may be meant as a score: similarities of unit vectors are not lower."""
 
@@ -84,7 +87,10 @@ def wrong_pairs(source: Source) -> Iterator[WrongPairs]:
 
 def _judge(source: Source, call: ast.Call, scores: Scores) -> Iterator[WrongPairs]:
     """The mistakes of one loss."""
+    is_own = _are_own_numbers(source, call.args[1], MOST_STEPS)
     if scores.are_of_one_view and scores.diagonal is Diagonal.KEPT:
+        if is_own:
+            return  # a loss that only moves all rows away from each other
         yield WrongPairs(
             source.location(call),
             f"each row of `{unparse(scores.left)}` is compared with itself, which scores highest",
@@ -96,7 +102,7 @@ def _judge(source: Source, call: ast.Call, scores: Scores) -> Iterator[WrongPair
             "the diagonal keeps a score, so each row is a candidate of itself",
             "fill it with `-inf`: the exponential of 0 is 1",
         )
-    elif scores.diagonal is Diagonal.LEFT_OUT and _are_own_numbers(source, call.args[1], MOST_STEPS):
+    elif scores.diagonal is Diagonal.LEFT_OUT and is_own:
         yield WrongPairs(
             source.location(call),
             "the labels are the diagonal of the scores, which is left out",
@@ -332,7 +338,8 @@ def _over_rows(source: Source, node: ast.expr, steps: int) -> ast.expr | None:
     match node:
         case ast.Call(func=called, args=given, keywords=named) if last_name(called) == "normalize":
             axes = [*given[2:3], *(each.value for each in named if each.arg in {"dim", "axis"})]
-            return node if axes and isinstance(axes[0], ast.Constant) and axes[0].value == 0 else None
+            is_first = bool(axes) and isinstance(axes[0], ast.Constant) and axes[0].value == 0
+            return node if is_first and given and not _is_one_row(source, given[0], steps) else None
         case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in MOVES:
             return _over_rows(source, inner, steps)
         case ast.Name() if steps:
@@ -341,9 +348,15 @@ def _over_rows(source: Source, node: ast.expr, steps: int) -> ast.expr | None:
             found = [_over_rows(source, each, steps - 1) for each in made]
             return found[0] if found and None not in found else None
         case ast.BinOp(left=divided, op=ast.Div(), right=length):
-            return node if _is_length_over_rows(source, unparse(divided), length, steps) else None
+            is_first = _is_length_over_rows(source, unparse(divided), length, steps)
+            return node if is_first and not _is_one_row(source, divided, steps) else None
         case _:
             return None
+
+
+def _is_one_row(source: Source, node: ast.expr, steps: int) -> bool:
+    """Whether an expression may be a single row: an average of rows, or one that is picked."""
+    return REDUCES.search(unparse(_made(source, node, steps))) is not None
 
 
 def _given(source: Source, name: ast.Name) -> Iterator[ast.expr]:
