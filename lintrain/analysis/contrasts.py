@@ -170,8 +170,8 @@ def _by_factor(source: Source, factor: ast.expr) -> Diagonal:
     """What a product with a factor makes of the diagonal: `1 - eye` sets it to 0."""
     made = _made(source, factor, MOST_STEPS)
     match made:
-        case ast.BinOp(left=ast.Constant(value=1), op=ast.Sub(), right=mask) | ast.UnaryOp(
-            op=ast.Invert(), operand=mask
+        case (
+            ast.BinOp(left=ast.Constant(value=1), op=ast.Sub(), right=mask) | ast.UnaryOp(op=ast.Invert(), operand=mask)
         ) if _is_eye(source, mask):
             return Diagonal.FILLED
         case _:
@@ -323,9 +323,11 @@ def _of_networks(source: Source) -> Iterator[ast.expr]:
     for owner in source.nodes_of(ast.ClassDef):
         forwards = (each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
         last = next(map(tensor_forms.last_call, forwards), None)
-        if last is not None and last_name(last.func) == "normalize" and _over_rows(source, last, 0) is not None:
-            if tensor_forms.MAKES_ROWS.search(unparse(owner)):
-                yield last
+        is_normalized = last is not None and last_name(last.func) == "normalize"
+        if last is None or not is_normalized or not tensor_forms.MAKES_ROWS.search(unparse(owner)):
+            continue
+        if _over_rows(source, last, 0) is not None:
+            yield last
 
 
 def _is_transposed(pair: tuple[ast.expr, ast.expr] | None) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lintrain.analysis import loss_terms
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
-from lintrain.source.nodes import own_nodes, unparse, walk
+from lintrain.source.nodes import own_nodes, unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern

@@ -177,7 +177,7 @@ def wrong_returns(source: Source) -> Iterator[Misread]:
 def _past_the_end(source: Source, nodes: Sequence[ast.AST], node: ast.BinOp, side: ast.expr) -> Iterator[Misread]:
     """A target that counts the states after the end of an episode."""
     factors = list(loss_terms.factors(side)) if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Mult) else []
-    if not any(_is_discount(each) for each in factors):
+    if not any(is_discount(each) for each in factors):
         return
     ends = [each for each in factors if END.search(_name(each))]
     if len(factors) > 2 and ends and not source.contains(TURNED):
@@ -186,7 +186,7 @@ def _past_the_end(source: Source, nodes: Sequence[ast.AST], node: ast.BinOp, sid
             f"`{_name(ends[0])}` is 1 where an episode ends, so only what follows its end counts",
             f"multiply by `1 - {_name(ends[0])}`",
         )
-    if len(factors) == 2 and any(_is_estimate(source, each) for each in factors if not _is_discount(each)):
+    if len(factors) == 2 and any(_is_estimate(source, each) for each in factors if not is_discount(each)):
         flags = [name for name in _unpacked(nodes) if ENDS.search(name)]
         if flags and not any(_is_read(nodes, each) for each in flags):
             yield Misread(
@@ -196,7 +196,8 @@ def _past_the_end(source: Source, nodes: Sequence[ast.AST], node: ast.BinOp, sid
             )
 
 
-def _is_discount(node: ast.expr) -> bool:
+def is_discount(node: ast.expr) -> bool:
+    """Whether an expression is the factor by which later rewards count less."""
     match node:
         case ast.Constant(value=float() as number):
             return 0.8 <= number < 1
@@ -269,7 +270,7 @@ def _recurrence(node: ast.AST) -> str:
             for each in (left, right):
                 factors = list(loss_terms.factors(each))
                 is_own = any(isinstance(one, ast.Name) and one.id == name for one in factors)
-                if is_own and any(_is_discount(one) for one in factors):
+                if is_own and any(is_discount(one) for one in factors):
                     return name
             return ""
         case _:

@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from lintrain.analysis import loss_terms, origins
+from lintrain.analysis import loss_terms, origins, policy_ratios
 from lintrain.analysis.loss_terms import Factor, Term
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
@@ -62,6 +62,12 @@ def wrong_signs(source: Source) -> Iterator[WrongSign]:
                 yield from judge(source, term, terms)
         yield from _critic(source, call, terms)
         yield from _similarity(source, terms)
+    for location in policy_ratios.upside_down(source):
+        yield WrongSign(
+            location,
+            "this ratio is old to new, so training makes good actions less likely",
+            "subtract the stored log-probability from that of the policy of now",
+        )
 
 
 def _entropy(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[WrongSign]:

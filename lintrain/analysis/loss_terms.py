@@ -255,7 +255,10 @@ class _Terms:
 
     def _product(self, node: ast.BinOp, sign: int, site: ast.expr, steps: int) -> Term:
         found = list[Factor]()
-        for each in factors(node):
+        for part in factors(node):
+            each = part
+            while isinstance(each, ast.UnaryOp) and isinstance(each.op, ast.USub):
+                sign, each = -sign, each.operand
             if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Add | ast.Sub) and divergence(each) is None:
                 found.append(Factor(each, each))
                 continue
