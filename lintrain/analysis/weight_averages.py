@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis import given_numbers
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
@@ -143,63 +144,12 @@ def _number(source: Source, node: ast.expr) -> float | None:
             other = _number(source, right)
             return None if other is None else 1 - other
         case ast.Name(id=name) | ast.Attribute(attr=name):
-            found = source.cached(_numbers_given).get(name, set())
-            small = {each <= SMALL for each in found}
-            return (
-                next(iter(found)) if len(small) == 1 and not any(SMALL < each < 1 - SMALL for each in found) else None
-            )
+            found = given_numbers.given_numbers(source).get(name, set())
+            known = [each for each in found if each is not None and not SMALL < each < 1 - SMALL]
+            is_certain = len(known) == len(found) and len({each <= SMALL for each in known}) == 1
+            return known[0] if is_certain else None
         case _:
             return None
-
-
-def _numbers_given(source: Source) -> dict[str, set[float]]:
-    """The literal numbers that a file gives each name: by assignments, defaults, keywords and options."""
-    found = dict[str, set[float]]()
-
-    def give(name: str, value: ast.expr | None) -> None:
-        match value:
-            case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-                found.setdefault(name, set()).add(float(number))
-            case ast.Constant(value=None) | None:
-                pass
-            case ast.Name(id=other) | ast.Attribute(attr=other) if other == name:
-                pass
-            case ast.Name(id=other) | ast.Attribute(attr=other):
-                links.append((name, other))
-            case _:
-                found.setdefault(name, set()).add(0.5)  # something else: no number is certain
-
-    links = list[tuple[str, str]]()
-    for node in source.nodes:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value):
-                give(name, value)
-            case ast.AnnAssign(target=ast.Name(id=name) | ast.Attribute(attr=name), value=value):
-                give(name, value)
-            case ast.keyword(arg=str() as name, value=value):
-                give(name, value)
-            case ast.arguments(args=names, defaults=defaults):
-                for each, default in zip(reversed(names), reversed(defaults), strict=False):
-                    give(each.arg, default)
-            case ast.Call(func=ast.Attribute(attr="add_argument"), args=[*_, ast.Constant(value=str() as option)]):
-                given = [each.value for each in node.keywords if each.arg == "default"]
-                give(option.lstrip("-").replace("-", "_"), given[0] if given else None)
-            case _:
-                pass
-    for call, function in _calls(source):
-        for parameter, value in zip(function.args.args, call.args, strict=False):
-            give(parameter.arg, value)
-    for name, other in links:
-        found.setdefault(name, set()).update(found.get(other, set()))
-    return found
-
-
-def _calls(source: Source) -> Iterator[tuple[ast.Call, ast.FunctionDef]]:
-    """The calls of the functions of a file that are no methods."""
-    functions = {each.name: each for each in source.tree.body if isinstance(each, ast.FunctionDef)}
-    for call in source.nodes_of(ast.Call):
-        if isinstance(call.func, ast.Name) and call.func.id in functions:
-            yield call, functions[call.func.id]
 
 
 def never_updated(source: Source) -> Iterator[tuple[Location, str, str]]:
