@@ -21,8 +21,8 @@ from lintrain.pipeline.values.tensors import Count
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-LENGTHS = ("num_training_steps", "total_steps", "T_max", "total_iters", "steps_per_epoch", "step_size")
-"""The parameters that set the length of a schedule."""
+LENGTHS = ("num_training_steps", "total_steps", "T_max", "total_iters", "steps_per_epoch", "step_size", "horizon")
+"""The parameters that set the length of a schedule; `horizon` is what a function of the script counts up to."""
 
 EPOCHS = lazy_pattern(r"(^|_)(n_?|num_?|max_?|total_?|train_?|nb_?)*epochs?$", re.IGNORECASE)
 STEPS = lazy_pattern(r"(^|_)(steps|iters|iterations|batches)$", re.IGNORECASE)

@@ -20,11 +20,12 @@ from lintrain.interpreter.core.registry import (
     method_of,
     stored_attribute_of,
 )
+from lintrain.libraries.torch import lambda_schedules
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.certainty import UNCERTAIN
-from lintrain.pipeline.values.model import FACTORS_AT, ModelPart, Optimizer, Parameter, Parameters, Scheduler
+from lintrain.pipeline.values.model import ModelPart, Optimizer, Parameter, Parameters, Scheduler
 from lintrain.pipeline.values.python import (
     ABSENT,
     UNKNOWN,
@@ -39,7 +40,6 @@ from lintrain.pipeline.values.python import (
     Sequence,
     Unknown,
     Value,
-    number_of,
     options_of,
 )
 
@@ -332,19 +332,10 @@ def _of_torch(call: Call) -> Value:
     name = call.path.rpartition(".")[2]
     schedule = _made(call, OF_TORCH.get(name, ("optimizer",)))
     if name == "LambdaLR" and isinstance(schedule, Scheduler):
-        schedule.factors = _factors(call)
+        schedule.factors = lambda_schedules.factors(call)
+        if (horizon := lambda_schedules.horizon(call)) is not None:
+            schedule.given["horizon"] = horizon
     return schedule
-
-
-def _factors(call: Call) -> tuple[float, ...]:
-    """What the function of a `LambdaLR` returns at some epochs, as its call asks it; empty if one is unknown."""
-    function, factors = call.value("lr_lambda", 1), list[float]()
-    for epoch in FACTORS_AT if isinstance(function, Function) else ():
-        factor = number_of(dispatch.call(call.reader, function, [Constant(epoch)], location=call.location))
-        if factor is None:
-            return ()
-        factors.append(factor)
-    return tuple(factors)
 
 
 @function(*(f"{package}.{name}" for name in OF_TRANSFORMERS for package in PACKAGES))
