@@ -72,11 +72,26 @@ Goodfellow et al., "Generative Adversarial Networks", section 3; PyTorch tutoria
 
 from __future__ import annotations
 
-from lintrain.rule import Level, OddCallRule
+from collections.abc import Iterator
+
+from lintrain.analysis import generator_targets
+from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, one_per_location
 
 
 class UnopposedGenerator(OddCallRule):
     level = Level.ERROR
+    keywords = "backward"
     odd = "same direction"
     odd_message = "the generator is trained towards its discriminator's own target"
     odd_help = "give the generator's loss the target of real rows, or change the sign of the score"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(map(self._report, generator_targets.same_targets(pipeline.source)))
+
+    def _report(self, found: generator_targets.SameTarget) -> Finding:
+        return self.finding(
+            found.location,
+            f"the generator's target is {found.target:g}, as its discriminator's for made rows",
+            related=[Related(found.opponent, "the loss of the discriminator for made rows", "opponent")],
+            help=self.odd_help,
+        )
