@@ -129,7 +129,7 @@ class ShapeMisfit:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`prediction - target` or `label * distance` in the script's own code: the shapes in the order of the code."""
+    """`prediction - target`, `label * distance` or `classes == labels` (`Eq`, also for `!=`): shapes as in the code."""
 
     location: Location
     left: Shape

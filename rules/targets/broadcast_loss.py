@@ -3,6 +3,8 @@
 The loss compares every prediction with every target: N x N pairs instead of N. Its minimum is the mean of the targets,
 so the network learns to output a constant, and even perfect predictions have a high loss. PyTorch only warns, once.
 
+An accuracy computed from such a comparison counts the hits of all pairs, so it may be far above 1, without a warning.
+
 ## Bad
 
     prices = torch.randn(96)
@@ -131,13 +133,16 @@ ARGUMENTS = {"prediction": (0, "input"), "target": (1, "target")}
 NAMES_LOSS = lazy_pattern(r"(loss|crit(erion)?|mse|l1|mae|huber)(_?fn|_?function|_?func)?$", re.IGNORECASE)
 """Names of functions that are the loss itself, not a function that computes a loss from other arguments."""
 
+OPERATIONS = {"Sub": "difference", "Mult": "product", "Eq": "comparison"}
+"""What is recorded of predictions and rows of the data, in words."""
+
 CALLABLE = lazy_pattern(r"[\w.]+(\(.*\))?", re.DOTALL)
 """Code to which a method call can be appended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The argument of the loss that has an extra last axis: `prediction` or `target`."""
+    """The argument of the loss that has an extra last axis: `prediction` or `target`; empty for a comparison."""
 
     argument: str
 
@@ -170,11 +175,12 @@ class BroadcastLoss(Rule[Claim]):
         )
 
     def _report_difference(self, difference: Difference) -> Finding[Claim]:
-        what = "difference" if difference.operator == "Sub" else "product"
+        what = OPERATIONS[difference.operator]
         return self.finding(
             difference.location,
             f"the {what} broadcasts {difference.left} against {difference.right}",
             help="squeeze the predictions (`.squeeze(-1)`), or unsqueeze the targets (`.unsqueeze(-1)`)",
+            claim=Claim("") if difference.operator == "Eq" else None,
         )
 
     def _report(
@@ -202,6 +208,8 @@ class BroadcastLoss(Rule[Claim]):
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
+        if finding.claim is not None and not finding.claim.argument:
+            return Verdict.inconclusive("what a script compares with its targets is not measured")
         if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
         losses = evidence.losses_of(*REGRESSION_LOSSES)
@@ -242,7 +250,7 @@ class BroadcastLoss(Rule[Claim]):
         return cause.rule == self.name
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
-        if finding.claim is not None:
+        if finding.claim is not None and finding.claim.argument:
             return _squeeze_in_call(finding, finding.claim.argument)
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("prediction")]
         return fixes.Fix.of("squeeze the predictions", *edits, safe=True) if edits else None

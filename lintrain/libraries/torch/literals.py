@@ -8,7 +8,7 @@ from lintrain.interpreter.core.registry import operated
 from lintrain.interpreter.shapes import ANY, integer
 from lintrain.interpreter.tracing import DATA, KINDS, kind_asked_for
 from lintrain.model.location import Location
-from lintrain.pipeline.record import Misuse
+from lintrain.pipeline.record import Difference, Misuse
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import Series
 from lintrain.pipeline.values.data import Column, ColumnValues, Kind, Padding, Rows
@@ -173,6 +173,7 @@ SCORES = frozenset({"linear", "softmax", "log_softmax", "sigmoid", "max", "amax"
 
 def note_compared(reader: Reader, left: Value, right: Value, location: Location) -> None:
     """Record `outputs == labels`: scores of a network, which no class number equals but by chance."""
+    _note_shapes(reader, left, right, location)
     for scores, classes, side in ((left, right, -1), (right, left, 0)):
         if _are_predicted(scores) and _are_labels(reader, classes, location, side):
             reader.record.misuses.append(Misuse(location, scores, SCORES_COMPARED, reader.code(location)))
@@ -186,6 +187,17 @@ def note_compared(reader: Reader, left: Value, right: Value, location: Location)
         if is_score and classes.kind == "int" and classes.made is not None and classes.made.name == DATA:
             reader.record.misuses.append(Misuse(location, scores, SCORES_COMPARED, reader.code(location)))
             return
+
+
+def _note_shapes(reader: Reader, left: Value, right: Value, location: Location) -> None:
+    """Record the shapes of what a model predicts where it is compared with rows of the data."""
+    if not isinstance(left, Tensor) or not isinstance(right, Tensor):
+        return
+    is_of_model = isinstance(left.model, Unknown) != isinstance(right.model, Unknown)
+    are_data = any(each.made is not None and each.made.name == DATA for each in (left, right))
+    # Classes in a column are compared with all class numbers on purpose: those are no rows.
+    if is_of_model and are_data and left.shape.rows_first and right.shape.rows_first:
+        reader.record.differences.append(Difference(location, left.shape, right.shape, reader.code(location), "Eq"))
 
 
 def _are_predicted(scores: Value) -> bool:
