@@ -65,6 +65,22 @@ def test_an_evaluation_that_fails_is_found_without_an_epoch_of_training(tmp_path
     assert probed.stages["evaluation"] == "failed"
 
 
+def test_labels_that_are_compared_with_the_first_batches_alone_are_no_error_of_the_script(tmp_path: Path) -> None:
+    whole = EPOCHS.replace(
+        "    right = 0\n", "    right, scores, labels = 0, [], held_out.tensors[1].numpy()\n"
+    ).replace(
+        "(model(x).argmax(dim=1) == y).sum().item()\n",
+        "(model(x).argmax(dim=1) == y).sum().item()\n            scores.extend(model(x).argmax(dim=1).tolist())\n",
+    )
+    of_all = whole + "    import numpy\n    print('again', (numpy.array(scores) == labels).mean())\n"
+    compared = whole + "    from sklearn.metrics import f1_score\n    print(f1_score({}, average='macro'))\n"
+    for code, passes in ((compared.format("labels, scores"), True), (compared.format("labels[:90], scores"), False)):
+        probed = probe(tmp_path, HEAD + code)
+        assert probed.stages["evaluation"] == ("passed" if passes else "failed")
+        assert probed.code == (not passes)
+    assert probe(tmp_path, HEAD + of_all.replace("== labels", "+ labels")).stages["evaluation"] == "passed"
+
+
 def test_a_batch_that_does_not_fit_the_model_fails_the_forward_stage(tmp_path: Path) -> None:
     probed = probe(tmp_path, HEAD.replace("nn.Linear(6, 16)", "nn.Linear(5, 16)") + EPOCHS)
     assert probed.code == 1

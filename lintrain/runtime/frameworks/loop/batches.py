@@ -41,7 +41,7 @@ class WatchedBatches:
                 self._watch.on_batch_request(self._loader)
                 self._watch.on_batch(self._loader, last)
                 return last
-            self._watch.on_early_end(self._loader, can_end=is_asked_by_a_loop())
+            self._watch.on_early_end(self._loader, self._taken, can_end=is_asked_by_a_loop())
             raise StopIteration
         # Before `next`: an error in the data set or collator is one of the batch stage.
         self._watch.on_batch_request(self._loader)

@@ -7,6 +7,7 @@ A run that trains on data loaders of torch.
 
 from __future__ import annotations
 
+import re
 from abc import ABC
 from collections import Counter
 from collections.abc import Generator
@@ -25,6 +26,8 @@ from lintrain.runtime.measure.pace import WARM_UP, Pace, new_profile, synchroniz
 from lintrain.runtime.measure.seen import Iteration, has_rows, number_of_rows
 from lintrain.runtime.measure.swept_rows import Reading
 
+WHOLE_NUMBER = re.compile(r"\d+")
+
 
 class Loaders:
     """The epoch of each loader's sampler, whenever the loader was iterated."""
@@ -33,12 +36,28 @@ class Loaders:
         self.timed = TimedSteps(session)
         self._epochs: dict[int, list[int]] = {}
         self._gave_lone_row = False
+        self._ended_early: list[tuple[int, int]] = []
 
     def on_loader_start(self, loader: Any) -> None:
         """A loader begins a round."""
         epoch = attribute(_sampler_of(loader), "epoch", None)
         if isinstance(epoch, int):
             self._epochs.setdefault(id(loader), []).append(epoch)
+
+    def on_early_end(self, loader: Any, taken: int) -> None:
+        """A loader ends after so many batches, though it has more of them."""
+        rows, size = _rows_in(loader), attribute(loader, "batch_size", None)
+        if rows is not None and size and taken * size < rows:
+            self._ended_early.append((taken * size, rows))
+
+    def caused(self, error: BaseException) -> bool:
+        """Whether an error compares the rows of a loader that ended early with all of its rows, as a metric does
+        whose labels are no batches.
+        """
+        numbers = {int(number) for number in WHOLE_NUMBER.findall(str(error))}
+        # An index beyond the rows that were given names these alone.
+        is_beyond = isinstance(error, IndexError)
+        return any(given in numbers and (is_beyond or rows in numbers) for given, rows in self._ended_early)
 
     def lone_row(self, loader: Any) -> Any:
         """The last batch of a plain loader whose rows leave one for it; None for others, and after the first time."""

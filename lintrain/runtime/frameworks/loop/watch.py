@@ -117,8 +117,7 @@ class Watch(LoopState):
             return self.bounds.has_seen_enough(is_wasteful=self.effects.ledger.is_wasteful())
         if loader is self.loader and self.follows_on:
             return taken > 0 and self.bounds.is_hurried()
-        # Before training is settled another loader may be part of the step (a second data source), and is not cut
-        # short.
+        # Before training is settled another loader may be a second data source of the step, and is not cut short.
         return self.run.is_settled and taken >= EVALUATION_BATCHES
 
     def gives_more(self, loader: Any) -> bool:
@@ -138,8 +137,9 @@ class Watch(LoopState):
         with self.paused():
             return self.loaders.lone_row(loader)
 
-    def on_early_end(self, loader: Any, *, can_end: bool) -> None:
-        """A loader is about to say that it has no more batches."""
+    def on_early_end(self, loader: Any, taken: int, *, can_end: bool) -> None:
+        """A loader is about to say that it has no more batches than those taken."""
+        self.loaders.on_early_end(loader, taken)
         if self.run is not None and (loader is self.loader or not can_end):
             self._settle(self.run)
             # For a script's own `next`, StopIteration would be an error of lintrain's making: the process ends.
@@ -372,7 +372,8 @@ class Watch(LoopState):
         if self.run is None and not self._was_training():
             return False
         # Training that was cut short may be what the script fails on, as with curves of unequal lengths.
-        if self.follows_on and not is_about_names(error):
+        is_cut = self._stage() is StageName.EVALUATION and self.loaders.caused(error)
+        if is_cut or (self.follows_on and not is_about_names(error)):
             self.passes.evaluate(self.optimizers, but=self.iteration)
             return self.on_exit()
         stage = self._stage()
@@ -387,8 +388,7 @@ class Watch(LoopState):
 
     def _was_training(self) -> bool:
         """Whether the script stood in its loop before the first backward pass: a loader open, or a model called."""
-        # An error before the first backward pass is a stage's result only if the loop has visibly begun; before that
-        # it is an error of the script.
+        # Before the first backward pass an error is a stage's result only if the loop has visibly begun.
         return bool(self.optimizers) and (self.is_taking or self.iteration.batch is not None or self.passes.records)
 
     def _stage(self) -> StageName:
