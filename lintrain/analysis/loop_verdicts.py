@@ -41,6 +41,10 @@ def weights_outside(evidence: Evidence, holders: Literal["optimizers", "modules"
     else:
         outside, which = reached.outside_modules, "in no module that was called"
     text = f"{outside} of {reached.tensors} weights that the loss depends on are {which}"
+    if not outside and len(loop.optimizers) > 1:
+        return Verdict.inconclusive(
+            f"{text}, and only the first loss of {len(loop.optimizers)} optimizers was followed"
+        )
     return (Verdict.confirmed if outside else Verdict.refuted)(text, **{f"outside_{holders}": outside})
 
 

@@ -11,6 +11,9 @@ from lintrain.evidence.loop import LoaderUse, LossEvidence
 from lintrain.model.location import Location
 from lintrain.startup.lazy_dataclass import dataclass
 
+LESS_THAN_SHOWN, CERTAIN = 1e-9, 1e-3
+"""Shares of the largest output: less than float64 shows of an effect, and a certain change."""
+
 
 @dataclass(frozen=True, slots=True)
 class SpreadEvidence:
@@ -79,6 +82,17 @@ class TokenEvidence:
     by_order: float | None
     by_padding: float | None
     by_cut: float | None
+
+    @property
+    def reads_padding_alone(self) -> bool:
+        """Whether no token but the first changes the outputs of others, and padding does: changed, or removed."""
+        by_padding = max(self.by_padding or 0.0, self.by_cut or 0.0)
+        return self.by_others <= LESS_THAN_SHOWN and by_padding > CERTAIN
+
+    @property
+    def reads_text_alone(self) -> bool:
+        """Whether later tokens change the outputs, and those of a row without its padding are the same."""
+        return self.by_cut is not None and self.by_cut <= CERTAIN < self.by_others
 
 
 @dataclass(frozen=True, slots=True)

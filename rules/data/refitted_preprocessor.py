@@ -149,11 +149,14 @@ class RefittedPreprocessor(Rule[Claim]):
 
 
 def _refitted(evidence: Evidence) -> Iterator[tuple[LearnedRows, LearnedRows]]:
-    """Fits of one class on the rows that a split keeps for training, then on as many as it leaves for the test."""
+    """Fits of one class on the rows that a split keeps for training, then on as many as some split leaves for a test.
+
+    Rows that are divided twice have two such parts: those for the validation, and those for the test.
+    """
     seen = evidence.objects
     for split in seen.splits:
-        others = split.rows - split.kept
-        after = [each for each in seen.learned if each.moment > split.moment] if others != split.kept else []
+        after = [each for each in seen.learned if each.moment > split.moment]
+        held_out = {each.rows - each.kept for each in seen.splits} - {split.kept}
         for first in (each for each in after if each.rows == split.kept):
             later = (each for each in after if each.moment > first.moment and each.learner == first.learner)
-            yield from ((first, second) for second in later if second.rows == others)
+            yield from ((first, second) for second in later if second.rows in held_out)

@@ -95,6 +95,9 @@ class ClipBeforeBackward(Rule[Claim]):
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
         text = f"{loop.clipped_for_nothing} of {loop.clips} clipping calls found no gradient that a later step used"
+        # What never gets a gradient is clipped for nothing wherever that is.
+        if any(use.steps and not use.reached for use in loop.optimizers):
+            return Verdict.inconclusive(f"{text}, and no backward pass gave an optimizer's weights one")
         if not loop.clips or 0 < loop.clipped_for_nothing < loop.clips:
             return Verdict.inconclusive(text, clips=loop.clips)
         return (Verdict.confirmed if loop.clipped_for_nothing else Verdict.refuted)(text, clips=loop.clips)

@@ -18,11 +18,13 @@ queries gives each token weights that do not add up to 1, and that depend on lat
 
         def forward(self, ids):
             states = self.encoder(self.words(ids), src_key_padding_mask=(ids != 0))  # <- wrong-attention-mask
-            return self.head(states.mean(1))
+            return self.head(states[:, 0])
 
     network = Classifier()
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
-    for ids, labels in DataLoader(TensorDataset(torch.randint(1, 50, (32, 12)), torch.randint(3, (32,))), batch_size=8):
+    texts = torch.randint(1, 50, (32, 12))
+    texts[torch.arange(12) >= torch.randint(4, 11, (32, 1))] = 0
+    for ids, labels in DataLoader(TensorDataset(texts, torch.randint(3, (32,))), batch_size=8):
         optimizer.zero_grad()
         F.cross_entropy(network(ids), labels).backward()
         optimizer.step()
@@ -38,11 +40,13 @@ queries gives each token weights that do not add up to 1, and that depend on lat
 
         def forward(self, ids):
             states = self.encoder(self.words(ids), src_key_padding_mask=(ids == 0))
-            return self.head(states.mean(1))
+            return self.head(states[:, 0])
 
     network = Classifier()
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
-    for ids, labels in DataLoader(TensorDataset(torch.randint(1, 50, (32, 12)), torch.randint(3, (32,))), batch_size=8):
+    texts = torch.randint(1, 50, (32, 12))
+    texts[torch.arange(12) >= torch.randint(4, 11, (32, 1))] = 0
+    for ids, labels in DataLoader(TensorDataset(texts, torch.randint(3, (32,))), batch_size=8):
         optimizer.zero_grad()
         F.cross_entropy(network(ids), labels).backward()
         optimizer.step()
@@ -88,7 +92,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis import attention_axes, attention_masks, own_attention, seen_tokens
 from lintrain.analysis.attention_masks import Holds
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, lazy_pattern
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Targets, Verdict, lazy_pattern
 
 ATTENDS = lazy_pattern(r"Transformer|MultiheadAttention|scaled_dot_product_attention")
 """What code names that makes a layer of attention, or calls the function."""
@@ -177,3 +181,19 @@ class WrongAttentionMask(Rule):
                 related=[Related(wrong.shown, "the keys are on the last axis", "scores")],
                 help="use `dim=-1`",
             )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        tokens = evidence.responses.tokens if evidence.responses else None
+        if tokens is None or tokens.by_padding is None or HIDES[Holds.PADDING] not in finding.message:
+            return Verdict.inconclusive("no module of the script's own was called with changed padding")
+        text = f"changing one of {tokens.tokens - 1} later tokens changes the output by {tokens.by_others:.2g} of its"
+        text = f"{text} maximum, other tokens in place of {tokens.padding} tokens of padding by {tokens.by_padding:.2g}"
+        if tokens.by_cut is not None:
+            text = f"{text}, removing these by {tokens.by_cut:.2g}"
+        if tokens.reads_padding_alone:
+            return Verdict.confirmed(text, change=tokens.by_others)
+        # Padding whose mask comes from the ids is no padding any more once it has other ids: only what removing it
+        # does shows that it is hidden.
+        if tokens.reads_text_alone:
+            return Verdict.refuted(text, change=tokens.by_others)
+        return Verdict.inconclusive(text)

@@ -92,6 +92,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import built_layers, loop_verdicts, mixed_rows, tensor_forms
 from lintrain.pipeline.values.model import Tensor
@@ -103,6 +104,7 @@ from lintrain.rule import (
     Finding,
     Level,
     Location,
+    Outcome,
     Pipeline,
     Related,
     Rule,
@@ -113,6 +115,9 @@ from lintrain.rule import (
     fixes,
     lazy_pattern,
 )
+
+if TYPE_CHECKING:
+    from lintrain.evidence.loop import LossEvidence
 
 OF_LOADER = lazy_pattern(r"(?i)(?:loader|dl)\w*\.\[\]")
 LOSSES = lazy_pattern(r"cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|kl_div|KLDivLoss")
@@ -182,7 +187,7 @@ class SoftmaxOverBatch(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
-        for loss in evidence.losses_of("cross_entropy", "nll_loss"):
+        for loss in evidence.losses_of("cross_entropy", "nll_loss", "kl_div"):
             if loss.mixes_rows:
                 yield self.finding(
                     evidence.first("softmaxes_over_rows") or loss.location or evidence.location,
@@ -193,23 +198,34 @@ class SoftmaxOverBatch(Rule[Claim]):
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if not evidence.sees_losses:
             return Verdict.inconclusive(evidence.without_loop)
-        for loss in evidence.losses_of("cross_entropy", "nll_loss"):
-            sums = loss.sums_of_exponentials if loss.function == "nll_loss" else loss.sums_of_inputs
-            if sums is None:
-                continue
-            is_normalised = loss.gives_log_probabilities or loss.gives_probabilities
-            is_limited = (
-                loss.function == "nll_loss" or 0 <= (loss.input_minimum or 0.0) <= (loss.input_maximum or 0) <= 1
-            )
-            text = f"the probabilities of each row of `{loss.function}` sum to {sums[0]:.3g} to {sums[1]:.3g}"
-            verdict = Verdict.confirmed if is_limited and not is_normalised else Verdict.refuted
-            return verdict(text, least=sums[0], most=sums[1])
-        return Verdict.inconclusive(f"none of {len(evidence.called_losses)} losses in the first batch is over classes")
+        judged = map(_judged, evidence.losses_of("cross_entropy", "nll_loss", "kl_div"))
+        verdicts = [verdict for verdict in judged if verdict is not None]
+        # One loss of several that gets such probabilities is enough.
+        if verdicts:
+            return min(verdicts, key=lambda verdict: verdict.outcome is not Outcome.CONFIRMED)
+        return Verdict.inconclusive(
+            f"none of {len(evidence.called_losses)} losses in the first batch gets probabilities of classes"
+        )
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None or finding.claim.code is None:
             return None
         return fixes.Fix.of("use dimension 1", fixes.Replace(finding.location, finding.claim.code), safe=False)
+
+
+def _judged(loss: LossEvidence) -> Verdict | None:
+    """What the inputs of one loss show; None for scores, which no softmax has made."""
+    reads_logs = loss.function != "cross_entropy"
+    sums = loss.sums_of_exponentials if reads_logs else loss.sums_of_inputs
+    if sums is None:
+        return None
+    is_normalised = loss.gives_log_probabilities or loss.gives_probabilities
+    is_limited = (reads_logs and loss.function != "kl_div") or loss.mixes_rows
+    is_limited |= not reads_logs and 0 <= (loss.input_minimum or 0.0) <= (loss.input_maximum or 0) <= 1
+    text = f"the probabilities of each row of `{loss.function}` sum to {sums[0]:.3g} to {sums[1]:.3g}"
+    if is_limited and not is_normalised:
+        return Verdict.confirmed(text, least=sums[0], most=sums[1])
+    return Verdict.refuted(text, least=sums[0], most=sums[1]) if is_normalised else None
 
 
 def _has_batch(loss: LossCall) -> bool:

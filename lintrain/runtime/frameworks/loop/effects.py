@@ -73,6 +73,7 @@ class Effects:
         self._is_multiplied = False
         self._taken = self._steps_before_pass = 0
         self._before_closure: int | None = None
+        self._forwards: Sequence[Forward] = ()
         self._inputs: list[weakref.ref[Any]] = []  # the iteration before, and what models and losses got in it
 
     def on_backward_start(self, loss: Any) -> None:
@@ -195,6 +196,7 @@ class Effects:
     def on_step_start(self, optimizer: Any, forwards: Sequence[Forward] = (), *, has_closure: bool) -> None:
         """An optimizer is about to step after some passes; one with a closure makes its gradients itself."""
         self._before_closure = self.counts["backwards"] if has_closure else None
+        self._forwards = forwards
         if not has_closure:
             self.ledger.on_step_start(optimizer, forwards)
         self.rates.append(float(optimizer.param_groups[0]["lr"]))
@@ -204,7 +206,8 @@ class Effects:
         """An optimizer has stepped."""
         # A closure that made no gradients, as Lightning's for steps by hand, left those that were there.
         if self._before_closure == self.counts["backwards"]:
-            self.ledger.on_step_start(optimizer)
+            self.ledger.on_step_start(optimizer, self._forwards)
+        self._forwards = ()
         self.ledger.on_step_end(optimizer)
         self.counts.note("steps", 1)
         # Divided or multiplied as its last operation: the usual forms of `loss / steps`. A mean over the batch is
