@@ -71,12 +71,29 @@ class SplitEvidence:
         return self.column(self.label_column) if self.label_column else None
 
 
+FEWEST_COPIES = 32
+OVERLAP, OFTEN = 0.2, 10
+"""The share of evaluation rows that are training rows, and how much more often than two training rows are equal."""
+
+
 @dataclass(frozen=True, slots=True)
 class SharedRows:
-    """How many of the compared evaluation rows are training rows, too."""
+    """How many of the compared evaluation rows are training rows, too.
+
+    `repeated` is the share of the training rows that are equal to an earlier one, by nature: rows that a number of
+    their own tells apart only come twice if they were copied, and count as none. None if that was not measured.
+    """
 
     shared: int
     looked_at: int
+    repeated: float | None = None
+
+    @property
+    def are_copies(self) -> bool:
+        """Whether many more evaluation rows are training rows than training rows are equal to each other."""
+        share = self.shared / max(1, self.looked_at)
+        is_known = self.repeated is not None and self.shared >= FEWEST_COPIES
+        return is_known and share >= OVERLAP and share >= OFTEN * (self.repeated or 0.0)
 
 
 @dataclass(frozen=True, slots=True)

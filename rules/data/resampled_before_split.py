@@ -53,7 +53,20 @@ from __future__ import annotations
 import ast  # the rule is about names that are passed on from statement to statement, whatever their values
 from collections.abc import Iterator
 
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, dataclass, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    dataclass,
+    lazy_pattern,
+)
 from lintrain.source.nodes import unparse, walk
 
 OVERSAMPLERS = lazy_pattern(r"\b(?:\w*SMOTE\w*|ADASYN|\w*OverSampler)\b")
@@ -86,6 +99,15 @@ class ResampledBeforeSplit(Rule):
                 related=[Related(split.sampled, "repeats or interpolates rows", "sampled")],
                 help="split first, and oversample only the training rows",
             )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        shared = evidence.shared_rows
+        if shared is None:
+            return super().verify(finding, evidence)
+        text = f"{shared.shared} of {shared.looked_at} examined evaluation rows are among the training rows"
+        if shared.are_copies:
+            return Verdict.confirmed(text, shared=shared.shared, looked_at=shared.looked_at)
+        return Verdict.inconclusive(text)
 
 
 def _splits_of(source: Source) -> Iterator[Split]:

@@ -362,12 +362,15 @@ class TrainDataInEval(Rule):
         # A few rows are overfitted on purpose, one of several sets may be that of the training, and a data set may hold
         # many rows twice.
         is_whole = shared is not None and shared.shared >= MOST * shared.looked_at >= MOST * FEW
-        if split is None or split.key is not None or not is_whole:
+        if split is None or split.key is not None or not (is_whole or (shared is not None and shared.are_copies)):
             return
         location = evidence.construction or evidence.call
         if evidence.loop is not None:
             # The training may make its loader again for each epoch.
-            location = _loader_of(evidence, split.rows) if evidence.loop.evaluated else None
+            may_be_several = shared is not None and shared.are_copies and not is_whole
+            location = (
+                _loader_of(evidence, split.rows, may_be_several=may_be_several) if evidence.loop.evaluated else None
+            )
         if location is not None:
             yield self.finding(
                 location,
@@ -382,21 +385,27 @@ class TrainDataInEval(Rule):
             return Verdict.inconclusive(evidence.not_reached("dataset"))
         text = f"{shared.shared} of {shared.looked_at} examined evaluation rows are among the training rows"
         share = shared.shared / max(1, shared.looked_at)
-        if share >= SHARED:
+        if share < MOST and shared.are_copies:
+            text = f"{text}, and {shared.repeated or 0.0:.0%} of these come twice by themselves"
+        if share >= SHARED or shared.are_copies:
             return Verdict.confirmed(text, shared=shared.shared, looked_at=shared.looked_at)
         if share <= REPEATED:
             return Verdict.refuted(text, shared=shared.shared, looked_at=shared.looked_at)
         return Verdict.inconclusive(f"{text}, which may be duplicates in the data set")
 
+    def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
+        return cause.rule == "resampled-before-split"
 
-def _loader_of(evidence: Evidence, rows: int | None) -> Location | None:
+
+def _loader_of(evidence: Evidence, rows: int | None, *, may_be_several: bool) -> Location | None:
     """Where the last loader of so many rows is made: that of the training comes first.
 
-    None if a loader has other rows: then the score on the training rows is measured beside that on others.
+    None if a loader has other rows: then the score on the training rows is measured beside that on others, unless
+    there `may_be_several` since only some of the rows are training rows.
     """
     train = evidence.split("train_dataset")
     known = {rows, train.rows if train is not None else rows}
-    if any(loader.rows not in known for loader in evidence.objects.loaders):
+    if not may_be_several and any(loader.rows not in known for loader in evidence.objects.loaders):
         return None
     made = {loader.location: loader for loader in evidence.objects.loaders if loader.rows == rows}
     is_trained_on = train is not None and train.rows == rows

@@ -23,7 +23,7 @@ from lintrain.runtime.child.measured_run import MeasuredRun
 from lintrain.runtime.child.quick_datasets import is_repeated
 from lintrain.runtime.measure.arrow import arrow_columns, row_lengths
 from lintrain.runtime.measure.predictions import IGNORED
-from lintrain.runtime.measure.row_values import LABEL_NAMES, Limits
+from lintrain.runtime.measure.row_values import LABEL_NAMES, Limits, as_numbers
 from lintrain.runtime.measure.seen import chosen_rows, first_rows, has_rows, is_arrow, number_of_rows
 from lintrain.runtime.measure.sweep import Swept, sweep
 from lintrain.runtime.measure.swept_rows import Reading, RowsSeen
@@ -201,16 +201,38 @@ def _counted_by_row(train: Any, evaluation: Any) -> SharedRows | None:
     trained_on = list(_read_keys(train, ROWS_READ))
     known = set(trained_on)
     looked_for = list(_read_keys(evaluation, LOOKED_AT))
+    are_numbered = len(known) < len(trained_on) and _are_told_apart(train, len(trained_on))
     # Few different rows may be all that there are, as of a truth table.
-    if not looked_for or len(known) < MOSTLY * len(trained_on):
+    if not looked_for or (len(known) < MOSTLY * len(trained_on) and not are_numbered):
         return None
     shared = sum(key in known for key in looked_for)
+    repeated = 0.0 if are_numbered else 1 - len(known) / len(trained_on)
     # Time may have ended the reading: rows that were found are found, but none found means something only after all.
-    return SharedRows(shared, len(looked_for)) if shared or len(trained_on) == len(train) else None
+    return SharedRows(shared, len(looked_for), repeated) if shared or len(trained_on) == len(train) else None
 
 
 MOSTLY = 0.9
 """The least share of different rows in a data set that is compared by its rows."""
+LEAST_ROWS = 100
+
+
+def _are_told_apart(dataset: Any, rows: int) -> bool:
+    """Whether rows are a few numbers each, one of which is another in nearly every different row."""
+    numpy = library("numpy")
+    found = [first_part(dataset[row]) for row in spread(len(dataset), min(rows, AT_MOST_COMPARED))]
+    if any(each is None or each.dtype.kind != "f" or each.ndim != 1 or each.shape != found[0].shape for each in found):
+        return False
+    different = numpy.unique(numpy.stack(found), axis=0)
+    own = max((len(numpy.unique(column)) for column in different.T), default=0)
+    return len(different) >= LEAST_ROWS and own >= MOSTLY * len(different)
+
+
+AT_MOST_COMPARED = 2_000
+
+
+def first_part(row: Any) -> Any:
+    """The first part of a row as an array of NumPy; None for anything else."""
+    return as_numbers(row[0] if isinstance(row, tuple) and row else row)
 
 
 def _read_keys(dataset: Any, most: int) -> Iterator[bytes]:
@@ -247,12 +269,13 @@ def _counted(train: Any, evaluation: Any) -> SharedRows | None:
     columns = [name for name in TELLING if name in train.column_names and name in evaluation.column_names]
     if not columns or not len(train) or not len(evaluation):
         return None
-    known = set(_keys(train, columns[0], ROWS_READ))
+    trained_on = _keys(train, columns[0], ROWS_READ)
+    known = set(trained_on)
     looked_for = _keys(evaluation, columns[0], LOOKED_AT)
     shared = sum(key in known for key in looked_for)
     if len(train) > ROWS_READ and not shared:
         return None
-    return SharedRows(shared, len(looked_for))
+    return SharedRows(shared, len(looked_for), 1 - len(known) / len(trained_on))
 
 
 def _keys(dataset: Any, column: str, most: int) -> list[str]:
