@@ -67,16 +67,21 @@ def _local_tensors(source: Source) -> list[LocalTensor]:
     functions = [each for each in source.nodes_of(ast.FunctionDef) if is_within(lines, each)] if lines else []
     if not functions:
         return []
-    layers = {node: own_networks.parts_with_weights(source, node) for node in networks_of(source) if not _is_transform(source, node)}
+    layers = {
+        node: own_networks.parts_with_weights(source, node)
+        for node in networks_of(source)
+        if not _is_transform(source, node)
+    }
     owners = {method: node for node in layers for method in node.body}
     found: list[LocalTensor] = []
     for function in functions:
         owner = owners.get(function)
-        if not (
-            function.name in _reached_while_made(owner) if owner else function.name == "__init__"
-        ) and _may_make_tensor(source.code(source.location(function))):
-            if owner is None or not own_networks.is_before_the_move(owner, function):
-                found.extend(_of_function(source, function, owner, layers.get(owner) if owner else None))
+        if function.name in _reached_while_made(owner) if owner else function.name == "__init__":
+            continue
+        if not _may_make_tensor(source.code(source.location(function))):
+            continue
+        if owner is None or not own_networks.is_before_the_move(owner, function):
+            found.extend(_of_function(source, function, owner, layers.get(owner) if owner else None))
     return found
 
 

@@ -54,7 +54,7 @@ class Paired:
 
 
 def paired_listings(source: Source) -> Iterator[Paired]:
-    """The pairs of listings of different folders, not both sorted, of which one has what belongs to the other's files."""
+    """The pairs of listings of two folders, not both sorted, of which one has what belongs to the other's files."""
     if not any(name in source.text for name in LISTS) or source.contains(UNPAIRED):
         return
     for scope in (source.tree, *source.nodes_of(ast.ClassDef), *source.nodes_of(ast.FunctionDef)):
@@ -88,7 +88,7 @@ def _nodes(scope: ast.AST) -> list[ast.AST]:
 
 
 def _listings(scope: ast.AST) -> tuple[Mapping[str, ast.Call], Mapping[str, ast.Call]]:
-    """The names, or the attributes of a class, that are set once to a listing: those in no order, and the sorted ones."""
+    """The names, or the attributes of a class, that are set once to a listing: those in no order, and sorted ones."""
     is_class = isinstance(scope, ast.ClassDef)
     found: dict[str, ast.Call] = {}
     in_order: dict[str, ast.Call] = {}

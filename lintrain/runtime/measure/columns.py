@@ -201,7 +201,7 @@ def _counted_by_row(train: Any, evaluation: Any) -> SharedRows | None:
     trained_on = list(_read_keys(train, ROWS_READ))
     known = set(trained_on)
     looked_for = list(_read_keys(evaluation, LOOKED_AT))
-    are_numbered = len(known) < len(trained_on) and _are_told_apart(train, len(trained_on))
+    are_numbered = len(known) < len(trained_on) and _has_own_numbers(train, len(trained_on))
     # Few different rows may be all that there are, as of a truth table.
     if not looked_for or (len(known) < MOSTLY * len(trained_on) and not are_numbered):
         return None
@@ -216,7 +216,7 @@ MOSTLY = 0.9
 LEAST_ROWS = 100
 
 
-def _are_told_apart(dataset: Any, rows: int) -> bool:
+def _has_own_numbers(dataset: Any, rows: int) -> bool:
     """Whether rows are a few numbers each, one of which is another in nearly every different row."""
     numpy = library("numpy")
     found = [first_part(dataset[row]) for row in spread(len(dataset), min(rows, AT_MOST_COMPARED))]
