@@ -99,6 +99,9 @@ def _of_other(
     same = [each for each in computed if isinstance(given, ast.Name) and each.name == given.id]
     network = _owner(weights)
     if len(same) == 1 and network and same[0].network and network != same[0].network:
+        # A worker computes gradients for the shared network, and gets its weights again.
+        if f"{same[0].network}.set_weights({network}.get_weights())" in source.text:
+            return
         yield TapeMistake(
             source.location(pairs),
             f"gradients of `{same[0].network}` are applied to the weights of `{network}`"

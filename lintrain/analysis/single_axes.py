@@ -70,11 +70,32 @@ def _single_axis(node: ast.expr, known: dict[str, int], outputs: frozenset[str],
             return axes.index(known[name]) if known[name] in axes else None
         case ast.Call(func=func, args=[ast.Name(id=name)]) if KEEPS_AXES.search(unparse(func)):
             return known.get(name)
+        case ast.Call(func=ast.Attribute(attr=made), args=[inner]) if made in MAKES_ARRAY:
+            return _single_axis(inner, known, outputs, rank)
+        case ast.Subscript(slice=ast.Tuple(elts=[ast.Slice() as rows, *_]) | (ast.Slice() as rows)):
+            return 0 if _is_one_row(rows) else None
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             sides = [_single_axis(each, known, outputs, rank) for each in (left, right)]
             return next((axis for axis in sides if axis is not None), None)
         case _:
             return None
+
+
+MAKES_ARRAY = frozenset({"array", "asarray", "tensor", "as_tensor", "from_numpy"})
+"""Functions that make an array or a tensor of what they get, with its axes."""
+
+
+def _is_one_row(rows: ast.Slice) -> bool:
+    """Whether a slice holds a single row: `index : index + 1`."""
+    match rows:
+        case ast.Slice(
+            lower=ast.expr() as lower,
+            upper=ast.BinOp(left=left, op=ast.Add(), right=ast.Constant(value=1)),
+            step=None,
+        ):
+            return unparse(left) == unparse(lower)
+        case _:
+            return False
 
 
 def _axis_read(node: ast.expr) -> int | None:

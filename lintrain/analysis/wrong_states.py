@@ -264,7 +264,9 @@ def _weights_as_models(source: Source) -> Iterator[WrongState]:
             whole |= set[str]() if is_only else {path}
         elif name == "save":
             whole.add(path)
-    for call in source.nodes_of(ast.Call) if written else ():
+    # A method of this name, of an agent for example, may load weights.
+    is_own = any(each.name == "load_model" for each in source.nodes_of(ast.FunctionDef))
+    for call in source.nodes_of(ast.Call) if written and not is_own else ():
         path = unparse(call.args[0]) if call.args else ""
         if unparse(call.func).rpartition(".")[2] == "load_model" and path in written.keys() - whole:
             problem = "this file holds weights alone, not the network"

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lintrain.model.finding import Finding, Related
+from lintrain.pipeline import blocks
 from lintrain.pipeline.values.certainty import recorded_defaults
 
 if TYPE_CHECKING:
@@ -48,8 +49,19 @@ def _with_options(
             rest[key].append(option)
     for option in pipeline.chosen if found else ():
         _add_choice(rule, pipeline, option, rest)
-    yield from (_with_defaults(finding, rest[_key(finding)]) for finding in found)
+    for finding in found:
+        if not any(_is_for_another_value(pipeline, finding.location, option) for option in rest[_key(finding)]):
+            yield _with_defaults(finding, rest[_key(finding)])
     yield from _with_switches(rule, pipeline, options, {finding.location for finding in found})
+
+
+def _is_for_another_value(pipeline: Pipeline, location: Location, option: Default) -> bool:
+    """Whether code runs only if an option has another value than its default: `elif args.method == "other":`."""
+    name = option.option.strip("-=").replace("-", "_")
+    if option.is_switch or option.is_file or not name or not option.text:
+        return False
+    values = blocks.values_required(pipeline.source_of(location), location, name)
+    return any(option.text not in possible for possible in values)
 
 
 def _add_choice(

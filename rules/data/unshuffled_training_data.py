@@ -239,7 +239,7 @@ class UnshuffledTrainingData(Rule[Claim]):
         is_by_index = loaders.is_map_style(loader.dataset) or isinstance(loader.dataset, Unknown)
         if not is_by_index or not row_order.keeps_source_order(pipeline, loader):
             return False
-        return not loaders.is_deliberate(pipeline, location) and not _is_meant(pipeline, loader, location)
+        return not loaders.is_deliberate(pipeline, location) and not _is_meant(pipeline, location)
 
     def _report(self, pipeline: Pipeline, loader: Loader, loop: Loop | None) -> Finding[Claim]:
         assert loader.origin is not None
@@ -288,21 +288,15 @@ class UnshuffledTrainingData(Rule[Claim]):
         return fixes.Fix.of("shuffle the rows", fixes.AddArgument(finding.location, "shuffle", "True"), safe=False)
 
 
-OF_EVALUATION = lazy_pattern(r"(?i)(?:^|[_.])(?:val|valid|validation|test|eval|dev)(?:set)?(?:$|[_.\[(])")
-
 ORDER_IS_MEANT = lazy_pattern(
     r"(?i)#.*\b(?:sequential|in order|keep\w* (?:the )?order|(?:no|not|never|without|n't) \w*\s?shuffl)"
 )
 
 
-def _is_meant(pipeline: Pipeline, loader: Loader, location: Location) -> bool:
-    """Whether a comment on the call gives a reason for its order, or the rows are those of an evaluation.
-
-    Who trains on these makes another mistake than to read them in order.
-    """
-    rows = pipeline.code(loader.dataset_location) if loader.dataset_location else ""
+def _is_meant(pipeline: Pipeline, location: Location) -> bool:
+    """Whether a comment on the call gives a reason for its order."""
     lines = pipeline.source_of(location).lines[location.line - 1 : location.end_line]
-    return OF_EVALUATION.search(rows) is not None or any(ORDER_IS_MEANT.search(line) for line in lines)
+    return any(ORDER_IS_MEANT.search(line) for line in lines)
 
 
 FEWEST = 32

@@ -50,7 +50,7 @@ from lintrain.analysis import training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Role, Tensor
-from lintrain.pipeline.values.python import Value
+from lintrain.pipeline.values.python import Value, literal
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, lazy_pattern, one_per_location
 
 NOT_SCALAR = "grad can be implicitly created only for scalar outputs"
@@ -68,7 +68,7 @@ class NonScalarLoss(Rule):
             self._report(pipeline, backward, loss)
             for backward in pipeline.acts(Act.BACKWARD)
             if (loss := backward.subject) is backward.details.get("loss") and _has_axes(loss)
-            if not _is_one_score(pipeline, backward, loss)
+            if not _is_one_score(pipeline, backward, loss) and not _has_one_row(pipeline, loss)
             if not blocks.shows_error(pipeline.source_of(backward.location), backward.location)
             if WITHOUT_GRADIENT.search(pipeline.code(backward.location))
         )
@@ -126,6 +126,14 @@ def _is_one_score(pipeline: Pipeline, backward: Event, loss: Value) -> bool:
     if backward.loops and any(step.function == backward.function for step in pipeline.acts(Act.STEP)):
         return False
     return all(size is None or size == 1 for size in loss.shape.sizes)
+
+
+def _has_one_row(pipeline: Pipeline, loss: Value) -> bool:
+    """Whether a loss has an entry for each row of a batch, and every loader gives one row at a time."""
+    if not isinstance(loss, Tensor) or any(size not in (None, 1) for size in loss.shape.sizes):
+        return False
+    sizes = [literal(each.value("batch_size")) for each in pipeline.loaders]
+    return bool(sizes) and all(size == 1 for size in sizes)
 
 
 def _term_with_axes(pipeline: Pipeline, loss: Value) -> Value | None:

@@ -71,6 +71,10 @@ READ_BY_LABEL = "read by label"
 """The use of a column whose index has gaps by what counts its items."""
 
 
+MOST_ITEMS = 64
+"""Numbers of a list whose kinds are compared."""
+
+
 def _kind_of_number(value: Value) -> str:
     """The kind of a single number; empty for what is none, or may be a list."""
     match value:
@@ -142,10 +146,14 @@ def from_literal(call: Call) -> Value | None:
     if not isinstance(given, Sequence | Whole | Real) or takes_sizes(call, given):
         return None
     sizes: list[int | None] = []
+    items: list[Value] = [given]
     while isinstance(given, Sequence) and given.items:
         sizes.append(len(given.items) if given.is_complete else None)
-        given = given.items[0]
+        given, items = given.items[0], given.items
     kind = _kind_of_number(given)
+    others = {_kind_of_number(each) for each in items[:MOST_ITEMS]} - {kind, "bool"}
+    if kind and others:  # one float makes floats of all, and so may what is not understood
+        kind = "float" if "float" in (kind, *others) else NUMERIC if others & {"", NUMERIC} else "int"
     if not kind:
         return _of_arrays(call, sizes, given)
     kind = "" if kind == NUMERIC else kind
