@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lintrain.model.finding import Finding, Related
-from lintrain.pipeline import blocks
+from lintrain.pipeline import option_branches
 from lintrain.pipeline.values.certainty import recorded_defaults
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _is_for_another_value(pipeline: Pipeline, location: Location, option: Defaul
     name = option.option.strip("-=").replace("-", "_")
     if option.is_switch or option.is_file or not name or not option.text:
         return False
-    values = blocks.values_required(pipeline.source_of(location), location, name)
+    values = option_branches.values_required(pipeline.source_of(location), location, name)
     return any(option.text not in possible for possible in values)
 
 

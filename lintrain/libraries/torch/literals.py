@@ -149,7 +149,8 @@ def from_literal(call: Call) -> Value | None:
     items: list[Value] = [given]
     while isinstance(given, Sequence) and given.items:
         sizes.append(len(given.items) if given.is_complete else None)
-        given, items = given.items[0], given.items
+        items = given.items
+        given = items[0]
     kind = _kind_of_number(given)
     others = {_kind_of_number(each) for each in items[:MOST_ITEMS]} - {kind, "bool"}
     if kind and others:  # one float makes floats of all, and so may what is not understood
