@@ -57,7 +57,19 @@ def restored_later(nodes: Sequence[ast.AST]) -> set[int]:
 
 def are_for_one_row(nodes: Sequence[ast.AST]) -> bool:
     """Whether a method plays in an environment, one row at a time, or adds the batch axis to a row that has none."""
-    return any(_plays(node) or _adds_batch_axis(node) for node in nodes)
+    return any(_plays(node) or _adds_batch_axis(node) or _starts_with_one_row(node) for node in nodes)
+
+
+def _starts_with_one_row(node: ast.AST) -> bool:
+    """`if state is None: state = self.start.unsqueeze(0)`: the state of a single row."""
+    match node:
+        case ast.If(
+            test=ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]),
+            body=[ast.Assign(targets=[ast.Name(id=given)], value=value)],
+        ) if name == given:
+            return "unsqueeze(0)" in unparse(value)
+        case _:
+            return False
 
 
 def _plays(node: ast.AST) -> bool:
@@ -188,18 +200,31 @@ AXES = lazy_pattern(r"\.ndim\b|\.dim\(\)|\.ndimension\(|len\([\w.]+\.(?:shape|si
 
 
 def restored_around(nodes: Sequence[ast.AST]) -> set[int]:
-    """The nodes of what gets its first axis back in the same expression: `layer(x.squeeze()).unsqueeze(0)`.
+    """The nodes of what gets its axes back in the same expression: `layer(x.squeeze()).unsqueeze(0)`, or by a view.
 
     Also the nodes of code that asks for the number of axes before: `if x.ndim > 1: x = x.squeeze()`.
     """
     asking = [node for node in nodes if isinstance(node, ast.If) and AXES.search(unparse(node.test))]
-    return {id(part) for node in asking for each in node.body for part in walk(each)} | {
-        id(part)
-        for node in nodes
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "unsqueeze"
-        if node.args and unparse(node.args[0]) == "0"
-        for part in walk(node.func.value)
-    }
+    return (
+        {id(part) for node in asking for each in node.body for part in walk(each)}
+        | {
+            id(part)
+            for node in nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "unsqueeze"
+            if node.args and unparse(node.args[0]) == "0"
+            for part in walk(node.func.value)
+        }
+        | {id(part) for node in nodes if (sized := _sized(node)) is not None for part in walk(sized)}
+    )
+
+
+def _sized(node: ast.AST) -> ast.expr | None:
+    """What gets all its axes from the sizes of a call, `repeat(rows, 1, 1)` or `view(rows, steps)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="view" | "reshape" | "repeat" | "expand"), args=[_, _, *_]):
+            return inner
+        case _:
+            return None
 
 
 REDUCES = frozenset({"amax", "amin", "argmax", "argmin", "max", "mean", "median", "min", "norm", "prod", "std", "sum"})
