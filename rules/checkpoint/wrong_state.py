@@ -78,6 +78,7 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targe
 
 class WrongState(Rule):
     level = Level.ERROR
+    is_preview = True
     keywords = "state_dict|load_model|save_best_only|latest_checkpoint"
     needs_training = False
     judges_networks = True

@@ -75,6 +75,7 @@ from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_p
 
 class ChangedClassMask(Rule):
     level = Level.ERROR
+    is_preview = True
     keywords = "resize|Resize|ToTensor"
     needs_training = False
     judges_networks = True
