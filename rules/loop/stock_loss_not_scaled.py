@@ -60,7 +60,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import gradients
+from lintrain.analysis import gradients, library_arguments
+from lintrain.knowledge import api
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import is_missing
 from lintrain.pipeline.values.training import TrainerRun
@@ -84,7 +85,7 @@ class StockLossNotScaled(Rule[Claim]):
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not gradients.is_since(pipeline.targets, "transformers", (5, 0)):
+        if not gradients.is_since(pipeline.targets, "transformers", (5, 0)) or _is_for_older_release(pipeline):
             return
         for run in pipeline.runs:
             accumulation, model = gradients.accumulation_of(run), run.model
@@ -125,6 +126,14 @@ class StockLossNotScaled(Rule[Claim]):
         (trainer,) = finding.with_role("trainer")
         statement = f"{claim.model}.accepts_loss_kwargs = False"
         return fixes.Fix.of(f"insert `{statement}`", fixes.InsertBefore(trainer.location, statement), safe=False)
+
+
+def _is_for_older_release(pipeline: Pipeline) -> bool:
+    """Whether a call passes an argument that transformers 5 refuses from its first release on."""
+    passed = library_arguments.keyword_arguments(pipeline)
+    known = (api.keyword_state(each.call.path, each.name, pipeline.targets) for each in passed)
+    gone = (each for each in known if each.state == "gone" and each.package == "transformers")
+    return any((each.last_with or "").startswith("4.") for each in gone)
 
 
 def _has_custom_loss(run: TrainerRun) -> bool:
