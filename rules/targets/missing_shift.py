@@ -88,8 +88,8 @@ if TYPE_CHECKING:
 FLAT = lazy_pattern(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(?:, ?[^,]+)?)\)")
 
 
-SHIFTS = r"\[[^\]\n]*(:\s*-1|\b1\s*:)[^\]\n]*\]|roll\(|narrow\(|shift"
-"""Code that may leave out the first or the last token, in a metric function or before it."""
+SHIFTS = r"\[[^\]\n]*(:\s*-1|\b1\s*:|\w\s*-\s*1\s*[,\]])[^\n]*|roll\(|narrow\(|shift"
+"""Code that may leave out the first or the last token, or goes one back, in a metric function or before it."""
 
 SAME = 1e-6
 """Outputs that differ by less, as a share of the largest, are the same but for rounding."""
