@@ -4,6 +4,9 @@ A tokenizer that gets words adds special tokens, and cuts many words into severa
 then fewer than the tokens: a collator fills them up at the end, so the first special token gets the label of the first
 word, and each later one is a wrong label too. Training runs, and learns the wrong tags.
 
+Special tokens and padding belong to no word. With the number of a class as their label they are trained on and scored;
+losses and metrics leave out -100.
+
 ## Bad
 
     from datasets import Dataset
@@ -14,6 +17,31 @@ word, and each later one is a wrong label too. Training runs, and learns the wro
     def encode(batch):
         encoded = tokenizer(batch["tokens"], is_split_into_words=True, truncation=True)
         encoded["labels"] = batch["tags"]  # <- unaligned-word-labels
+        return encoded
+
+    rows = words.map(encode, batched=True, remove_columns=words.column_names)
+    tagger = AutoModelForTokenClassification.from_pretrained("distilbert-base-uncased", num_labels=2)
+    trainer = Trainer(tagger, args, train_dataset=rows, data_collator=DataCollatorForTokenClassification(tokenizer))
+
+Special tokens that get the first class:
+
+    from datasets import Dataset
+    from transformers import DataCollatorForTokenClassification
+
+    words = Dataset.from_dict({"tokens": [["good", "movie"]] * 16, "tags": [[0, 1]] * 16})
+
+    def encode(batch):
+        encoded = tokenizer(batch["tokens"], is_split_into_words=True, truncation=True)
+        all_labels = []
+        for row, tags in enumerate(batch["tags"]):
+            labels = []
+            for word in encoded.word_ids(row):
+                if word is None:
+                    labels.append(0)  # <- unaligned-word-labels
+                else:
+                    labels.append(tags[word])
+            all_labels.append(labels)
+        encoded["labels"] = all_labels
         return encoded
 
     rows = words.map(encode, batched=True, remove_columns=words.column_names)
@@ -33,6 +61,31 @@ word, and each later one is a wrong label too. Training runs, and learns the wro
         encoded["labels"] = [
             [-100 if word is None else tags[word] for word in row] for row, tags in zip(numbers, batch["tags"])
         ]
+        return encoded
+
+    rows = words.map(encode, batched=True, remove_columns=words.column_names)
+    tagger = AutoModelForTokenClassification.from_pretrained("distilbert-base-uncased", num_labels=2)
+    trainer = Trainer(tagger, args, train_dataset=rows, data_collator=DataCollatorForTokenClassification(tokenizer))
+
+and
+
+    from datasets import Dataset
+    from transformers import DataCollatorForTokenClassification
+
+    words = Dataset.from_dict({"tokens": [["good", "movie"]] * 16, "tags": [[0, 1]] * 16})
+
+    def encode(batch):
+        encoded = tokenizer(batch["tokens"], is_split_into_words=True, truncation=True)
+        all_labels = []
+        for row, tags in enumerate(batch["tags"]):
+            labels = []
+            for word in encoded.word_ids(row):
+                if word is None:
+                    labels.append(-100)
+                else:
+                    labels.append(tags[word])
+            all_labels.append(labels)
+        encoded["labels"] = all_labels
         return encoded
 
     rows = words.map(encode, batched=True, remove_columns=words.column_names)
@@ -70,7 +123,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions
+from lintrain.analysis import expressions, special_labels
 from lintrain.analysis.expressions import Assignment, Expression, Kind
 from lintrain.pipeline import blocks
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, lazy_pattern, one_per_location
@@ -84,7 +137,7 @@ LOOKUP = lazy_pattern(r"\w+|[\w.]+\[\w+\]")
 
 class UnalignedWordLabels(Rule):
     level = Level.ERROR
-    keywords = "is_split_into_words & ForTokenClassification"
+    keywords = "is_split_into_words|word_ids( & ForTokenClassification"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
@@ -97,6 +150,15 @@ class UnalignedWordLabels(Rule):
             for call in expressions.calls_in_file(pipeline.source)
             if _gets_words(call)
             for labels in _labels_of_words(pipeline, call)
+        )
+        yield from one_per_location(map(self._report_special, special_labels.labelled_specials(pipeline.source)))
+
+    def _report_special(self, found: special_labels.SpecialLabel) -> Finding:
+        return self.finding(
+            found.location,
+            f"special tokens get the class {found.label}, so they are trained on and scored",
+            help="give -100 to tokens whose word is None",
+            level=Level.WARNING,
         )
 
 
