@@ -50,11 +50,10 @@ def _start_of(loop: ast.For) -> ast.expr | None:
     if isinstance(over, ast.Call) and last_name(over.func) in BARS and over.args:
         over = over.args[0] if isinstance(over.args[0], ast.Call) else over
     match over:
-        case ast.Call(func=func, args=[ast.Name() | ast.Attribute() as start, _]) if last_name(func) in {
-            "range",
-            "trange",
-        }:
-            return start
+        case ast.Call(func=func, args=[ast.Name() | ast.Attribute() as start, end]):
+            # `range(start, start + epochs)` counts its own epochs, and `start` only numbers them.
+            is_range = last_name(func) in {"range", "trange"}
+            return start if is_range and unparse(start) not in map(unparse, walk(end)) else None
         case _:
             return None
 
