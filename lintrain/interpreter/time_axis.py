@@ -10,8 +10,9 @@ from lintrain.interpreter.shapes import integer
 from lintrain.interpreter.tracing import key_kind
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Misuse
-from lintrain.pipeline.values.model import Module, Tensor
-from lintrain.pipeline.values.python import Absent, Value, is_true, literal
+from lintrain.pipeline.values.model import Model, Module, Role, Task, Tensor
+from lintrain.pipeline.values.python import Absent, Constant, Slice, Value, is_true, literal
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 
@@ -40,6 +41,7 @@ def with_time_first(module: Module) -> Module | None:
 def note_row(reader: Reader, tensor: Tensor, keys: Sequence[Value], location: Location) -> None:
     """Record `states[:, -1]` of a layer that has time on its first axis, so that this is the last row of the batch."""
     _note_last_step(reader, tensor, keys, location)
+    _note_prompt_cut(reader, tensor, keys, location)
     layer = _layer_behind(tensor)
     if layer is None or len(keys) < 2 or key_kind(keys[0]) != "all":
         return
@@ -48,6 +50,25 @@ def note_row(reader: Reader, tensor: Tensor, keys: Sequence[Value], location: Lo
     if position == -1 or (position == 0 and layer.name not in RECURRENT):
         use = LAST_ROW if position else FIRST_ROW
         reader.record.misuses.append(Misuse(location, _of(tensor, layer), use, layer.name))
+
+
+PROMPT_CUT = "prompt cut"
+"""The use of what an encoder-decoder generated as if it began with the prompt."""
+
+LENGTH = lazy_pattern(r"(?:\.size\(-?1\)|\.shape\[-?1\]|\blen\(.*\)|\w*_len(?:gth)?)\s*:\s*\]$")
+
+ONE_ROW = lazy_pattern(r"\w\[\w+\]$")
+
+
+def _note_prompt_cut(reader: Reader, tensor: Tensor, keys: Sequence[Value], location: Location) -> None:
+    """Record `out[:, ids.size(1):]` of an encoder-decoder, whose output holds nothing of what it was given."""
+    model, cut = tensor.model, keys[-1] if keys else None
+    if tensor.role is not Role.TOKENS or not isinstance(model, Model) or model.task is not Task.SEQ2SEQ_LM:
+        return
+    is_end = isinstance(cut, Slice) and not isinstance(cut.lower, Absent | Constant) and isinstance(cut.upper, Absent)
+    is_whole = not tensor.is_sliced or ONE_ROW.search(tensor.text) is not None
+    if is_end and is_whole and LENGTH.search(reader.code(location)):
+        reader.record.misuses.append(Misuse(location, tensor, PROMPT_CUT, reader.code(location)))
 
 
 def _note_last_step(reader: Reader, tensor: Tensor, keys: Sequence[Value], location: Location) -> None:
