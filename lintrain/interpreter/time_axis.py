@@ -57,6 +57,9 @@ PROMPT_CUT = "prompt cut"
 
 LENGTH = lazy_pattern(r"(?:\.size\(-?1\)|\.shape\[-?1\]|\blen\(.*\)|\w*_len(?:gth)?)\s*:\s*\]$")
 
+ENCODER_DECODERS = lazy_pattern(
+    r"ForSeq2SeqLM$|Bart|T5|Pegasus|Marian|Blenderbot|^LED|ProphetNet|M2M100|Whisper|FSMT|Nllb|SwitchTransformers"
+)
 ONE_ROW = lazy_pattern(r"\w\[\w+\]$")
 
 
@@ -64,6 +67,9 @@ def _note_prompt_cut(reader: Reader, tensor: Tensor, keys: Sequence[Value], loca
     """Record `out[:, ids.size(1):]` of an encoder-decoder, whose output holds nothing of what it was given."""
     model, cut = tensor.model, keys[-1] if keys else None
     if tensor.role is not Role.TOKENS or not isinstance(model, Model) or model.task is not Task.SEQ2SEQ_LM:
+        return
+    # Models of images and audio are called the same, and most of them are decoders that return their prompt.
+    if ENCODER_DECODERS.search(model.name) is None:
         return
     is_end = isinstance(cut, Slice) and not isinstance(cut.lower, Absent | Constant) and isinstance(cut.upper, Absent)
     is_whole = not tensor.is_sliced or ONE_ROW.search(tensor.text) is not None
