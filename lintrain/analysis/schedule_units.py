@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import lightning_modules, lr_schedules
+from lintrain.analysis import iterations, lightning_modules, lr_schedules, script_text
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
 from lintrain.pipeline.record import Pipeline
@@ -65,15 +65,33 @@ def counts_all_batches(scheduler: Scheduler, length: Argument, pace: lr_schedule
     return all(_is_of_all(option, pace) for option in options_of(length.value))
 
 
+def batches_of_accelerator(pipeline: Pipeline, scheduler: Scheduler) -> int | None:
+    """After how many batches Accelerate steps a schedule that it prepared; None if after each one, or not known.
+
+    Under `accumulate`, the other calls of its `step` do nothing (accelerate 1.0).
+    """
+    found = iterations.launchers_of(scheduler, pipeline.launchers)
+    launcher = found[0] if len(found) == 1 and found[0].is_accelerator else None
+    if launcher is None or "step_scheduler_with_optimizer" in launcher.arguments or launcher.is_open:
+        return None
+    batches = literal(iterations.divisor_of(launcher))
+    is_used = script_text.mentions(pipeline, r"\.accumulate\(")
+    return batches if isinstance(batches, int) and batches > 1 and is_used else None
+
+
 WHOLE_RUN = ("num_training_steps", "total_steps", "T_max")
 """Parameters that are as long as the run: a `step_size` may be any part of it."""
 
 
 def _is_of_all(count: Value, pace: lr_schedules.Pace) -> bool:
     """Whether a count is that of the batches times the epochs; one that is divided may count optimizer steps."""
-    if not isinstance(count, Count) or not count.is_exact or count.divisors or len(count.multipliers) != 1:
+    if not isinstance(count, Count) or not count.is_exact or count.divisors:
         return False
-    (epochs,), over = count.multipliers, pace.epochs.over if pace.epochs else None
+    # Accelerate steps a prepared schedule once for each process.
+    multipliers = [each for each in count.multipliers if getattr(each, "name", "") != "launcher.num_processes"]
+    if len(multipliers) != 1:
+        return False
+    (epochs,), over = multipliers, pace.epochs.over if pace.epochs else None
     is_the_same = isinstance(over, Range) and over.stop is epochs and is_missing(over.start) and is_missing(over.step)
     return is_the_same or (pace.epoch_count is not None and literal(epochs) == pace.epoch_count)
 

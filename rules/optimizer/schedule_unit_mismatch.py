@@ -232,7 +232,12 @@ class ScheduleUnitMismatch(Rule[Claim]):
             length, pace = lr_schedules.length_of(scheduler), lr_schedules.pace_of(pipeline, scheduler)
             found: list[Finding[Claim]] = []
             if length is not None and pace is not None:
-                found.extend(self._in_loop(pipeline, scheduler, length, pace))
+                batches = schedule_units.batches_of_accelerator(pipeline, scheduler) if pace.per_batch else None
+                found.extend(
+                    self._in_loop(pipeline, scheduler, length, pace)
+                    if batches is None
+                    else self._with_updates(pipeline, scheduler, length, pace, batches)
+                )
             elif length is not None and (updates := lr_schedules.pace_of_updates(pipeline, scheduler)) is not None:
                 found.extend(self._with_updates(pipeline, scheduler, length, *updates))
             paced = pace or lr_schedules.pace_with_optimizer(pipeline, scheduler)
