@@ -10,7 +10,8 @@ from typing import TypeGuard
 from lintrain.analysis.expressions import Expression
 from lintrain.analysis.lightning_modules import is_lightning_module
 from lintrain.model.location import Location
-from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline import blocks
+from lintrain.pipeline.record import Binding, Pipeline
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Class, Instance, Value
 from lintrain.source.nodes import own_nodes, unparse, walk
@@ -287,16 +288,16 @@ class DiscardedLoad:
 def discarded_loads(pipeline: Pipeline) -> Iterator[DiscardedLoad]:
     """The statements that load a module of Lightning, or a model of `transformers`, and drop what they get."""
     source = pipeline.source
-    values = dict[str, list[Value]]()
+    bound = dict[str, list[Binding]]()
     for binding in pipeline.bindings:
-        values.setdefault(binding.name, []).append(binding.value)
+        bound.setdefault(binding.name, []).append(binding)
     saved = {_given(call) for call in source.nodes_of(ast.Call) if _is_save(call)}
     for call, name, method in loads_as_statements(source):
         location = source.location(call)
         if _given(call) in saved:
             continue  # what was saved is loaded again, to see that it can be
-        known = values.get(name, [])
-        if method == MERGING and not _is_saved_after(source, name, location):
+        known = _values_in_scope(pipeline, bound.get(name, []), location)
+        if method == MERGING and not _is_saved_after(pipeline, name, location):
             continue  # the layers inside have been merged, which is enough to use the model
         is_known = known and all(_is_loaded_by(each, method) for each in known)
         # In a piece of a script the class may come after its use.
@@ -308,6 +309,13 @@ def discarded_loads(pipeline: Pipeline) -> Iterator[DiscardedLoad]:
             cls = name if method == MERGING else cls
             is_object = not any(isinstance(each, Class) for each in known)
             yield DiscardedLoad(location, method, f"{name} = {cls}.{code}" if is_object else None)
+
+
+def _values_in_scope(pipeline: Pipeline, bound: Sequence[Binding], location: Location) -> list[Value]:
+    """What the function around a place gives a name; what the whole file gives it if the function does not."""
+    scope = blocks.scope_of(pipeline, location)
+    near = [each.value for each in bound if blocks.scope_of(pipeline, each.location) is scope]
+    return near or [each.value for each in bound]
 
 
 def _is_save(call: ast.Call) -> bool:
@@ -334,17 +342,18 @@ LOADING = frozenset({"load_from_checkpoint", "from_pretrained", MERGING})
 """Class methods that build a model and return it, and the one that takes a model out of its adapter."""
 
 
-def _is_saved_after(source: Source, name: str, location: Location) -> bool:
-    """Whether a file saves the model of a name after a place, and does not bind the name again."""
+def _is_saved_after(pipeline: Pipeline, name: str, location: Location) -> bool:
+    """Whether a function saves the model of a name after a place, and does not bind the name again."""
+    source, scope = pipeline.source, blocks.scope_of(pipeline, location)
     uses = [
         each for each in source.nodes_of(ast.Attribute) if isinstance(each.value, ast.Name) and each.value.id == name
     ]
     saves = [each for each in uses if each.attr in {"save_pretrained", "push_to_hub"}]
     stored = [each for each in source.nodes_of(ast.Name) if each.id == name and isinstance(each.ctx, ast.Store)]
-    is_bound_again = any(location < source.location(each) for each in stored)
-    return not is_bound_again and any(
-        unparse(each.value) == name and location < source.location(each) for each in saves
-    )
+    after = [source.location(each) for each in (*saves, *stored) if location < source.location(each)]
+    near = [each for each in after if blocks.scope_of(pipeline, each) is scope]
+    is_bound_again = any(source.location(each) in near for each in stored)
+    return not is_bound_again and any(source.location(each) in near for each in saves)
 
 
 def _is_loaded_by(value: Value, method: str) -> bool:
