@@ -271,9 +271,14 @@ def swap_of(pipeline: Pipeline, first: Event, second: Event) -> tuple[str, str] 
 
 
 def is_switched_off(scaler: Value) -> bool:
-    """Whether a gradient scaler is certainly, or by default, not enabled."""
+    """Whether a gradient scaler is not enabled: certainly, or as long as a switch is not passed.
+
+    Another value of an option enables it: `enabled=options.dtype == "float16"`.
+    """
     enabled = scaler.arguments.get("enabled") if isinstance(scaler, Scaler) else None
-    return isinstance(enabled, Constant) and not enabled.value
+    if not isinstance(enabled, Constant) or enabled.value:
+        return False
+    return enabled.default is None or enabled.default.is_switch or not enabled.default.option
 
 
 def divisor_of(launcher: Launcher) -> Value:
