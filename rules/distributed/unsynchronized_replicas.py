@@ -3,7 +3,8 @@
 Each process computes gradients on its own rows. Only a call of the wrapped model (`DistributedDataParallel`, or the
 model that Accelerate or Fabric prepared) averages them. If the script calls the original model, or never wraps it,
 every process trains a separate model, and the saved one has used only the rows of one process. Weights that one process
-changes after wrapping also stay different.
+changes after wrapping also stay different. Inside `no_sync` gradients are only added up: the last backward pass before
+a step has to be outside of it.
 
 ## Bad
 
@@ -30,6 +31,20 @@ The model is wrapped, but the loop calls it without the wrapper:
     for x, y in loader:
         optimizer.zero_grad()
         criterion(net(x), y).backward()
+        optimizer.step()
+
+Gradients are accumulated over all batches in `no_sync`, also over the last:
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29584", rank=0, world_size=1)
+    parallel = DistributedDataParallel(net)
+    for x, y in loader:
+        optimizer.zero_grad()
+        for part in range(2):
+            with parallel.no_sync():  # <- unsynchronized-replicas
+                (criterion(parallel(x[part::2]), y[part::2]) / 2).backward()
         optimizer.step()
 
 ## Good
@@ -87,20 +102,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import wrong_names
+from lintrain.analysis import sync_contexts, wrong_names
 from lintrain.pipeline.events import Event
 from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Pipeline, Related, Verdict, one_per_location
 
 
 class UnsynchronizedReplicas(EvidenceRule):
     level = Level.ERROR
-    keywords = "DistributedDataParallel|DDP|DistributedSampler & backward"
+    keywords = "DistributedDataParallel|DDP|DistributedSampler|no_sync & backward"
     message = "each process trains a separate model, without synchronization"
     help_text = "call the wrapped model in training, and do not change weights after wrapping it"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report_backward(each) for each in wrong_names.unwrapped_backwards(pipeline))
         yield from self._report_unused(pipeline)
+        for context in sync_contexts.never_synchronized(pipeline.source):
+            yield self.finding(
+                context.location,
+                "every backward pass is inside `no_sync`, so gradients are never averaged",
+                related=[Related(context.backward, "a backward pass of this process alone", "backward")],
+                help="leave the last batch before each step outside of `no_sync`",
+            )
 
     def _report_backward(self, backward: Event) -> Finding:
         return self.finding(backward.location, self.message, help="wrap the model in `DistributedDataParallel`")
