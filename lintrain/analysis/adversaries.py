@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from lintrain.analysis import gradients, origins
+from lintrain.analysis import gradients, lightning_events, origins
 from lintrain.analysis.iterations import concerns, trains_any
 from lintrain.analysis.training_loops import callee_text, may_hide
 from lintrain.model.location import Location
@@ -98,9 +98,9 @@ def leftovers(pipeline: Pipeline) -> Iterator[Leftover]:
 def _steps_of_several(pipeline: Pipeline) -> Iterator[tuple[Event, Sequence[Event]]]:
     """The steps in iterations that train with several optimizers, each with the events of its iteration."""
     for step in pipeline.acts(Act.STEP):
-        if not isinstance(step.subject, Optimizer) or not step.subject.trains or not step.loops:
+        if not isinstance(step.subject, Optimizer) or not step.subject.trains:
             continue
-        around = pipeline.events_in(step.loops[-1])
+        around = pipeline.events_in(step.loops[-1]) if step.loops else lightning_events.in_step(pipeline, step)
         several = {id(event.subject) for event in around if event.act is Act.STEP}
         hidden = any(event.act is Act.FREEZE or gradients.handles(pipeline, event) for event in around)
         if len(several) > 1 and not hidden and not any(may_hide(pipeline, event, step.subject) for event in around):

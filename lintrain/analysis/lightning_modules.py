@@ -118,7 +118,7 @@ def configured_schedules(pipeline: Pipeline) -> Iterator[Configured]:
     for returned in pipeline.returned:
         if returned.method.name == "configure_optimizers" and _is_automatic(returned.cls):
             for value in options_of(returned.value):
-                for scheduler, settings in _schedules(value):
+                for scheduler, settings in schedules(value):
                     yield Configured(scheduler, settings, returned)
 
 
@@ -131,18 +131,18 @@ def _is_automatic(cls: Class) -> bool:
     return "automatic_optimization" not in used and not used.issuperset(("lr_schedulers", "step"))
 
 
-def _schedules(value: Value) -> Iterator[tuple[Scheduler, Mapping | None]]:
+def schedules(value: Value) -> Iterator[tuple[Scheduler, Mapping | None]]:
     """The schedules in the dictionary of one optimizer, in several, or in a pair of lists."""
     match value:
         case Mapping():
             yield from _schedule(value.entries.get("lr_scheduler", ABSENT))
-        case Sequence(items=[Sequence(), Sequence() as schedules]):
-            for item in schedules.items:
+        case Sequence(items=[Sequence(), Sequence() as listed]):
+            for item in listed.items:
                 yield from _schedule(item)
         case Sequence():
             for item in value.items:
                 if isinstance(item, Mapping):
-                    yield from _schedules(item)
+                    yield from schedules(item)
         case _:
             pass
 

@@ -40,13 +40,13 @@ def uncleared_updates(pipeline: Pipeline) -> Iterator[Uncleared]:
     seen = set[int]()
     for returned in pipeline.returned:
         cls = returned.cls
-        if returned.method.name == "training_step" and id(cls) not in seen and _updates_by_itself(cls):
+        if returned.method.name == "training_step" and id(cls) not in seen and updates_by_itself(cls):
             seen.add(id(cls))
             source = pipeline.source_of(returned.method.origin) if returned.method.origin else pipeline.source
             yield from _uncleared_in(source, cls)
 
 
-def _updates_by_itself(cls: Class) -> bool:
+def updates_by_itself(cls: Class) -> bool:
     """Whether a module certainly sets `automatic_optimization` to False, all of its code being known."""
     if not is_lightning_module(cls) or cls.has_unknown_base or len(cls.library_bases) > 1:
         return False

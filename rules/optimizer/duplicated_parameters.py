@@ -45,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import lightning_manual, training_loops
 from lintrain.pipeline import modules
 from lintrain.pipeline.values.model import ModelPart, Module, Optimizer, Parameters
 from lintrain.pipeline.values.python import Unknown, Value
@@ -61,6 +61,15 @@ class DuplicatedParameters(Rule):
             shared = next((pair for pair in combinations(optimizer.groups, 2) if _share(*pair)), None)
             if shared is not None:
                 yield from self._report(optimizer, *shared)
+
+        for whole, part in lightning_manual.overlapping(pipeline):
+            if whole.origin is not None and part.origin is not None:
+                yield self.finding(
+                    whole.origin,
+                    "this optimizer also changes what another one of the module trains",
+                    related=[Related(part.origin, "trains a part of the module", "optimizer")],
+                    help="give each optimizer the parameters of its own network",
+                )
 
     def _report(self, optimizer: Optimizer, one: Parameters, other: Parameters) -> Iterator[Finding]:
         if other.origin is None or optimizer.origin is None:

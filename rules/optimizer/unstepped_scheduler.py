@@ -132,7 +132,7 @@ from __future__ import annotations
 import ast  # accounts for every node that may use a name or an attribute, by identity and context
 from collections.abc import Iterator, Set
 
-from lintrain.analysis import lightning_modules, script_text, training_loops
+from lintrain.analysis import lightning_manual, lightning_modules, script_text, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer, Scheduler
@@ -183,6 +183,7 @@ class UnsteppedScheduler(Rule[Claim]):
                     f"`{forgotten}` is not returned, so Lightning never steps it",
                     help=f"return it next to the optimizer: `return [optimizer], [{forgotten}]`",
                 )
+        yield from one_per_location(map(self._report_manual, lightning_manual.unstepped_schedules(pipeline)))
         yield from one_per_location(self._report_left(*left) for left in _left_out(pipeline))
         if not training_loops.trains_by_hand(pipeline):
             return
@@ -201,6 +202,15 @@ class UnsteppedScheduler(Rule[Claim]):
                 help=f"call `{name}.step()` after the optimizer step",
                 claim=Claim(f"{name}.step()" if "…" not in name and _counts_steps(pipeline, scheduler, step) else None),
             )
+
+    def _report_manual(self, scheduler: Scheduler) -> Finding[Claim]:
+        assert scheduler.origin is not None
+        return self.finding(
+            scheduler.origin,
+            f"no code steps this `{scheduler.name}`, and Lightning leaves it to the module",
+            help="step what `self.lr_schedulers()` gives, such as in `on_train_epoch_end`",
+            claim=Claim(None),
+        )
 
     def _report_left(self, location: Location, name: str, run: TrainerRun) -> Finding[Claim]:
         return self.finding(

@@ -214,7 +214,8 @@ class DetachedLoss(Rule[Claim]):
         for location in loss_cuts.penalties(pipeline.source):
             found.setdefault(location, self._report_penalty(location))
         for untrained in adversaries.untrained_steps(pipeline):
-            if not any(untrained.step.loops[-1].location.holds(location) for location in found):
+            around = untrained.step.loops[-1].location if untrained.step.loops else untrained.backward.location
+            if not any(around.holds(location) for location in found):
                 found[untrained.backward.location] = self._report_untrained(untrained)
         yield from found.values()
 
