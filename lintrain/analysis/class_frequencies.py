@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import positive_weights
+from lintrain.analysis import handed_on, positive_weights
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
@@ -24,6 +24,12 @@ COUNTS = frozenset({"bincount", "value_counts"})
 
 USED = {"class_weight": "fit", "weight": "CrossEntropyLoss"}
 """The arguments for weights of classes, each with what takes it."""
+
+OTHER_TAKERS = frozenset({"cross_entropy", "NLLLoss", "nll_loss"})
+WEIGHT_FIRST = frozenset({"CrossEntropyLoss", "NLLLoss"})
+"""Losses whose first argument are the weights of classes."""
+
+TAKERS = OTHER_TAKERS | frozenset(USED.values())
 
 MOST = 12
 """Names and wraps that are followed."""
@@ -53,15 +59,22 @@ def _growing_weights(source: Source) -> list[GrowingWeights]:
     if not source.contains(r"class_weight|CrossEntropyLoss\(|cross_entropy\("):
         return found
     known = _Names(source)
+    seen = set[Location]()
     for call in source.nodes_of(ast.Call):
         name = last_name(call.func)
-        for keyword in call.keywords:
-            taker = USED.get(keyword.arg or "")
-            if taker is None or name not in {taker, "cross_entropy", "NLLLoss"}:
+        if name not in TAKERS:
+            continue
+        given = [(each.arg or "", each.value) for each in call.keywords]
+        if name in WEIGHT_FIRST and call.args:
+            given.append(("weight", call.args[0]))
+        for argument, value in given:
+            taker = USED.get(argument)
+            if taker is None or name not in {taker, *OTHER_TAKERS}:
                 continue
-            made = known.behind(keyword.value)
-            if _is_growing(known, made):
-                found.append(GrowingWeights(source.location(keyword.value), keyword.arg or "", source.location(made)))
+            made = known.behind(value)
+            if source.location(made) not in seen and _is_growing(known, made):
+                seen.add(source.location(made))
+                found.append(GrowingWeights(source.location(value), argument, source.location(made)))
     return found
 
 
@@ -93,6 +106,7 @@ class _Names:
     """What the names of a file are bound to once, and the classes whose rows they count."""
 
     def __init__(self, source: Source) -> None:
+        self.source = source
         bound = dict[str, list[ast.expr | None]]()
         self.classes = dict[str, int]()
         for node in source.nodes_of(ast.Assign, ast.AugAssign, ast.For):
@@ -125,6 +139,10 @@ class _Names:
                     value = first
                 case ast.List(elts=[only]):
                     value = only
+                case ast.Name() | ast.Attribute(value=ast.Name(id="self")) if (
+                    given := handed_on.given_to(self.source, value)
+                ) is not None and given is not value:
+                    value = given
                 case _:
                     break
         return value

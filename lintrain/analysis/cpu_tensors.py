@@ -157,11 +157,15 @@ def _of_function(
         return
     given = _batch_names(function) | (inputs_of(function) if layers is not None else set[str]())
     first, without_gpu = _moved_names(nodes, given), _without_gpu(nodes)
+    # A parameter that is given a tensor of the CPU if it is None.
+    bound = [pair for node in nodes if isinstance(node, ast.Assign) for pair in _pairs(node.targets[0], node.value)]
+    made_here = (name for name, value in bound if isinstance(value, ast.Call) and _cpu_tensor(value, made) is not None)
+    left = given.intersection(made_here)
     for use, sides in met:
         if id(use) in without_gpu:
             continue
         moved = given | {name for name, line in first.items() if line < use.lineno}
-        moved -= _bound_around(nodes, use) if moved else set()
+        moved -= (_bound_around(nodes, use) | left) if moved else set()
         for side in sides:
             tensor = _cpu_tensor(side, made)
             others = [each for each in sides if each is not side]

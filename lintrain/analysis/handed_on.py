@@ -78,12 +78,22 @@ def _function_around(source: Source, line: int) -> ast.FunctionDef | None:
 
 
 def _argument(source: Source, name: ast.Name) -> ast.expr | None:
-    """What the only call of a function of the file passes for one of its parameters."""
+    """What the only call of a function or class of the file passes for one of its parameters."""
     function = _function_around(source, name.lineno)
+    if function is not None and function.name == "__init__":
+        return _given_to_constructor(source, function, name)
     calls = source.cached(_calls_of_own).get(function.name, []) if function is not None else []
     if function is None or len(calls) != 1 or len(functions_of(source, function.name)) != 1:
         return None
     return _passed(function, calls[0], name.id)
+
+
+def _given_to_constructor(source: Source, function: ast.FunctionDef, name: ast.Name) -> ast.expr | None:
+    """What the only call of a class of the file, which no other one derives from, passes for a parameter."""
+    owner = next((each for each in source.nodes_of(ast.ClassDef) if function in each.body), None)
+    uses = [each for each in source.nodes_of(ast.Name) if owner is not None and each.id == owner.name]
+    calls = [each for each in source.nodes_of(ast.Call) if isinstance(each.func, ast.Name) and each.func in uses]
+    return _passed(function, calls[0], name.id) if len(uses) == 1 and len(calls) == 1 else None
 
 
 def _passed(function: ast.FunctionDef | None, call: ast.Call, name: str) -> ast.expr | None:
@@ -133,6 +143,15 @@ def _attributes(source: Source) -> dict[str, list[ast.expr]]:
         for target in node.targets:
             if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
                 found.setdefault(target.attr, []).append(node.value)
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer"),
+                args=[ast.Constant(value=str() as name), value, *_],
+            ):
+                found.setdefault(name, []).append(value)
+            case _:
+                pass
     return found
 
 

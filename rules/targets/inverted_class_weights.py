@@ -73,7 +73,7 @@ from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Ver
 
 class InvertedClassWeights(Rule):
     level = Level.WARNING
-    keywords = "class_weight|pos_weight|positive_weight|weight="
+    keywords = "class_weight|pos_weight|positive_weight|weight=|CrossEntropyLoss|NLLLoss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for found in class_frequencies.growing_weights(pipeline.source):
