@@ -159,8 +159,8 @@ def _of_function(
     first, without_gpu = _moved_names(nodes, given), _without_gpu(nodes)
     # A parameter that is given a tensor of the CPU if it is None.
     bound = [pair for node in nodes if isinstance(node, ast.Assign) for pair in _pairs(node.targets[0], node.value)]
-    made_here = (name for name, value in bound if isinstance(value, ast.Call) and _cpu_tensor(value, made) is not None)
-    left = given.intersection(made_here)
+    fresh = ((name, value) for name, value in bound if name in given and name not in tensors_in(value))
+    left = {name for name, value in fresh if isinstance(value, ast.Call) and _cpu_tensor(value, made) is not None}
     for use, sides in met:
         if id(use) in without_gpu:
             continue
