@@ -1,8 +1,9 @@
-"""An embedding of Keras has as many rows as the tokenizer has words, but the numbers of the words begin with 1.
+"""An embedding of Keras has fewer rows than the numbers of the words need.
 
 `Tokenizer` gives the most frequent word the number 1 and leaves 0 to the padding, so the last word has the number
 `len(tokenizer.word_index)`. An embedding of so many rows ends one before it: the first batch with that word raises an
-error on a CPU, and on a GPU TensorFlow gives zeros in place of the row.
+error on a CPU, and on a GPU TensorFlow gives zeros in place of the row. So does an embedding with fewer rows than the
+vocabulary was limited to.
 
 ## Bad
 
@@ -17,6 +18,12 @@ error on a CPU, and on a GPU TensorFlow gives zeros in place of the row.
     network.add(keras.layers.Dense(1, activation="sigmoid"))
     network.compile(optimizer="adam", loss="binary_crossentropy")
 
+A vocabulary of another size:
+
+    vectorize = keras.layers.TextVectorization(max_tokens=20000, output_sequence_length=100)
+    network = keras.Sequential([keras.layers.Embedding(10000, 32), keras.layers.LSTM(8)])  # <- short-embedding
+    network.compile(optimizer="adam", loss="mse")
+
 ## Good
 
     from tensorflow.keras.preprocessing.text import Tokenizer
@@ -29,6 +36,12 @@ error on a CPU, and on a GPU TensorFlow gives zeros in place of the row.
     network.add(keras.layers.GlobalAveragePooling1D())
     network.add(keras.layers.Dense(1, activation="sigmoid"))
     network.compile(optimizer="adam", loss="binary_crossentropy")
+
+and
+
+    vectorize = keras.layers.TextVectorization(max_tokens=20000, output_sequence_length=100)
+    network = keras.Sequential([keras.layers.Embedding(20000, 32), keras.layers.LSTM(8)])
+    network.compile(optimizer="adam", loss="mse")
 
 ## When it is fine
 
@@ -54,13 +67,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import keras_misuse
+from lintrain.analysis import keras_misuse, short_vocabularies
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule
 
 
 class ShortEmbedding(Rule):
     level = Level.ERROR
-    keywords = "word_index & Embedding"
+    keywords = "word_index|max_tokens|num_words|Tokenizer|TextVectorization & Embedding"
     needs_training = False
     judges_networks = True
 
@@ -73,4 +86,11 @@ class ShortEmbedding(Rule):
                 if found.counted != found.location
                 else [],
                 help=f"write one row more: `{found.size} + 1`",
+            )
+        for short in short_vocabularies.too_few_rows(pipeline.source):
+            yield self.finding(
+                short.location,
+                f"the embedding has {short.rows} rows, and the texts have numbers up to {short.words - 1}",
+                related=[Related(short.counted, "so many words are kept", "size")],
+                help=f"give it {short.words} rows",
             )
