@@ -195,7 +195,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import lightning_modules, lr_schedules, schedule_units
+from lintrain.analysis import keras_schedules, lightning_modules, lr_schedules, schedule_units
 from lintrain.pipeline.events import Event
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Scheduler
@@ -224,7 +224,7 @@ class Claim:
 
 class ScheduleUnitMismatch(Rule[Claim]):
     level = Level.ERROR
-    keywords = "sched|Sched|LR"
+    keywords = "sched|Sched|LR|Decay"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found_twice: dict[Location, Finding[Claim]] = {}
@@ -256,6 +256,13 @@ class ScheduleUnitMismatch(Rule[Claim]):
             found_twice.setdefault(second.location, self._twice(pipeline, first, second, by_batch=by_batch))
         yield from found_twice.values()
         yield from one_per_location(self._by_metric(*each) for each in lr_schedules.metrics_as_epochs(pipeline))
+        for counted in keras_schedules.counted_in_epochs(pipeline.source):
+            yield self.finding(
+                counted.location,
+                f"`{counted.schedule}` counts batches, and gets the number of epochs",
+                related=[Related(counted.epochs, "the epochs are counted here", "epochs")],
+                help="multiply it by the batches of an epoch",
+            )
         for configured in lightning_modules.configured_schedules(pipeline):
             yield from self._in_lightning(pipeline, configured)
 
