@@ -75,7 +75,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import transform_order
+from lintrain.analysis import moved_images, transform_order
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, lazy_pattern, one_per_location
 
 MOVES = lazy_pattern(r"\bRandom(?:\w*Flip|\w*Crop|Rotation|Affine|Perspective)\(")
@@ -83,15 +83,26 @@ MOVES = lazy_pattern(r"\bRandom(?:\w*Flip|\w*Crop|Rotation|Affine|Perspective)\(
 
 class UnpairedAugmentation(Rule):
     level = Level.ERROR
-    keywords = "Random & Compose"
+    keywords = "Random|random"
     needs_training = False
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(MOVES) and any(transform_order.unpaired(source))
+        return (source.contains(MOVES) and any(transform_order.unpaired(source))) or any(
+            True for _ in moved_images.moved_alone(source)
+        )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report, transform_order.unpaired(pipeline.source)))
+        yield from one_per_location(map(self._report_alone, moved_images.moved_alone(pipeline.source)))
+
+    def _report_alone(self, found: moved_images.MovedImage) -> Finding:
+        names = f"`{found.image}` at random, and not `{found.mask}`"
+        return self.finding(
+            found.location,
+            f"`{found.move}` moves {names if len(names) < 40 else 'an image at random, and not its mask'}",
+            help="move both by the same numbers, such as the image and the mask joined along their channels",
+        )
 
     def _report(self, found: transform_order.Unpaired) -> Finding:
         return self.finding(
