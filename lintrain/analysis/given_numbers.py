@@ -26,8 +26,8 @@ def number_of(source: Source, node: ast.expr) -> float | None:
         case ast.Constant(value=int() | float() as number):
             return float(number)
         case ast.UnaryOp(op=ast.USub(), operand=inner):
-            number = number_of(source, inner)
-            return None if number is None else -number
+            positive = number_of(source, inner)
+            return None if positive is None else -positive
         case ast.Name(id=name) | ast.Attribute(attr=name):
             found = given_numbers(source).get(name, set())
             return next(iter(found)) if len(found) == 1 else None
@@ -71,9 +71,9 @@ def _gifts(source: Source) -> Iterator[tuple[str, ast.expr | None]]:
                 yield name, value
             case ast.keyword(arg=str() as name, value=value):
                 yield name, value
-            case ast.arguments(args=names, defaults=defaults):
-                for each, default in zip(reversed(names), reversed(defaults), strict=False):
-                    yield each.arg, default
+            case ast.arguments(args=parameters, defaults=defaults):
+                for parameter, default in zip(reversed(parameters), reversed(defaults), strict=False):
+                    yield parameter.arg, default
             case ast.Call(func=ast.Attribute(attr="add_argument"), args=[*_, ast.Constant(value=str() as option)]):
                 given = [each.value for each in node.keywords if each.arg == "default"]
                 yield option.lstrip("-").replace("-", "_"), given[0] if given else None

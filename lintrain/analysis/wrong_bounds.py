@@ -49,7 +49,8 @@ def wrong_bounds(source: Source) -> Iterator[WrongBound]:
         return
     calls = by_name.calls_of(source, LOWER | HIGHER)
     limits = {id(each) for each in calls if len(each.args) == 2 and not each.keywords and _is_plain(each)}
-    for statement in (*source.nodes_of(ast.Assign), *source.nodes_of(ast.Return)) if limits else ():
+    statements: list[ast.Assign | ast.Return] = [*source.nodes_of(ast.Assign), *source.nodes_of(ast.Return)]
+    for statement in statements if limits else ():
         if isinstance(statement.value, ast.Call) and id(statement.value) in limits:
             target = statement.targets[0] if isinstance(statement, ast.Assign) else None
             yield from _of_limit(source, statement.value, target)
@@ -135,6 +136,7 @@ def _is_repeated(source: Source, target: ast.expr, call: ast.Call) -> bool:
 
 def _way_from(source: Source, moving: ast.expr, bound: ast.expr, number: float) -> Way | None:
     """How a value moves from its first number, if that is beyond the bound: `start - rate * step`."""
+    way: Way | None
     match moving:
         case ast.BinOp(left=start, op=ast.Sub(), right=change):
             way = Way.DOWN
