@@ -69,6 +69,79 @@ def resampled(source: Source) -> Iterator[Resampled]:
                 yield Resampled(source.location(scored.by or scored.call), source.location(sample))
 
 
+@dataclass(frozen=True, slots=True)
+class KeptGraph:
+    """A stored log-probability that keeps its graph: where it is stored, and the ratio that goes back through it."""
+
+    location: Location
+    ratio: Location
+
+
+def kept_graphs(source: Source) -> Iterator[KeptGraph]:
+    """The stored log-probabilities of ratios in a loop over the same experience, whose graph the first pass frees."""
+    for ratio in _ratios(source):
+        loops = [each for each in source.nodes_of(ast.For) if _is_in(each, ratio.difference)]
+        if ratio.left is None or ratio.right is not None or "retain_graph" in source.text:
+            continue
+        for value in _stored_in(source, ratio.difference.right, MOST_STEPS):
+            repeats = [each for each in loops if not _is_in(each, value) and _trains(each)]
+            if repeats and _scored(source, value, MOST_STEPS) is not None:
+                yield KeptGraph(source.location(value), source.location(ratio.difference))
+
+
+def _trains(loop: ast.For) -> bool:
+    calls = (each.func for each in walk(loop) if isinstance(each, ast.Call))
+    return any(isinstance(each, ast.Attribute) and each.attr == "backward" for each in calls)
+
+
+def _stored_in(source: Source, node: ast.expr, steps: int) -> Iterator[ast.expr]:
+    """What a file puts into the tensor or list that an expression is a part of, if nothing takes it off its graph."""
+    match node:
+        case ast.Subscript(value=inner):
+            yield from _stored_in(source, inner, steps)
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="torch" | "th"), attr="stack" | "cat" | "squeeze"), args=given
+        ):
+            yield from _stored_in(source, given[0], steps) if given else ()
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in KEEPS:
+            yield from _stored_in(source, inner, steps)
+        case ast.Name() if steps:
+            value = _value_of(source, node)
+            if value is not None and not _is_new(value):
+                yield from _stored_in(source, value, steps - 1)
+            elif value is not None:
+                yield from _put_into(source, node)
+        case ast.Attribute():
+            yield from _put_into(source, node)
+        case _:
+            pass
+
+
+def _is_new(value: ast.expr) -> bool:
+    """Whether an expression is an empty list, or a tensor without values."""
+    match value:
+        case ast.List(elts=[]):
+            return True
+        case ast.Call(func=ast.Attribute(value=inner, attr="to" | "cuda")):
+            return _is_new(inner)
+        case ast.Call(func=called):
+            return last_name(called) in {"zeros", "empty", "zeros_like", "list"}
+        case _:
+            return False
+
+
+def _put_into(source: Source, container: ast.Name | ast.Attribute) -> Iterator[ast.expr]:
+    """What is appended to a list, or assigned to an item of a tensor."""
+    yield from loss_terms.appended(source, container)
+    code = unparse(container)
+    for node in source.nodes_of(ast.Assign):
+        match node.targets[0]:
+            case ast.Subscript(value=owner) if unparse(owner) == code:
+                yield node.value
+            case _:
+                pass
+
+
 def _ratios(source: Source) -> Iterator[Ratio]:
     if not (source.contains(CLIPPED) and "log_prob" in source.text and "exp(" in source.text):
         return

@@ -68,7 +68,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from lintrain.analysis import iterations, shared_passes, training_loops
+from lintrain.analysis import iterations, policy_ratios, shared_passes, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Tensor
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
@@ -95,6 +95,7 @@ class FreedGraph(Rule):
             chain(
                 (self._report(*each) for each in chain(known, by_text)),
                 (self._report_outer(*each) for each in shared_passes.outer_passes(pipeline)),
+                map(self._report_stored, policy_ratios.kept_graphs(pipeline.source)),
             )
         )
 
@@ -104,6 +105,14 @@ class FreedGraph(Rule):
             "each iteration goes through the graph that the first one has freed",
             related=[Related(forward.location, "runs once, before the loop", "forward")],
             help="run this forward pass in the loop",
+        )
+
+    def _report_stored(self, kept: policy_ratios.KeptGraph) -> Finding:
+        return self.finding(
+            kept.location,
+            "this is stored with its graph, which the first `backward` of the update frees",
+            related=[Related(kept.ratio, "each round goes back through it", "ratio")],
+            help="collect experience under `torch.no_grad()`, or store it with `detach()`",
         )
 
     def _report(self, first: Event, second: Event, forward: Event) -> Finding:
