@@ -33,7 +33,8 @@ def never_reset(source: Source) -> Iterator[NeverReset]:
     """The counters that go on after an improvement, so that they count all epochs that were not the best."""
     if not source.contains(COUNTS):
         return
-    for scope in source.nodes_of(ast.For, ast.While, ast.ClassDef):
+    scopes: list[Scope] = [*source.nodes_of(ast.For, ast.While), *source.nodes_of(ast.ClassDef)]
+    for scope in scopes:
         for count, best in source.once(_counts_in, scope):
             counter, stop = _counter(count), None
             if not _is_set_back(scope, counter, count):

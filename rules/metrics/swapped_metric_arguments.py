@@ -39,7 +39,7 @@ Metrics that are the same in either order, and arguments passed by name:
 
 ## Fix
 
-Exchanges the two arguments. It is unsafe, because it changes the numbers that are reported.
+Asks first: it changes the numbers that are reported.
 
 ## References
 
@@ -56,13 +56,11 @@ from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import Unknown, text_of
 from lintrain.pipeline.values.training import MetricCall
 from lintrain.rule import (
-    Evidence,
     Finding,
     Level,
     Location,
     Pipeline,
     Rule,
-    Verdict,
     dataclass,
     fixes,
     lazy_pattern,
@@ -130,9 +128,6 @@ class SwappedMetricArguments(Rule[Claim]):
             help="exchange the two arguments, or pass them by name",
             claim=claim,
         )
-
-    def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
-        return Verdict.inconclusive("which argument of a metric holds predictions is not measured")
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         claim = finding.claim
