@@ -169,9 +169,12 @@ def _note_permuted(call: Call, name: str, before: Tensor, arguments: Sequence[Va
 
 def _moves_features(before: Tensor, new: Sequence[int | None]) -> bool:
     """Whether a view puts the features of tokens, which are on the last axis, before the tokens: `view(n, 50, -1)`."""
-    is_of_tokens = before.made is not None and before.made.name in {"embedding", "lstm", "gru", "rnn"}
+    made = before.made.name if before.made is not None else ""
+    # A linear layer keeps the axes of what it gets, so three of them have to be known.
+    is_of_tokens = made in {"embedding", "lstm", "gru", "rnn"} or (made == "linear" and before.shape.rank == 3)
     features = before.shape.last
-    has_room = len(new) == 3 and new[2] in {-1, None} and new[1] == features
+    rests = {-1, None, before.shape.sizes[1]} - {features} if before.shape.rank == 3 else {-1, None}
+    has_room = len(new) == 3 and new[2] in rests and new[1] == features
     return is_of_tokens and not before.is_reshaped and not before.is_sliced and has_room and (features or 0) > 1
 
 

@@ -117,16 +117,16 @@ from __future__ import annotations
 
 import ast  # the rule is about the dictionary that `torch.save` writes and the entries that are read
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import checkpoints
+from lintrain.analysis import checkpoints, resumes
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import ABSENT, Constant, is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, dataclass, fixes
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import unparse
 from lintrain.text import show_number
 
 if TYPE_CHECKING:
@@ -134,7 +134,6 @@ if TYPE_CHECKING:
 
 OPTIMIZER = r"(?i)optim|\bopt\b|opt_|_opt"
 RESTORES = r"(?i)load|resum|restor"
-PROGRESS = ("epoch", "step", "iteration", "global_step", "iter", "epochs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ class WeightsOnlyResume(Rule[Claim]):
         saved = _saved_state(source)
         if _may_restore(source) or (saved is not None and checkpoints.entries_read(source, _key_of(saved))):
             return
-        resumed = _resumed_progress(source)
+        resumed = resumes.resumed_progress(source)
         loads = [call for call in source.nodes_of(ast.Call) if _loads_weights(source, call)] if resumed else []
         if resumed is None or not loads:
             return
@@ -279,7 +278,7 @@ def _saved_state(source: Source) -> ast.Constant | None:
 def _saved_progress(source: Source) -> ast.Constant | None:
     """The key of the epoch or step in a dictionary that also has the weights of a network."""
     for node in source.nodes_of(ast.Dict):
-        keys = [key for key, _ in _entries(node) if _key_of(key) in PROGRESS]
+        keys = [key for key, _ in _entries(node) if _key_of(key) in resumes.PROGRESS]
         if keys and any(unparse(value).endswith(".state_dict()") for _, value in _entries(node)):
             return keys[0]
     return None
@@ -325,41 +324,6 @@ def _may_restore(source: Source) -> bool:
             if re.search(OPTIMIZER, called) or re.search(OPTIMIZER, arguments):
                 return True
     return False
-
-
-def _resumed_progress(source: Source) -> ast.Subscript | None:
-    """Where the epoch or step is read from the checkpoint into a variable that is the start of a `range`."""
-    starts = {
-        unparse(part)
-        for call in source.nodes_of(ast.Call)
-        if len(call.args) > 1 and unparse(call.func) == "range"
-        for part in walk(call.args[0])
-        if isinstance(part, ast.Name | ast.Attribute)
-    }
-    entries = [entry for key in PROGRESS for entry in checkpoints.entries_read(source, key)]
-    given = _given_back(source, entries) if entries else {}
-    for node in source.nodes_of(ast.Assign) if entries else ():
-        names = {unparse(each) for target in node.targets for each in walk(target) if isinstance(each, ast.expr)}
-        if names & starts:
-            parts = {id(part) for part in walk(node.value)}
-            found = [entry for entry in entries if id(entry) in parts]
-            found += [given[called] for called in _names_called(node.value) if called in given]
-            if found:
-                return found[0]
-    return None
-
-
-def _given_back(source: Source, entries: Sequence[ast.Subscript]) -> dict[str, ast.Subscript]:
-    """The functions of a file that return an entry of a checkpoint, with it."""
-    found: dict[str, ast.Subscript] = {}
-    for function in source.nodes_of(ast.FunctionDef):
-        returned = {id(part) for node in walk(function) if isinstance(node, ast.Return) for part in walk(node)}
-        found.update((function.name, entry) for entry in entries if id(entry) in returned)
-    return found
-
-
-def _names_called(value: ast.expr) -> list[str]:
-    return [unparse(node.func).rpartition(".")[2] for node in walk(value) if isinstance(node, ast.Call)]
 
 
 def _loads_weights(source: Source, call: ast.Call) -> bool:

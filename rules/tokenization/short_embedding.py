@@ -1,9 +1,9 @@
-"""An embedding of Keras has fewer rows than the numbers of the words need.
+"""An embedding has fewer rows than the numbers of the words need.
 
-`Tokenizer` gives the most frequent word the number 1 and leaves 0 to the padding, so the last word has the number
-`len(tokenizer.word_index)`. An embedding of so many rows ends one before it: the first batch with that word raises an
-error on a CPU, and on a GPU TensorFlow gives zeros in place of the row. So does an embedding with fewer rows than the
-vocabulary was limited to.
+The first batch with a number at or above the size of the embedding raises an error on a CPU, or a failed assertion on a
+GPU, where TensorFlow gives zeros in place of the row. Where the numbers of the words begin with 1, as those of the
+`Tokenizer` of Keras do, the last word has a number that is the number of words. So an embedding of so many rows ends one
+row before it. So does an embedding with fewer rows than the vocabulary was limited to.
 
 ## Bad
 
@@ -24,6 +24,15 @@ A vocabulary of another size:
     network = keras.Sequential([keras.layers.Embedding(10000, 32), keras.layers.LSTM(8)])  # <- short-embedding
     network.compile(optimizer="adam", loss="mse")
 
+A dictionary of the script:
+
+    vocab = {"<pad>": 0}
+    for word in ["a", "b", "a"]:
+        if word not in vocab:
+            vocab[word] = len(vocab) + 1
+    layer = nn.Embedding(len(vocab), 32, padding_idx=0)  # <- short-embedding
+    optimizer = torch.optim.Adam(layer.parameters())
+
 ## Good
 
     from tensorflow.keras.preprocessing.text import Tokenizer
@@ -42,6 +51,15 @@ and
     vectorize = keras.layers.TextVectorization(max_tokens=20000, output_sequence_length=100)
     network = keras.Sequential([keras.layers.Embedding(20000, 32), keras.layers.LSTM(8)])
     network.compile(optimizer="adam", loss="mse")
+
+A dictionary whose numbers begin with 0:
+
+    vocab = {"<pad>": 0}
+    for word in ["a", "b", "a"]:
+        if word not in vocab:
+            vocab[word] = len(vocab)
+    layer = nn.Embedding(len(vocab), 32, padding_idx=0)
+    optimizer = torch.optim.Adam(layer.parameters())
 
 ## When it is fine
 
@@ -67,13 +85,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import keras_misuse, short_vocabularies
+from lintrain.analysis import keras_misuse, short_vocabularies, word_numbers
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule
 
 
 class ShortEmbedding(Rule):
     level = Level.ERROR
-    keywords = "word_index|max_tokens|num_words|Tokenizer|TextVectorization & Embedding"
+    keywords = "word_index|max_tokens|num_words|Tokenizer|TextVectorization|enumerate|len & Embedding"
     needs_training = False
     judges_networks = True
 
@@ -94,3 +112,15 @@ class ShortEmbedding(Rule):
                 related=[Related(short.counted, "so many words are kept", "size")],
                 help=f"give it {short.words} rows",
             )
+        for short in word_numbers.short_sizes(pipeline.source):
+            shown = f"`{short.vocabulary}`" if len(short.vocabulary) <= SHOWN else "this dictionary"
+            yield self.finding(
+                short.location,
+                f"the last word has no row: the numbers of {shown} go up to its length",
+                related=[Related(short.numbered, "the words get their numbers here", "numbers")],
+                help=f"write one row more: `{short.size} + 1`",
+            )
+
+
+SHOWN = 24
+"""So many characters of code fit into a message."""
