@@ -91,3 +91,59 @@ def test_a_generator_without_a_gradient_is_no_clipping_before_the_backward_pass(
     cut = {rule for rule, _ in shown(tmp_path, HEAD + PLAYERS.format(cut=".detach()"))}
     assert ("clip-before-backward" in cut, "detached-loss" in cut) == (False, True)
     assert "detached-loss" not in {rule for rule, _ in shown(tmp_path, HEAD + PLAYERS.format(cut=""))}
+
+
+TAGS = """tags = TensorDataset(torch.randint(1, 60, (96, 10)), torch.randint(3, (96, 10)))
+held_out = DataLoader(tags, batch_size=8)
+tagger = nn.Sequential(nn.Embedding(60, 16), nn.Linear(16, 3))
+optimizer = torch.optim.Adam(tagger.parameters())
+for epoch in range(2):
+    for x, y in DataLoader(tags, batch_size=16):
+        optimizer.zero_grad()
+        scores = tagger(x)
+        criterion(scores.{moved}, y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        for x, y in held_out:
+            print((tagger(x).{chosen} == y[:, :3]).float().mean())
+"""
+
+
+def test_a_class_is_chosen_along_the_axis_that_the_loss_reads(tmp_path: Path) -> None:
+    moved = "transpose(1, 2)"
+    for chosen, is_wrong in (("argmax(dim=1)", True), ("max(1).indices", True), ("argmax(-1)[:, :3]", False)):
+        found = shown(tmp_path, HEAD + TAGS.format(moved=moved, chosen=chosen))
+        assert (("argmax-without-axis", 22) in found, "view-for-permute" in {rule for rule, _ in found}) == (
+            is_wrong,
+            False,
+        )
+
+
+def test_a_view_that_makes_classes_of_tokens_is_found_at_one_size_of_batch(tmp_path: Path) -> None:
+    assert ("view-for-permute", 18) in shown(tmp_path, HEAD + TAGS.format(moved="view(-1, 3, 10)", chosen="sum()"))
+
+
+RIGHT = """answers = TensorDataset(torch.randn(96, 8), torch.randint(2, (96,)).float())
+held_out = DataLoader(TensorDataset(torch.randn(32, 8), torch.randint(2, (32,)).float()), batch_size=8)
+scorer = nn.Linear(8, 1)
+optimizer = torch.optim.Adam(scorer.parameters())
+for epoch in range(2):
+    for x, y in DataLoader(answers, batch_size=16):
+        optimizer.zero_grad()
+        nn.functional.binary_cross_entropy_with_logits(scorer(x), y.unsqueeze(1)).backward()
+        optimizer.step()
+    with torch.no_grad():
+        for x, y in held_out:
+            print({compared})
+"""
+
+
+def test_predictions_that_are_compared_with_all_labels_are_found_and_pairs_of_labels_are_not(tmp_path: Path) -> None:
+    compared = {
+        "((scorer(x) > 0).float() == y).sum()": True,
+        "(scorer(x).squeeze(1) > 0).float().eq(y).sum()": False,
+        "(y.unsqueeze(1) == y).sum(), scorer(x)": False,
+    }
+    for code, is_wrong in compared.items():
+        found = shown(tmp_path, HEAD + RIGHT.format(compared=code))
+        assert (("broadcast-loss", 21) in found, bool(found)) == (is_wrong, is_wrong)

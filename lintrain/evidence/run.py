@@ -71,6 +71,7 @@ from lintrain.evidence.stages import StandInKind as StandInKind
 from lintrain.evidence.sweep import RepeatedRows as RepeatedRows
 from lintrain.evidence.sweep import RowFault as RowFault
 from lintrain.evidence.sweep import Sweep as Sweep
+from lintrain.evidence.sweep import TargetCopy as TargetCopy
 from lintrain.evidence.sweep import WrongRows as WrongRows
 from lintrain.evidence.tables import BatchRow as BatchRow
 from lintrain.evidence.tables import BatchTable as BatchTable

@@ -86,6 +86,21 @@ class RepeatedRows:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetCopy:
+    """A number among the inputs that tells the target by itself, in all of `rows` rows.
+
+    `column` is the key or the position in a row, `place` the indices of the number in it, () for a bare one. `how`: it
+    has one value for each `class`, it has one for the rows of a class and a `gap` to those of others, or it is the
+    target itself, a `number`, possibly in another unit.
+    """
+
+    column: str
+    place: tuple[int, ...]
+    how: Literal["class", "gap", "number"]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """The rows of a split that were read, of how many (None for a stream), and in which time.
 
@@ -102,6 +117,7 @@ class Sweep:
     numbered: bool = True
     pictures_read: int = 0
     pictures_changed: int = 0
+    target_copy: TargetCopy | None = None
 
     @property
     def is_whole(self) -> bool:

@@ -93,6 +93,7 @@ _OF_ROWS: Final = (
     "single-row-batch-norm",
     "sorted-subset",
     "string-labels",
+    "target-in-inputs",
     "train-data-in-eval",
     "truncated-texts",
     "unknown-tokens",

@@ -5,7 +5,7 @@ expects a prediction for each row and raises an error, after the whole evaluatio
 
 Over dimension 0, the row with the highest score is chosen for each class. Compared with the targets of a batch, that
 raises an error, or with as many rows as classes counts hits by chance. The scores of a head for tokens have a third
-axis: along dimension 1 a token is chosen for each class.
+axis: along dimension 1 a token is chosen for each class. A run sees which axis the loss reads as classes.
 
 ## Bad
 
@@ -76,6 +76,7 @@ NumPy documentation, `numpy.argmax`: by default, the index is into the flattened
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import chosen_rows, expressions
 from lintrain.pipeline.record import Misuse
@@ -97,6 +98,9 @@ from lintrain.rule import (
     lazy_pattern,
     one_per_location,
 )
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import OddCall
 
 MODULES = frozenset({"np", "numpy", "torch", "jnp"})
 AXES = frozenset({"axis", "dim"})
@@ -193,6 +197,12 @@ class ArgmaxWithoutAxis(Rule[Claim]):
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
+        for call in _other_axes(evidence):
+            yield self.finding(
+                call.location,
+                "this chooses along another axis than that of the classes",
+                help="choose along the axis of the classes, which the loss reads",
+            )
         failed = evidence.stage("evaluation")
         failure = failed.failure if failed is not None else None
         if failure is not None and failure.location is not None and failure.contains(*ONE_NUMBER):
@@ -204,6 +214,9 @@ class ArgmaxWithoutAxis(Rule[Claim]):
             )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        for call in _other_axes(evidence):
+            if call.location.meets(finding.location):
+                return Verdict.confirmed(call.text, times=call.times)
         if finding.subject is None:
             return Verdict.inconclusive(evidence.not_reached("evaluation"))
         evaluation, stage = evidence.evaluation, evidence.stage("evaluation")
@@ -222,6 +235,11 @@ class ArgmaxWithoutAxis(Rule[Claim]):
             return None
         edit = fixes.AddArgument(finding.location, finding.claim.argument, "-1")
         return fixes.Fix.of("choose a class for each row", edit, safe=True)
+
+
+def _other_axes(evidence: Evidence) -> Iterator[OddCall]:
+    """The calls of a run that look for the greatest score along tokens, positions or rows."""
+    return (call for call in evidence.odd_calls if call.kind == "other axis")
 
 
 def _argmax_of(pipeline: Pipeline, call: MetricCall) -> expressions.Expression | None:

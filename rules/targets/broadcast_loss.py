@@ -122,7 +122,7 @@ from lintrain.rule import (
 from lintrain.source import nodes
 
 if TYPE_CHECKING:
-    from lintrain.evidence.run import LossEvidence
+    from lintrain.evidence.run import LossEvidence, OddCall
 
 REGRESSION_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses that broadcast their inputs; classification losses raise an error instead."""
@@ -208,6 +208,9 @@ class BroadcastLoss(Rule[Claim]):
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         loop = evidence.loop
+        for call in _comparisons(evidence):
+            if call.location.meets(finding.location):
+                return Verdict.confirmed(call.text, times=call.times)
         if finding.claim is not None and not finding.claim.argument:
             return Verdict.inconclusive("what a script compares with its targets is not measured")
         if not evidence.sees_losses:
@@ -230,6 +233,13 @@ class BroadcastLoss(Rule[Claim]):
         )
 
     def inspect(self, evidence: Evidence) -> Iterator[tuple[Finding[Claim], Verdict]]:
+        for call in _comparisons(evidence):
+            found = self.finding(
+                call.location,
+                "predictions (N, 1) and labels (N,) are compared in N x N pairs",
+                help="squeeze the predictions (`.squeeze(-1)`), or unsqueeze the labels (`.unsqueeze(-1)`)",
+            )
+            yield from self.if_confirmed(found, evidence)
         for loss in evidence.losses_of(*REGRESSION_LOSSES):
             if _is_broadcast(loss):
                 found = self.finding(
@@ -254,6 +264,11 @@ class BroadcastLoss(Rule[Claim]):
             return _squeeze_in_call(finding, finding.claim.argument)
         edits = [fixes.Replace(each.location, each.text) for each in finding.with_role("prediction")]
         return fixes.Fix.of("squeeze the predictions", *edits, safe=True) if edits else None
+
+
+def _comparisons(evidence: Evidence) -> Iterator[OddCall]:
+    """The comparisons of a run that broadcast predictions against labels."""
+    return (call for call in evidence.odd_calls if call.kind == "compared in pairs")
 
 
 def _squeeze_in_call(finding: Finding[Claim], argument: str) -> fixes.Fix | None:

@@ -1,9 +1,9 @@
 """An embedding has fewer rows than the numbers of the words need.
 
 The first batch with a number at or above the size of the embedding raises an error on a CPU, or a failed assertion on a
-GPU, where TensorFlow gives zeros in place of the row. Where the numbers of the words begin with 1, as those of the
-`Tokenizer` of Keras do, the last word has a number that is the number of words. So an embedding of so many rows ends one
-row before it. So does an embedding with fewer rows than the vocabulary was limited to.
+GPU, where TensorFlow gives zeros in place of the row. The numbers of the `Tokenizer` of Keras begin with 1, so the
+number of the last word is the number of words, and an embedding of so many rows ends one row before it. The same happens
+where the vocabulary was limited to more words than the embedding has rows.
 
 ## Bad
 

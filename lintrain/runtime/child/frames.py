@@ -297,7 +297,7 @@ def _step_location(step: TracebackType) -> Location:
     return _location(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
 
 
-LOOP = ("activations", "batches", "metrics", "odd_calls", "scalers", "torch_hooks")
+LOOP = ("activations", "batches", "metrics", "odd_calls", "scalers", "scored_axes", "torch_hooks")
 BETWEEN = frozenset(
     f"lintrain.runtime.{name}"
     for name in (

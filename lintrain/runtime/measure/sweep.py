@@ -229,7 +229,8 @@ def result_of(seen: RowsSeen, of: int | None, started: float, *, numbered: bool 
     """What the rows show together."""
     wrong = seen.wrong()
     seconds = round(time.perf_counter() - started, 3)
-    return seen.columns(), Sweep(seen.rows, of, seconds, wrong, seen.repeats.found(), numbered)
+    found = Sweep(seen.rows, of, seconds, wrong, seen.repeats.found(), numbered, target_copy=seen.copies.found())
+    return seen.columns(), found
 
 
 def first_line(message: str) -> str:

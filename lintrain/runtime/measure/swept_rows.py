@@ -16,6 +16,7 @@ from lintrain.runtime.measure.filled_values import NOTHING_SEEN, Filled
 from lintrain.runtime.measure.objects.statements import mentions
 from lintrain.runtime.measure.row_values import IDS, LABEL_NAMES, MASK, Faults, Form, Limits, Values, as_numbers
 from lintrain.runtime.measure.seen import tensors_in
+from lintrain.runtime.measure.target_copies import MOST_ROWS, TargetCopies
 from lintrain.startup.lazy_dataclass import dataclass
 
 FEWEST = 20
@@ -72,6 +73,7 @@ class RowsSeen:
         self._first_of: dict[Form, list[int]] = {}
         self._has_parts = True
         self.repeats = Repeats()
+        self.copies = TargetCopies()
 
     def add(self, number: int, row: Any) -> None:
         """A row."""
@@ -94,6 +96,8 @@ class RowsSeen:
                 self.values_of(name, is_label=is_label).add(number, value)
         self._compare_mask(number, row)
         self.repeats.add(number, row, label, self.label_names)
+        if self.rows <= MOST_ROWS:
+            self.copies.add(*_numbers_in(row, self.label_names))
 
     def _add_nested(self, number: int, name: str, value: Any) -> None:
         """The parts of a row's part: not columns of the split, but faults of theirs are those of the row."""
@@ -186,6 +190,18 @@ class RowsSeen:
             Odd("", rows, dict.fromkeys(self._first_of[structure], _instead(structure, main)))
             for structure, rows in others
         ]
+
+
+def _numbers_in(row: Any, label_names: set[str]) -> tuple[dict[str, Any], Any]:
+    """The numbers that a model reads of a row, as an array with that row alone, and its target."""
+    parts = parts_of(row)
+    target = next((name for name in parts if name in label_names), None)
+    target = target if is_mapping(row) or len(parts) < 2 else list(parts)[-1]
+    arrays = {name: array[None] for name, part in parts.items() if (array := as_numbers(part)) is not None}
+    wanted = arrays.pop(target, None) if target is not None else None
+    # Whole numbers in rows are tokens, and those of a third part may be numbers of rows.
+    is_other = len(parts) > 2 and not is_mapping(row) and wanted is not None and wanted.dtype.kind != "f"
+    return {name: array for name, array in arrays.items() if array.dtype.kind == "f"}, None if is_other else wanted
 
 
 def parts_of(row: Any) -> Mapping[str, Any]:

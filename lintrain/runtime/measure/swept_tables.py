@@ -164,10 +164,16 @@ def _array_piece(arrays: dict[str, Any], label: str | None, start: int, rows: in
             lengths = [piece.shape[1]] * rows if piece.ndim > 1 else []
             values.look_at(numbers, piece.reshape(-1), numpy.full(rows, each), lengths, piece.shape[1:])
         _remember(seen, numbers, pieces, label)
+        floats = {name: piece for name, piece in pieces.items() if name != label and _is_float(piece)}
+        seen.copies.add(floats, pieces.get(label) if label is not None else None)
         seen.rows += rows
         return rows
 
     return look
+
+
+def _is_float(piece: Any) -> bool:
+    return piece is not None and piece.dtype.kind == "f"
 
 
 def _remember(seen: RowsSeen, numbers: Any, pieces: dict[str, Any], label: str | None) -> None:

@@ -20,10 +20,11 @@ from lintrain.evidence.loop import OddCall, OddCallKind
 from lintrain.model.location import Location
 from lintrain.runtime.child.frames import callers_frame, frame_location, is_users
 from lintrain.runtime.child.hooks import AfterImport
-from lintrain.runtime.child.library import attribute, has, library
+from lintrain.runtime.child.library import attribute, has
 from lintrain.runtime.child.surroundings import lines_now
 from lintrain.runtime.frameworks.loop.activations import divided, hook_divergence, least_of, probability_below
 from lintrain.runtime.frameworks.loop.players import Players
+from lintrain.runtime.frameworks.loop.scored_axes import ScoredAxes, hook_choices, hook_functions, share
 from lintrain.runtime.frameworks.loop.teachers import Teachers
 from lintrain.runtime.measure.held_values import heads_around
 from lintrain.runtime.measure.losses import ACTIVATED_AT, name_of
@@ -55,6 +56,7 @@ class OddCalls:
         self._views: dict[tuple[CodeType, int], set[tuple[int, ...]]] = {}
         self._splits = set[tuple[CodeType, int]]()
         self._squeezed: list[tuple[weakref.ref[Any], Location]] = []
+        self.axes = ScoredAxes(self.note, self._add)
         self.players = Players(lambda text, at: self._add(OddCallKind.SAME_DIRECTION, at, text))
         self.teachers = Teachers(lambda text, at: self._add(OddCallKind.RANDOM_TEACHER, at, text))
 
@@ -108,19 +110,20 @@ class OddCalls:
         """A loss gets logits: these, and what the module returns that they are, or are a view of."""
         self._logits = [*(each for each in self._logits if each() is not None), weakref.ref(given)][-MOST:]
         for forward in forwards:
-            if any(_share(given, output) for output in tensors_in(forward.output)):
+            if any(share(given, output) for output in tensors_in(forward.output)):
                 self._gives_logits.add(id(forward.module))
 
     def on_forward(self, forward: Forward) -> None:
         """A module gives its output."""
         self.players.on_forward(forward)
+        self.axes.on_forward(forward)
         if id(forward.module) in self._gives_logits:
             self._logits = [*self._logits, *map(weakref.ref, tensors_in(forward.output))][-MOST:]
 
     def are_logits(self, tensor: Any) -> bool:
         """Whether a tensor is known to hold logits, and has values that are no probabilities."""
         known = (each() for each in self._logits)
-        if not any(each is not None and _share(tensor, each) for each in known):
+        if not any(each is not None and share(tensor, each) for each in known):
             return False
         numbers = tensor.detach()
         return bool(((numbers < 0) | (numbers > 1)).any())
@@ -139,8 +142,9 @@ class OddCalls:
         self._add(OddCallKind.SQUEEZED_ROWS, location, text)
         self._squeezed = [*self._squeezed, (weakref.ref(result), location)][-MOST:]
 
-    def on_loss(self, name: str, given: Any, target: Any) -> None:
+    def on_loss(self, name: str, given: Any, target: Any, forwards: list[Forward]) -> None:
         """A loss is called: one that refuses predictions and targets with different axes may get a squeezed batch."""
+        self.axes.on_loss(name, given, target, forwards)
         known = {id(tensor): location for each, location in self._squeezed if (tensor := each()) is not None}
         location = known.get(id(given))
         if name in NEEDS_ROWS and location is not None and id(target) not in known:
@@ -185,14 +189,6 @@ class OddCalls:
         self._made = [*self._made, (weakref.ref(optimizer), lines)][-MOST:]
 
 
-def _share(one: Any, other: Any) -> bool:
-    """Whether two tensors are views of the same numbers."""
-    return one is other or (
-        one.layout == other.layout == library("torch").strided
-        and one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr() != 0
-    )
-
-
 def _is_alike(earlier: Any, later: Any) -> bool:
     """Whether an optimizer has stepped, keeps averages, and another one has its class, settings and parameters."""
     if type(earlier) is not type(later) or earlier.defaults != later.defaults:
@@ -221,10 +217,12 @@ def _hook_tensors(calls: OddCalls, module: Any) -> None:
         setattr(tensor, name, _watched_comparison(calls, getattr(tensor, name)))
     tensor.squeeze = _watched_squeeze(calls, tensor.squeeze)
     tensor.round = _watched_rounding(calls, tensor.round)
+    hook_choices(lambda: calls.axes, tensor)
 
 
 def _hook_functions(calls: OddCalls, torch: Any) -> None:
     torch.round = _watched_rounding(calls, torch.round)
+    hook_functions(lambda: calls.axes, torch)
 
 
 def _watched_squeeze(calls: OddCalls, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,6 +243,7 @@ def _watched_view(calls: OddCalls, function: Callable[..., Any]) -> Callable[...
         result = function(self, *args, **kwargs)
         before, after = self.shape, result.shape
         if len(before) == len(after) > 1 and before != after and (frame := _users(callers_frame(above=1))) is not None:
+            calls.axes.on_view(tuple(before), tuple(after), result, frame)
             calls.on_view(tuple(before), tuple(after), frame)
         return result
 

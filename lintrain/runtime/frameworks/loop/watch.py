@@ -174,7 +174,7 @@ class Watch(LoopState):
             self.effects.counts.note("rounded", 1, made_by_statement(given) or location)
         if name == "binary_cross_entropy_with_logits":
             self.odd_calls.on_logits(given, self.iteration.forwards)
-        self.odd_calls.on_loss(name, given, target)
+        self.odd_calls.on_loss(name, given, target, self.iteration.forwards)
         self.iteration.on_loss(call)
         self.passes.on_loss(call)
         return call
