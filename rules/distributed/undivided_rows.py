@@ -6,29 +6,52 @@ processes need as many steps as one, without any benefit.
 
 ## Bad
 
-    same = torch.Generator().manual_seed(0)
-    rows = DataLoader(TensorDataset(features, targets), batch_size=16, shuffle=True, generator=same)
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29591", rank=0, world_size=1)
+    parallel = DistributedDataParallel(net)
+    rows = DataLoader(TensorDataset(features, targets), batch_size=16)
     for epoch in range(2):
         for x, y in rows:
             optimizer.zero_grad()
-            criterion(net(x), y).backward()  # <- undivided-rows
+            criterion(parallel(x), y).backward()  # <- undivided-rows
             optimizer.step()
 
 ## Good
 
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
     from torch.utils.data.distributed import DistributedSampler
 
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29592", rank=0, world_size=1)
+    parallel = DistributedDataParallel(net)
     dataset = TensorDataset(features, targets)
-    sampler = DistributedSampler(dataset, num_replicas=2, rank=0)
+    sampler = DistributedSampler(dataset)
     rows = DataLoader(dataset, batch_size=16, sampler=sampler)
     for epoch in range(2):
         sampler.set_epoch(epoch)
         for x, y in rows:
             optimizer.zero_grad()
-            criterion(net(x), y).backward()
+            criterion(parallel(x), y).backward()
             optimizer.step()
 
 ## When it is fine
+
+Each process draws other rows, because its number is in the seed:
+
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29593", rank=0, world_size=1)
+    parallel = DistributedDataParallel(net)
+    order = torch.Generator().manual_seed(dist.get_rank())
+    rows = DataLoader(TensorDataset(features, targets), batch_size=16, shuffle=True, generator=order)
+    for epoch in range(2):
+        for x, y in rows:
+            optimizer.zero_grad()
+            criterion(parallel(x), y).backward()
+            optimizer.step()
 
 Processes with parts of one model (tensor parallelism, FSDP with parts of a sequence) share the same rows on purpose and
 are not reported: their weights or batches differ. Processes that never join a group are not reported either.
@@ -43,13 +66,30 @@ PyTorch documentation, `torch.utils.data.distributed.DistributedSampler`; Accele
 `Accelerator.prepare`.
 """
 
-from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Verdict
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lintrain.analysis import same_rows
+from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Pipeline, Related, Verdict, one_per_location
 
 
 class UndividedRows(EvidenceRule):
     level = Level.ERROR
+    keywords = "init_process_group & DDP|DistributedDataParallel & backward"
     message = "every process trains on the same rows"
     help_text = "pass a `DistributedSampler` to the loader, or prepare the loader like the model"
+
+    def check(self, pipeline: Pipeline) -> Iterator[Finding]:
+        yield from one_per_location(
+            self.finding(
+                found.backward,
+                self.message,
+                related=[Related(found.location, "the same rows in each process", "rows")],
+                help="give each process its own rows: a `DistributedSampler`, or a seed with the rank in it",
+            )
+            for found in same_rows.same_rows(pipeline)
+        )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         ranks = evidence.ranks
