@@ -22,6 +22,9 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 TURNS = lazy_pattern(r"transpose|permute|swapaxes|swapdims|movedim|moveaxis|einsum|rearrange|\.(?:T|mT)\b")
 """Code that moves axes."""
 
+DIVIDED = lazy_pattern(r"/=?\s*\(?\w+\.sum\(|/=?\s*torch\.sum\(|F\.normalize\(")
+"""Code that divides weights by their sum once more, as attention of slots does."""
+
 READS_SCORES = lazy_pattern(r"[Ss]oftmax")
 FUSED = "scaled_dot_product_attention"
 VIEWS = frozenset({"view", "reshape"})
@@ -44,7 +47,7 @@ def softmaxes_over_queries(source: Source) -> Iterator[WrongAxis]:
         axis = _axis_of(source, calls[0]) if len(calls) == 1 else None
         if axis is None or not _is_queries(axis, product, _views_of_four(function)):
             continue
-        if not _are_turned(function, calls[0]):
+        if not _are_turned(function, calls[0]) and not DIVIDED.search(unparse(function)):
             yield WrongAxis(source.location(calls[0]), source.location(product))
 
 

@@ -19,9 +19,7 @@ def in_step(pipeline: Pipeline, event: Event) -> Sequence[Event]:
         whole = source.location(method.node)
         if whole.holds(event.location):
             own = [
-                each.order
-                for each in pipeline.events
-                if each.reading == event.reading and whole.holds(each.location)
+                each.order for each in pipeline.events if each.reading == event.reading and whole.holds(each.location)
             ]
             return [each for each in pipeline.events if min(own) <= each.order <= max(own)]
     return ()

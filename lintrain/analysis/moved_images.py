@@ -43,7 +43,9 @@ class MovedImage:
 
 def moved_alone(source: Source) -> Iterator[MovedImage]:
     """The moves of images in functions that return the image and its mask as a pair."""
-    if not source.contains(r"random_flip_|random_crop|flip|rot90|mirror|Random") or not source.contains(r"(?i)mask|gt|depth"):
+    if not source.contains(r"random_flip_|random_crop|flip|rot90|mirror|Random") or not source.contains(
+        r"(?i)mask|gt|depth"
+    ):
         return
     for function in source.nodes_of(ast.FunctionDef):
         pair = _pair_returned(function)
@@ -61,9 +63,9 @@ def _pair_returned(function: ast.FunctionDef) -> tuple[str, str] | None:
     """The names of an image and its mask that a function returns together."""
     for node in walk(function):
         match node:
-            case ast.Return(value=ast.Tuple(elts=[ast.Name(id=image), ast.Name(id=mask), *_])) if (
-                IMAGE.search(image) and MASK.search(mask)
-            ):
+            case ast.Return(value=ast.Tuple(elts=[ast.Name(id=image), ast.Name(id=mask), *_])) if IMAGE.search(
+                image
+            ) and MASK.search(mask):
                 return image, mask
             case _:
                 pass
