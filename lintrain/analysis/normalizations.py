@@ -178,7 +178,7 @@ class Unprepared:
 
 def unprepared_images(pipeline: Pipeline) -> Iterator[Unprepared]:
     """The data sets of torchvision whose images reach a pretrained network as they are, in a training."""
-    datasets = {each.origin: each for loader in pipeline.loaders for each in _whole(loader.dataset)}
+    datasets = datasets_by_origin(pipeline)
     loops = {id(training.loop) for training in training_loops(pipeline)}
     for forward in pipeline.acts(Act.FORWARD):
         given = forward.details.get("given")
@@ -192,6 +192,11 @@ def unprepared_images(pipeline: Pipeline) -> Iterator[Unprepared]:
         normalized = [each for each in steps or () if last_part(each.path) == "Normalize"]
         if steps is not None and all(map(_is_by_halves, normalized)):
             yield Unprepared(dataset.origin, network, bool(normalized))
+
+
+def datasets_by_origin(pipeline: Pipeline) -> dict[Location | None, TorchDataset]:
+    """The data sets of all loaders, also those that they are parts of, by where they are made."""
+    return {each.origin: each for loader in pipeline.loaders for each in _whole(loader.dataset)}
 
 
 def last_part(path: str) -> str:
