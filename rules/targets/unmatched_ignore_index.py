@@ -51,7 +51,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, label_ranges, script_text
+from lintrain.analysis import expressions, label_ranges, padded_rows, script_text
 from lintrain.pipeline.values.python import is_missing, literal
 from lintrain.rule import (
     Evidence,
@@ -67,6 +67,7 @@ from lintrain.rule import (
     dataclass,
     fixes,
     lazy_pattern,
+    one_per_location,
 )
 
 PADS = "torch.nn.utils.rnn.pad_sequence"
@@ -107,7 +108,7 @@ class Padding:
 
 class UnmatchedIgnoreIndex(Rule[Claim]):
     level = Level.ERROR
-    keywords = "pad_sequence|labels|targets"
+    keywords = "pad_sequence|labels|targets|full|zeros|ones"
     needs_training = False
     judges_networks = True
 
@@ -129,6 +130,17 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
                 help=f"pass `padding_value={wrong[0]}`, or `ignore_index={number}` to the loss",
                 claim=Claim(wrong[0], padding.location),
             )
+
+        if ignored and all(index == (DEFAULT, False) for index in ignored):
+            yield from one_per_location(map(self._report_learned, _learned(pipeline)))
+
+    def _report_learned(self, rows: padded_rows.PaddedRows) -> Finding[Claim]:
+        return self.finding(
+            rows.location,
+            f"these labels are padded with {rows.number}, which the loss counts as a class",
+            help=f"pad them with -100, or pass `ignore_index={rows.number}` to the loss",
+            level=Level.WARNING,
+        )
 
     def _report_masked(self, masked: label_ranges.MaskedLabels) -> Finding[Claim]:
         what = "which counts as a class" if masked.number >= 0 else "and the model ignores -100"
@@ -166,6 +178,16 @@ def _ignored_by_losses(pipeline: Pipeline) -> list[tuple[int, bool]]:
             return []
         found.append((index, given is not None and not is_missing(given)))
     return found
+
+
+def _learned(pipeline: Pipeline) -> Iterator[padded_rows.PaddedRows]:
+    """The labels that are padded with a class, and that a loss gets as they are."""
+    source = pipeline.source
+    rows = [each for each in padded_rows.padded_rows(source) if each.number >= 0 and TARGETS.search(each.name)]
+    losses = [call for call in pipeline.losses if call.name in LOSSES] if rows else []
+    targets = [call.target.text if call.target is not None else "" for call in losses]
+    if all(TARGETS.search(text) and not padded_rows.is_selected(source, text) for text in targets):
+        yield from rows
 
 
 def _label_paddings(pipeline: Pipeline) -> Iterator[Padding]:
