@@ -31,7 +31,7 @@ class CountedInEpochs:
 
 
 def counted_in_epochs(source: Source) -> Iterator[CountedInEpochs]:
-    """The schedules of optimizers whose `decay_steps` is what `fit` gets as `epochs`, or the loop over epochs counts."""
+    """The schedules whose `decay_steps` is what `fit` gets as `epochs`, or the loop over epochs counts."""
     for call in calls_of(source, SCHEDULES):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else unparse(call.func)
         given = next((each.value for each in call.keywords if each.arg == "decay_steps"), None)

@@ -76,7 +76,7 @@ def _moved(function: ast.FunctionDef, image: str, mask: str) -> ast.Call | None:
     """The first move of the image alone; None if any call gets both, or the function handles the mask otherwise."""
     nodes = walk(function)
     for node in nodes:
-        if isinstance(node, ast.Call) and {image, mask} <= _names(node) or _is_joint(node, image, mask):
+        if (isinstance(node, ast.Call) and {image, mask} <= _names(node)) or _is_joint(node, image, mask):
             return None
     for call in (each for each in nodes if isinstance(each, ast.Call) and each.args):
         if image in _names(call.args[0]) and _draws_alone(call):

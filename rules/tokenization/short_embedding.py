@@ -2,8 +2,8 @@
 
 The first batch with a number at or above the size of the embedding raises an error on a CPU, or a failed assertion on a
 GPU, where TensorFlow gives zeros in place of the row. The numbers of the `Tokenizer` of Keras begin with 1, so the
-number of the last word is the number of words, and an embedding of so many rows ends one row before it. The same happens
-where the vocabulary was limited to more words than the embedding has rows.
+number of the last word is the number of words, and an embedding of so many rows ends one row before it. The same
+happens where the vocabulary was limited to more words than the embedding has rows.
 
 ## Bad
 
