@@ -23,7 +23,7 @@ LAYERS = lazy_pattern(r"(?:^|\.)Random(?:HorizontalFlip|VerticalFlip|Rotation|Af
 """Transforms that do, which are called where they are made: `RandomHorizontalFlip(0.5)(image)`."""
 
 MOVES = frozenset({"hflip", "vflip", "fliplr", "flipud", "rot90", "mirror"})
-"""Functions that move an image as they are told, which an `if` does at random."""
+"""Functions that always move an image, so that an `if` around them decides at random."""
 
 IMAGE = lazy_pattern(r"(?i)(?:^|_)(?:im|img|image|picture|photo|scan|slice)s?\d?$")
 MASK = lazy_pattern(r"(?i)(?:^|_)(?:mask|segmentation|segmap|gt|ground_truth|depth)s?\d?$")

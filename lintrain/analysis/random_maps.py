@@ -29,12 +29,12 @@ def cached_augmentations(source: Source) -> Iterator[tuple[Location, Location]]:
     """The `cache` calls of rows that were changed at random before, and are not again: where, and the `map`."""
     cached = [call for call in calls_of(source, frozenset({"cache"})) if isinstance(call.func, ast.Attribute)]
     changes = [call for call in calls_of(source, frozenset({"map"})) if _is_random_map(source, call)] if cached else []
-    again = {id(before) for call in changes for before in _chain(source, call)}
+    earlier = {id(before) for call in changes for before in _chain(source, call)}
     for call in cached if changes else ():
         before = list(takewhile(lambda each: _name(each) not in MORE_ROWS, _chain(source, call)))
         whole = _chain(source, call)
         random = next((each for each in before if any(each is one for one in changes)), None)
-        if random is not None and len(before) == len(whole) and id(call) not in again:
+        if random is not None and len(before) == len(whole) and id(call) not in earlier:
             yield tf_datasets.name_at(source, call), tf_datasets.name_at(source, random)
 
 

@@ -89,7 +89,7 @@ def _depends_on_rank(source: Source, node: ast.expr, steps: int = MOST_NAMES) ->
         return True
     names = [each for each in walk(node) if isinstance(each, ast.Name | ast.Attribute)] if steps else []
     given = [value for each in names for value in (*loss_terms.assigned(source, unparse(each)), *_passed(source, each))]
-    added = any(re.search(rf"{re.escape(unparse(each))} *[+*]=.*rank", source.text, re.I) for each in names)
+    added = any(source.contains(rf"(?i){re.escape(unparse(each))} *[+*]=.*rank") for each in names)
     return added or any(_depends_on_rank(source, value, steps - 1) for value in given)
 
 

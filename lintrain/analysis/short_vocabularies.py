@@ -21,7 +21,7 @@ class TooFewRows:
 
     location: Location
     rows: int
-    words: int
+    numbers: int
     counted: Location
 
 

@@ -93,5 +93,5 @@ class TargetInInputs(EvidenceRule):
         copy = split.sweep.target_copy
         if copy is None:
             return Verdict.refuted(f"no number of {split.sweep.rows} rows tells the target by itself")
-        place = f"entry {list(copy.place)} of `{copy.column}`" if copy.place else f"`{copy.column}`"
-        return Verdict.confirmed(f"{place} {TELLS[copy.how]} in {copy.rows} rows", rows=copy.rows)
+        where = f"entry {list(copy.entry)} of `{copy.column}`" if copy.entry else f"`{copy.column}`"
+        return Verdict.confirmed(f"{where} {TELLS[copy.how]} in {copy.rows} rows", rows=copy.rows)

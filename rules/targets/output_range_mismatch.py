@@ -1,8 +1,8 @@
 """The last activation of a network does not give the numbers of the images that it is to give.
 
 A sigmoid gives numbers from 0 to 1, and `tanh` from -1 to 1. Images that are normalized are partly negative, so a
-network that ends with a sigmoid can never give them, and the loss stays high. The images of a generator that ends with
-`tanh` are told apart from images between 0 and 1 by their range alone. No error is raised.
+network that ends with a sigmoid can never give them, and the loss stays high. Where a generator ends with
+`tanh`, the discriminator recognizes images between 0 and 1 by their range alone. No error is raised.
 
 ## Bad
 

@@ -108,9 +108,9 @@ class ShortEmbedding(Rule):
         for short in short_vocabularies.too_few_rows(pipeline.source):
             yield self.finding(
                 short.location,
-                f"the embedding has {short.rows} rows, and the texts have numbers up to {short.words - 1}",
+                f"the embedding has {short.rows} rows, and the texts have numbers up to {short.numbers - 1}",
                 related=[Related(short.counted, "so many words are kept", "size")],
-                help=f"give it {short.words} rows",
+                help=f"give it {short.numbers} rows",
             )
         for short in word_numbers.short_sizes(pipeline.source):
             shown = f"`{short.vocabulary}`" if len(short.vocabulary) <= SHOWN else "this dictionary"
