@@ -28,6 +28,7 @@ def _clip(call: Call) -> Value:
 def _optimizers(call: Call) -> Value:
     """The optimizers that `configure_optimizers` returned: the only one, or all of them in their order."""
     owner = call.receiver.cls if isinstance(call.receiver, Instance) else None
+    # The method has been read by now: Lightning calls it before the first step, and so does the reader.
     returned = [
         each.value
         for each in call.reader.record.returned

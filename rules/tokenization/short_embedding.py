@@ -112,13 +112,13 @@ class ShortEmbedding(Rule):
                 related=[Related(short.counted, "so many words are kept", "size")],
                 help=f"give it {short.numbers} rows",
             )
-        for short in word_numbers.short_sizes(pipeline.source):
-            shown = f"`{short.vocabulary}`" if len(short.vocabulary) <= SHOWN else "this dictionary"
+        for late in word_numbers.short_sizes(pipeline.source):
+            shown = f"`{late.vocabulary}`" if len(late.vocabulary) <= SHOWN else "this dictionary"
             yield self.finding(
-                short.location,
+                late.location,
                 f"the last word has no row: the numbers of {shown} go up to its length",
-                related=[Related(short.numbered, "the words get their numbers here", "numbers")],
-                help=f"write one row more: `{short.size} + 1`",
+                related=[Related(late.numbered, "the words get their numbers here", "numbers")],
+                help=f"write one row more: `{late.size} + 1`",
             )
 
 

@@ -37,9 +37,11 @@ def horizon(call: Call) -> Argument | None:
     scope = Scope.inside(function.scope)
     local = {each.id for each in walk(function.node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     for name in list(_limits(function.node, parameter))[:MOST_NAMES]:
+        # What the function computes itself depends on its step: only names from outside have one value.
         if isinstance(name, ast.Name) and name.id in local | {parameter}:
             continue
         value = dispatch.evaluate(call.reader, name, scope)
+        # A number that is no count of batches, such as a warm-up of 500, does not say what the steps are.
         if all(isinstance(each, Count) for each in options_of(value)):
             return Argument(value, argument.location, argument.source)
     return None

@@ -53,6 +53,7 @@ def _compare(reader: Reader, left: Value, operator: str, right: Value, location:
     return None
 
 
+# Neither a device nor another axis changes which template wrote the tokens.
 @method(TemplatedTokens, "to", "cuda", "long", "unsqueeze", "view", "reshape")
 def _moved(call: Call) -> Value:
     return call.receiver
