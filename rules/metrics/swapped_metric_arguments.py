@@ -89,8 +89,12 @@ TRUE = lazy_pattern(
 TRUE_PREDICTIONS = lazy_pattern(r"(?i)true|truth|gold")
 """Names of what a network gives, and of what the data holds; `pred_labels` are predictions."""
 
-NAME = lazy_pattern(r"(?:\w+\.)*(?P<last>\w+)(?:\[[^\[\]]*\]|\.\w+\(\))*")
-"""A name, a part of it, or a method without arguments: `preds[mask]`, `self.labels`, `preds.cpu().numpy()`."""
+NAME = lazy_pattern(
+    r"(?:(?:np|numpy)\.(?:as)?array\(|(?:np|numpy|torch)\.(?:cat|concatenate|[hv]?stack)\()?"
+    r"(?:\w+\.)*(?P<last>\w+)(?:\[[^\[\]]*\]|\.\w+\(\))*\)?"
+)
+"""A name, a part of it, or a method without arguments: `preds[mask]`, `self.labels`, `preds.cpu().numpy()`; also as an
+array of its own: `np.array(preds)`."""
 
 
 @dataclass(frozen=True, slots=True)
