@@ -7,7 +7,6 @@ each process starts its generator with the same seed.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from lintrain.analysis import divided_rows, loaders, loss_terms, script_text
@@ -24,6 +23,9 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 JOINS = r"init_process_group\("
 WRAPS = r"\b(?:DDP|DistributedDataParallel)\("
+ALONE = r"\bworld_size\s*=\s*1\b"
+"""Code that makes a group of one process."""
+
 SHARES = r"(?i)mesh|tensor_?parallel|pipeline_?parallel|deepspeed|accelerat|lightning|hvd\.|horovod"
 """Code of processes that may share rows on purpose, or of libraries that divide them."""
 
@@ -46,7 +48,7 @@ def same_rows(pipeline: Pipeline) -> Iterator[SameRows]:
     """The loaders, generators and seeds that give each process the same batches."""
     if not script_text.mentions(pipeline, JOINS) or not script_text.mentions(pipeline, WRAPS):
         return
-    if script_text.mentions(pipeline, SHARES):
+    if script_text.mentions(pipeline, SHARES) or script_text.mentions(pipeline, ALONE):
         return
     is_seeded = _is_seeded_alike(pipeline.source)
     for feeding in loaders.feedings(pipeline):
@@ -89,8 +91,9 @@ def _depends_on_rank(source: Source, node: ast.expr, steps: int = MOST_NAMES) ->
         return True
     names = [each for each in walk(node) if isinstance(each, ast.Name | ast.Attribute)] if steps else []
     given = [value for each in names for value in (*loss_terms.assigned(source, unparse(each)), *_passed(source, each))]
-    added = any(source.contains(rf"(?i){re.escape(unparse(each))} *[+*]=.*rank") for each in names)
-    return added or any(_depends_on_rank(source, value, steps - 1) for value in given)
+    codes = {unparse(each) for each in names}
+    given += [each.value for each in source.nodes_of(ast.AugAssign) if unparse(each.target) in codes]
+    return any(_depends_on_rank(source, value, steps - 1) for value in given)
 
 
 def _passed(source: Source, name: ast.Name | ast.Attribute) -> Iterator[ast.expr]:

@@ -6,10 +6,13 @@ processes need as many steps as one, without any benefit.
 
 ## Bad
 
+    import os
+
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
-    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29591", rank=0, world_size=1)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29591", rank=0, world_size=processes)
     parallel = DistributedDataParallel(net)
     rows = DataLoader(TensorDataset(features, targets), batch_size=16)
     for epoch in range(2):
@@ -20,11 +23,14 @@ processes need as many steps as one, without any benefit.
 
 ## Good
 
+    import os
+
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
     from torch.utils.data.distributed import DistributedSampler
 
-    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29592", rank=0, world_size=1)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29592", rank=0, world_size=processes)
     parallel = DistributedDataParallel(net)
     dataset = TensorDataset(features, targets)
     sampler = DistributedSampler(dataset)
@@ -40,10 +46,13 @@ processes need as many steps as one, without any benefit.
 
 Each process draws other rows, because its number is in the seed:
 
+    import os
+
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
-    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29593", rank=0, world_size=1)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29593", rank=0, world_size=processes)
     parallel = DistributedDataParallel(net)
     order = torch.Generator().manual_seed(dist.get_rank())
     rows = DataLoader(TensorDataset(features, targets), batch_size=16, shuffle=True, generator=order)
