@@ -23,6 +23,10 @@ KL = lazy_pattern(r"(?i)(?:^|_)(?:kl|kld|kl\w*coef|kl_\w+)(?:_|$)|^kl")
 REFERENCE = lazy_pattern(r"(?i)(?:^|_)ref(?:erence)?(?:_|$)|^ref")
 LOG_PROBABILITIES = lazy_pattern(r"(?i)log_?p|log_?prob")
 REWARDS = lazy_pattern(r"(?i)(?:^|_)rewards?(?:_|$)")
+LOG_SIGMOIDS = lazy_pattern(r"\blog\([\w.]*sigmoid\(|sigmoid\([^\n]*\)\.log\(")
+LOGARITHMS = lazy_pattern(r"log_?softmax|\.log\(")
+"""Code that a preference loss contains, and an entropy of probabilities."""
+
 LOSSES = frozenset({"compute_loss", "training_step", "get_batch_loss_metrics"})
 """Methods that return the loss that a library minimizes."""
 
@@ -31,7 +35,9 @@ MOST_NAMES = 4
 
 def wrong_signs(source: Source) -> Iterator[WrongSign]:
     """The terms of the losses and rewards of a file that have the wrong sign."""
-    if source.contains(r"[Ss]igmoid\(") or source.contains(r"clamp\(|clip\("):
+    is_preference = "logsigmoid(" in source.text or source.contains(LOG_SIGMOIDS)
+    is_clipped = "exp(" in source.text and source.contains(r"(?:clamp|clip)\(") and source.contains(LOGARITHMS)
+    if is_preference or is_clipped:
         for terms in _losses(source):
             for term in terms:
                 yield from _preference(source, term)
