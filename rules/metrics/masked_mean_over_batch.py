@@ -1,7 +1,8 @@
 """The sum over the tokens of each row is divided by the number of tokens in the whole batch.
 
 Mean pooling needs the number of tokens of each row. With the sum of the whole mask, the pooled vectors shrink with the
-size of the batch: the same text has another embedding in another batch.
+size of the batch: the same text has another embedding in another batch. A preference loss compares the two answers of
+each pair, so it needs the sum of each row, too: one sum over the batch compares all chosen with all rejected answers.
 
 ## Bad
 
@@ -48,17 +49,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import masked_means
+from lintrain.analysis import masked_means, summed_scores
 from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets
 
 
 class MaskedMeanOverBatch(Rule):
     level = Level.ERROR
-    keywords = "torch & mask & sum"
+    keywords = "torch & sum & mask|gather"
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return bool(masked_means.masked_means(source))
+        return bool(masked_means.masked_means(source)) or any(True for _ in summed_scores.summed_over_batch(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for found in masked_means.masked_means(pipeline.source):
@@ -67,4 +68,10 @@ class MaskedMeanOverBatch(Rule):
                 found.location,
                 f"each row is divided by the sum of {shown} over all rows",
                 help="sum the mask along the axis of the tokens only: `mask.sum(dim=1, keepdim=True)`",
+            )
+        for location in summed_scores.summed_over_batch(pipeline.source):
+            yield self.finding(
+                location,
+                "this is one number for the whole batch, but the loss compares pairs",
+                help="sum over the tokens of each row only: `.sum(dim=-1)`",
             )
