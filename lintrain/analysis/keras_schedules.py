@@ -50,7 +50,7 @@ def _epochs(source: Source, length: ast.expr, *, is_whole: bool) -> ast.expr | N
     codes |= {unparse(given)} if isinstance(given, ast.Name | ast.Attribute) else set()
     if isinstance(length, ast.Constant):
         is_number = is_whole and isinstance(length.value, int) and length.value >= FEWEST
-        codes = codes if is_number else set()
+        codes = codes if is_number else set[str]()
     elif not isinstance(length, ast.Name | ast.Attribute):
         return None
     for call in calls_of(source, frozenset({"fit"})):
