@@ -183,13 +183,18 @@ class Names:
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
                 lines = ((each, each.lineno, each.end_lineno or 0) for each in self._classes.values())
                 around = [each for each, first, last in lines if first <= call.lineno <= last]
-                return _method(around[-1], name) if around else None
+                return self._own_method(around[-1], name) if around else None
             case ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr=name):
                 made = {_class_made(each) for each in loss_terms.assigned(self._source, unparse(owner))}
                 known = self._classes.get(made.pop()) if len(made) == 1 else None
                 return _method(known, name) if known is not None else None
             case _:
                 return None
+
+    def _own_method(self, node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+        """The method that `self.name()` runs; None where a class of the file that derives from it has its own."""
+        derived = (each for each in self._classes.values() if node.name in map(unparse, each.bases))
+        return None if any(_method(each, name) for each in derived) else _method(node, name)
 
     def collective(self, call: ast.Call) -> str:
         """The name of the operation of all processes that a call is; empty for anything else."""
