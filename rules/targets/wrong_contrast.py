@@ -4,7 +4,8 @@ The scores of two views are a matrix whose row `i` belongs to column `i`. With l
 first one. In a matrix of all rows with themselves the diagonal has the highest score, and is no pair: as long as it is
 among the candidates, the loss cannot fall. A score of 0 does not leave it out, because the exponential of 0 is 1, and
 labels that are the diagonal itself make the loss infinite. Embeddings that are normalized over the batch, not each by
-itself, have products that are no cosines. None of these raises an error.
+itself, have products that are no cosines. Two views that are one result of a random transform always match. None of
+these raises an error.
 
 ## Bad
 
@@ -95,20 +96,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import contrasts
+from lintrain.analysis import contrasts, same_views
 from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_per_location
 
 
 class WrongContrast(Rule):
     level = Level.ERROR
-    keywords = "cross_entropy|CrossEntropyLoss|normalize|norm( & @|matmul|mm("
+    keywords = "cross_entropy|CrossEntropyLoss|normalize|norm(|cosine & @|matmul|mm(|transform|aug"
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(contrasts.wrong_pairs(source))
+        return any(contrasts.wrong_pairs(source)) or any(same_views.same_views(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
             self.finding(each.location, each.message, help=each.remedy)
             for each in contrasts.wrong_pairs(pipeline.source)
+        )
+        yield from one_per_location(
+            self.finding(
+                location,
+                "both views are the same image, so nothing is to be learned",
+                help="call the transform once for each view: it draws other numbers each time",
+            )
+            for location in same_views.same_views(pipeline.source)
         )
