@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.model.location import Location
@@ -11,12 +12,14 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 TRANSFORMS = lazy_pattern(r"(?i)transform|augment|(?:^|_)aug(?:_|$)|_view$|^view_|jitter")
+CALLED = lazy_pattern(r"(?i)= [\w.]*(?:transform|augment|_aug|\baug|jitter|_view)\w*\(")
+ONE_AS_TWO = lazy_pattern(r"return[ (\[]*(\w+), \1\b|^\s*\w+ = \w+$|^\s*\w+ = \w+ = ", re.MULTILINE)
 MOVES = frozenset({"to", "cuda", "float", "half"})
 
 
 def same_views(source: Source) -> Iterator[Location]:
     """Where a file gives one view of an image as two, that a network then gets one after the other."""
-    if not source.contains(TRANSFORMS):
+    if not (source.contains(CALLED) and source.contains(ONE_AS_TWO)):
         return
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)

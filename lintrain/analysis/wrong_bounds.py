@@ -48,7 +48,7 @@ def wrong_bounds(source: Source) -> Iterator[WrongBound]:
     if not source.contains(LIMITED):
         return
     calls = by_name.calls_of(source, LOWER | HIGHER)
-    limits = {id(each) for each in calls if len(each.args) == 2 and not each.keywords and _is_plain(each)}
+    limits = {id(each) for each in calls if _is_plain(each)}
     statements: list[ast.Assign | ast.Return] = [*source.nodes_of(ast.Assign), *source.nodes_of(ast.Return)]
     for statement in statements if limits else ():
         if isinstance(statement.value, ast.Call) and id(statement.value) in limits:
@@ -59,7 +59,9 @@ def wrong_bounds(source: Source) -> Iterator[WrongBound]:
 
 
 def _is_plain(call: ast.Call) -> bool:
-    """Whether a call takes the smaller or the larger one of two numbers."""
+    """Whether a call takes the smaller or the larger one of two numbers, one of which is computed here."""
+    if len(call.args) != 2 or call.keywords or not any(isinstance(each, ast.BinOp) for each in call.args):
+        return False
     match call.func:
         case ast.Name():
             return True
@@ -72,6 +74,8 @@ def _is_plain(call: ast.Call) -> bool:
 def _of_limit(source: Source, call: ast.Call, target: ast.expr | None) -> Iterator[WrongBound]:
     name, (first, second) = last_name(call.func), call.args
     for bound, moving in ((first, second), (second, first)):
+        if not isinstance(moving, ast.BinOp):
+            continue
         number = given_numbers.number_of(source, bound)
         if number is None or (target is not None and unparse(bound) == unparse(target)):
             continue
@@ -170,8 +174,6 @@ def _is_ramp(node: ast.expr) -> bool:
     match node:
         case ast.BinOp(left=done, op=ast.Div(), right=ast.Name(id=name) | ast.Attribute(attr=name)):
             return RAMPS.search(name) is not None and _counts(done)
-        case ast.Call(func=ast.Name(id="float"), args=[inner]):
-            return _is_ramp(inner)
         case _:
             return False
 
