@@ -181,7 +181,8 @@ def _is_ramp(node: ast.expr) -> bool:
 def _of_clip(source: Source, call: ast.Call) -> Iterator[WrongBound]:
     """Limits of a clip in the wrong order."""
     is_function = isinstance(call.func, ast.Attribute) and unparse(call.func.value) in OWNERS
-    given = dict(zip(("min", "max"), call.args[is_function:], strict=False))
+    names: list[str] = ["min", "max"]
+    given = dict(zip(names, call.args[is_function:], strict=False))
     given.update({each.arg.removeprefix("a_"): each.value for each in call.keywords if each.arg is not None})
     low, high = given.get("min"), given.get("max")
     if low is None or high is None or not (_is_around(low, high) or _is_above(source, low, high)):

@@ -102,9 +102,7 @@ from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_p
 
 class WrongContrast(Rule):
     level = Level.ERROR
-    keywords = (
-        "cross_entropy|CrossEntropyLoss|normalize|norm(|cosine & @|matmul|mm(|transform(|augment(|aug(|_view(|jitter("
-    )
+    keywords = "cross_entropy|CrossEntropyLoss|normalize|norm(|cosine & @|matmul|mm(|transform(|augment("
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
