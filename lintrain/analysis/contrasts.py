@@ -349,6 +349,8 @@ def _over_rows(source: Source, node: ast.expr, steps: int) -> ast.expr | None:
             made = made or list(_given(source, node))
             found = [_over_rows(source, each, steps - 1) for each in made]
             return found[0] if found and None not in found else None
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _over_rows(source, right, steps) or _over_rows(source, left, steps)
         case ast.BinOp(left=divided, op=ast.Div(), right=length):
             is_first = _is_length_over_rows(source, unparse(divided), length, steps)
             return node if is_first and not _is_one_row(source, divided, steps) else None

@@ -20,6 +20,10 @@ CLIPPED = lazy_pattern(r"\b(?:clamp|clip)\(")
 STORED = lazy_pattern(r"(?i)old|prev|target|\bref|behaviou?r|anchor")
 """Names of the policy that chose the actions."""
 
+OLD = lazy_pattern(r"(?i)(?:^|[_.])old(?:_|log|$)")
+NEW = lazy_pattern(r"(?i)(?:^|[_.])new(?:_|log|$)")
+"""Names that show of which policy a log-probability is, where its value does not."""
+
 KEEPS = frozenset({"sum", "squeeze", "unsqueeze", "view", "reshape", "flatten", "mean", "to", "float", "cuda"})
 SAMPLES = frozenset({"sample", "rsample"})
 MOST_STEPS = 6
@@ -57,6 +61,14 @@ def upside_down(source: Source) -> Iterator[Location]:
             given = ratio.right.by or ratio.right.call
             if STORED.search(unparse(ratio.difference.right)) is None and STORED.search(unparse(given.func)) is None:
                 yield source.location(ratio.difference)
+        elif ratio.left is None and ratio.right is None and _is_named_upside_down(ratio.difference):
+            yield source.location(ratio.difference)
+
+
+def _is_named_upside_down(difference: ast.BinOp) -> bool:
+    first, second = unparse(difference.left), unparse(difference.right)
+    is_old = OLD.search(first) is not None and OLD.search(second) is None
+    return is_old or (NEW.search(second) is not None and NEW.search(first) is None)
 
 
 def resampled(source: Source) -> Iterator[Resampled]:
