@@ -107,8 +107,11 @@ def _is_length_and_one(value: ast.expr, held: str) -> bool:
 def _start(value: ast.expr, target: ast.expr, over: ast.expr) -> int | None:
     """The first number that a loop over `enumerate` gives; None if it gives something else."""
     match target, over:
-        case ast.Tuple(elts=[ast.Name(id=counter), ast.Name()]), ast.Call(func=ast.Name(id="enumerate"), args=args):
-            named = [each.value for each in over.keywords if each.arg == "start"] if isinstance(over, ast.Call) else []
+        case (
+            ast.Tuple(elts=[ast.Name(id=counter), ast.Name()]),
+            ast.Call(func=ast.Name(id="enumerate"), args=args, keywords=keywords),
+        ):
+            named = [each.value for each in keywords if each.arg == "start"]
             given = [*args[1:], *named]
         case _:
             return None
