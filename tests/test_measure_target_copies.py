@@ -14,12 +14,12 @@ NOISE = GENERATOR.normal(size=(ROWS, 4))
 
 
 def found_in(numbers: numpy.ndarray, targets: numpy.ndarray) -> tuple[str, tuple[int, ...]] | None:
-    """How a number tells the target, and its entry."""
+    """How a number tells the target, and its indices."""
     copies = TargetCopies()
     for start in range(0, ROWS, 50):
         copies.add({"0": numbers[start : start + 50]}, targets[start : start + 50])
     found = copies.found()
-    return (found.how, found.entry) if found else None
+    return (found.how, found.indices) if found else None
 
 
 @pytest.mark.parametrize(

@@ -147,3 +147,42 @@ def test_predictions_that_are_compared_with_all_labels_are_found_and_pairs_of_la
     for code, is_wrong in compared.items():
         found = shown(tmp_path, HEAD + RIGHT.format(compared=code))
         assert (("broadcast-loss", 21) in found, bool(found)) == (is_wrong, is_wrong)
+
+
+RATES = """import lightning
+class Scorer(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+    def training_step(self, batch, number):
+        return criterion(self.layer(batch[0]), batch[1])
+    def configure_optimizers(self):
+        optimizer = torch.optim.Adam(self.parameters(), lr=1e-3)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
+        return [optimizer], [{{"scheduler": schedule, "interval": "{interval}"}}]
+trainer = lightning.Trainer(max_epochs=8, logger=False, enable_checkpointing=False, accelerator="cpu")
+trainer.fit(Scorer(), DataLoader(rows, batch_size=8))
+"""
+
+
+def test_a_schedule_that_spends_its_rate_in_an_epoch_is_found(tmp_path: Path) -> None:
+    for interval, is_wrong in (("step", True), ("epoch", False)):
+        found = {rule for rule, _ in shown(tmp_path, HEAD + RATES.format(interval=interval))}
+        assert ("schedule-unit-mismatch" in found) == is_wrong
+
+
+WEIGHTED = """marks = (torch.rand(96) < 0.2).float()
+scorer = nn.Linear(8, 1)
+optimizer = torch.optim.Adam(scorer.parameters())
+weighted = nn.BCEWithLogitsLoss(pos_weight=({weight}).view(1))
+for x, y in DataLoader(TensorDataset(torch.randn(96, 8), marks), batch_size=16, shuffle=True):
+    optimizer.zero_grad()
+    weighted(scorer(x).squeeze(1), y).backward()
+    optimizer.step()
+"""
+
+
+def test_a_weight_of_the_rare_class_is_compared_with_its_rows_in_floats(tmp_path: Path) -> None:
+    for weight, is_wrong in (("marks.sum() / (1 - marks).sum()", True), ("(1 - marks).sum() / marks.sum()", False)):
+        found = {rule for rule, _ in shown(tmp_path, HEAD + WEIGHTED.format(weight=weight))}
+        assert ("inverted-class-weights" in found) == is_wrong

@@ -37,6 +37,9 @@ def rows_of_classes(evidence: Evidence) -> dict[int, int] | str:
         return "a sampler of the script's own may balance the classes"
     split = evidence.split("train_dataset")
     labels = split.labels if split is not None else None
+    marked = split.column("1") if split is not None and split.column_names == {"0", "1"} else None
+    if labels is None and marked is not None and marked.ones and marked.ones < marked.rows_read:
+        return {0: marked.rows_read - marked.ones, 1: marked.ones}
     if labels is None or labels.lengths or len(labels.counts) < 2:
         return "the rows of each class are not known"
     return dict(labels.counts)

@@ -213,8 +213,29 @@ def is_of_other_unit(evidence: Evidence) -> bool:
     return length == other and max(own, other) >= FAR * min(own, other)
 
 
+NOTHING_LEFT = 1e-6
+"""A share of the highest rate."""
+
+
+def spent_in_an_epoch(evidence: Evidence) -> str:
+    """How a schedule of Lightning that counts each batch uses up its rate in the first of several epochs; "" if not."""
+    steps, epochs = evidence.arguments.get("planned_steps"), evidence.arguments.get("planned_epochs")
+    schedule = evidence.schedule
+    if schedule is None or not isinstance(steps, int) or not isinstance(epochs, int):
+        return ""
+    if evidence.arguments.get("schedule_interval") != "step" or epochs < 2 or schedule.highest <= 0:
+        return ""
+    later = [rate for step, rate in schedule.rates if step >= steps / epochs > schedule.highest_at]
+    if not later or max(later) > NOTHING_LEFT * schedule.highest:
+        return ""
+    text = f"the rate is {schedule.highest:.3g} at step {schedule.highest_at + 1} and {max(later):.3g} at most after"
+    return f"{text} the first of {epochs} epochs"
+
+
 def judged_with_lightning(evidence: Evidence) -> Verdict:
     """The verdict on a schedule of Lightning, which knows the planned length of the run."""
+    if spent := spent_in_an_epoch(evidence):
+        return Verdict.confirmed(spent)
     length, interval = evidence.arguments.get("schedule_length"), evidence.arguments.get("schedule_interval")
     times = evidence.arguments.get("planned_epochs" if interval == "epoch" else "planned_steps")
     if not isinstance(length, int) or not isinstance(times, int):

@@ -18,7 +18,8 @@ class ColumnEvidence:
     which lengths, as [first, last, rows]. `rows_read` is the number of rows on which these are based: all of them,
     except for data sets that give only one row at a time. `runs` of labels is how often a row that was read has another
     one than the row before it, plus one; None for other columns. `lowest_row` and `highest_row` are the numbers of the
-    first rows that were read with the lowest and the highest label, if rows have numbers.
+    first rows that were read with the lowest and the highest label, if rows have numbers. `ones` are the rows with 1 in
+    a column of floats that are all 0 or 1.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ColumnEvidence:
     runs: int | None = None
     lowest_row: int | None = None
     highest_row: int | None = None
+    ones: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,13 +89,13 @@ class RepeatedRows:
 class TargetCopy:
     """A number among the inputs that tells the target by itself, in all of `rows` rows.
 
-    `column` is the key or the position in a row, `entry` the indices of the number in it, () for a bare one. `how`: it
+    `column` is the key or the position in a row, `indices` those of the number in it, () for a bare one. `how`: it
     has one value for each `class`, it has one for the rows of a class and a `gap` to those of others, or it is the
     target itself, a `number`, possibly in another unit.
     """
 
     column: str
-    entry: tuple[int, ...]
+    indices: tuple[int, ...]
     how: Literal["class", "gap", "number"]
     rows: int
 

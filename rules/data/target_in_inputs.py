@@ -93,5 +93,5 @@ class TargetInInputs(EvidenceRule):
         copy = split.sweep.target_copy
         if copy is None:
             return Verdict.refuted(f"no number of {split.sweep.rows} rows tells the target by itself")
-        where = f"entry {list(copy.entry)} of `{copy.column}`" if copy.entry else f"`{copy.column}`"
-        return Verdict.confirmed(f"{where} {TELLS[copy.how]} in {copy.rows} rows", rows=copy.rows)
+        number = f"entry {list(copy.indices)} of `{copy.column}`" if copy.indices else f"`{copy.column}`"
+        return Verdict.confirmed(f"{number} {TELLS[copy.how]} in {copy.rows} rows", rows=copy.rows)

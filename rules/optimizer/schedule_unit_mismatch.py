@@ -391,6 +391,11 @@ class ScheduleUnitMismatch(Rule[Claim]):
                 unit = evidence.arguments.get("schedule_interval")
                 message = f"Lightning steps this schedule once per {unit}, but its length counts something else"
                 yield self.finding(location, message, help='set `"interval"` to what the length counts')
+            elif schedule_units.spent_in_an_epoch(evidence):
+                message = "Lightning steps this schedule once per step, and nothing of its rate is left after an epoch"
+                yield self.finding(
+                    location, message, help='set `"interval"` to `"epoch"`, or count its length in steps'
+                )
             return
         schedule = schedule_units.measured(loop.schedules) if loop is not None else None
         if loop is None or schedule is None or schedule.made_at is None or not loop.rounds_planned:

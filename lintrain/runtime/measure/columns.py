@@ -201,7 +201,7 @@ def _counted_by_row(train: Any, evaluation: Any) -> SharedRows | None:
     trained_on = list(_read_keys(train, ROWS_READ))
     known = set(trained_on)
     looked_for = list(_read_keys(evaluation, LOOKED_AT))
-    are_numbered = len(known) < len(trained_on) and _has_own_numbers(train, len(trained_on))
+    are_numbered = len(known) < len(trained_on) and _are_identified(train, len(trained_on))
     # Few different rows may be all that there are, as of a truth table.
     if not looked_for or (len(known) < MOSTLY * len(trained_on) and not are_numbered):
         return None
@@ -216,8 +216,8 @@ MOSTLY = 0.9
 LEAST_ROWS = 100
 
 
-def _has_own_numbers(dataset: Any, rows: int) -> bool:
-    """Whether rows are a few numbers each, one of which is another in nearly every different row."""
+def _are_identified(dataset: Any, rows: int) -> bool:
+    """Whether rows are a few numbers each, one of which identifies nearly every different row."""
     numpy = library("numpy")
     found = [first_part(dataset[row]) for row in spread(len(dataset), min(rows, AT_MOST_COMPARED))]
     if any(each is None or each.dtype.kind != "f" or each.ndim != 1 or each.shape != found[0].shape for each in found):

@@ -120,6 +120,7 @@ class Values:
         self._counts: Counter[int] | None = Counter()
         self._lengths = Counter[int]()
         self._non_finite = 0
+        self._ones: int | None = 0
         self._labels: list[tuple[Any, Any]] = []  # numbers of rows, and what these have
         self._labels_kept = 0
         self._lowest: tuple[int, int] | None = None  # a label, and the number of its first row
@@ -235,6 +236,9 @@ class Values:
             low, high = float(known.min()), float(known.max())
             self._minimum = low if self._minimum is None else min(low, self._minimum)
             self._maximum = high if self._maximum is None else max(high, self._maximum)
+        if self._ones is not None and flat.dtype.kind == "f":
+            ones = flat == 1
+            self._ones = self._ones + int(ones.sum()) if bool((ones | (flat == 0)).all()) else None
         if self._counts is None or self.name in TOKEN_COLUMNS or flat.dtype.kind not in "biu":
             self._counts = None
             return
@@ -331,6 +335,7 @@ class Values:
             runs=self._runs(),
             lowest_row=self._lowest[1] if self._lowest else None,
             highest_row=self._highest[1] if self._highest else None,
+            ones=self._ones if self._is_scalar and not self._is_integer else None,
         )
 
     def _kind_of_column(self) -> str:

@@ -63,8 +63,8 @@ class TargetCopies:
         if len(columns) != 1:
             return None
         name, position = names[columns[0]]
-        entry = tuple(int(each) for each in numpy.unravel_index(position, self._shapes[name] or (1,)))
-        return TargetCopy(name, entry, how, self._rows)
+        indices = tuple(int(each) for each in numpy.unravel_index(position, self._shapes[name] or (1,)))
+        return TargetCopy(name, indices, how, self._rows)
 
 
 def _copying(numbers: Any, targets: Any) -> list[int]:

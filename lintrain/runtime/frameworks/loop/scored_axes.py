@@ -66,7 +66,7 @@ class ScoredAxes:
                 continue
             classes = _axis_like(output, axis_of_classes, scores)
             count = output.shape[axis_of_classes]
-            # What is chosen does not say which of two axes of one size it is from.
+            # A choice along one of two axes of the same size shows nothing.
             if classes is None or axis % scores.ndim == classes or scores.shape[axis] == count:
                 return
             text = f"the greatest of {scores.shape[axis]} entries of axis {axis % scores.ndim} of {list(scores.shape)}"
