@@ -394,7 +394,7 @@ class TrainDataInEval(Rule):
         return Verdict.inconclusive(f"{text}, which may be duplicates in the data set")
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
-        return cause.rule == "resampled-before-split"
+        return cause.rule == "resampled-before-split" or super().follows_from(finding, verdict, cause)
 
 
 def _loader_of(evidence: Evidence, rows: int | None, *, may_be_several: bool) -> Location | None:
