@@ -25,6 +25,7 @@ RULE_MODULES = "lintrain_rule_files"
 CODE, LEVEL, METHOD = b"\nfrom __future__", b"\n    level = ", b"\n    def "
 CHECKS = (b"\n    def check(self, pipeline", b"\n    def judge(self, arguments")
 KEYWORDS = b'\n    keywords = "'
+IS_PREVIEW = b"\n    is_preview = True\n"
 NEEDS_NO_TRAINING = b"\n    needs_training = False\n"
 JUDGES_NETWORKS = b"\n    judges_networks = True\n"
 MATTERS_IN_TESTS = b"\n    matters_in_tests = True\n"
@@ -45,7 +46,7 @@ class _Summary(NamedTuple):
     """What every check needs from every rule, read from the text of its file, so that few rules are imported."""
 
     reads_text: bool
-    may_be_preview: bool
+    is_preview: bool
     keywords: str
     needs_training: bool
     judges_networks: bool
@@ -76,7 +77,7 @@ class _Summary(NamedTuple):
         _, _, rest = set_in_class.partition(KEYWORDS)
         return cls(
             any(text.find(check, begin) >= 0 for check in CHECKS),
-            b"is_preview" in set_in_class,
+            IS_PREVIEW in set_in_class,
             rest.partition(b'"')[0].decode(),
             NEEDS_NO_TRAINING not in set_in_class,
             JUDGES_NETWORKS in set_in_class,
@@ -135,7 +136,7 @@ class RuleFile:
     @property
     def is_preview(self) -> bool:
         """Whether the rule is a preview rule, which runs on request only."""
-        return self._summary.may_be_preview and self.rule.is_preview
+        return self._summary.is_preview
 
     @property
     def reads_text(self) -> bool:

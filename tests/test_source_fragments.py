@@ -323,6 +323,7 @@ class TestWholeScripts:
     def test_rules_that_judge_the_whole_script(self) -> None:
         assert {rule.name for rule in find_rules() if rule.judges_whole_script} == {
             "missing-seed",
+            "restarted-best-score",
             "two-models-on-device",
             "uncompiled-model",
             "unsaved-model",
