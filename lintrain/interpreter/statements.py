@@ -119,8 +119,10 @@ def _leave_loop(reader: Reader, node: ast.stmt, scope: Scope) -> Flow:
 
 
 def _leave(reader: Reader, node: ast.stmt) -> None:
-    if reader.loops:
-        reader.act(Act.LEAVE, reader.source.location(node), UNKNOWN)
+    """Note that a loop ends here; a `return` of a function that the loop calls ends the function alone."""
+    location = reader.source.location(node)
+    if reader.loops and reader.loops[-1].location.holds(location):
+        reader.act(Act.LEAVE, location, UNKNOWN)
 
 
 @statement(ast.Return)

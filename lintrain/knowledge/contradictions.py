@@ -273,7 +273,18 @@ _TRL = (
 )
 """From the constructors of TRL 1.16; a version was compared with each release since 0.8."""
 
-CONTRADICTIONS = (*_ORDINARY, *_TRL)
+_FOLDS = tuple(
+    Contradiction(
+        f"sklearn.model_selection.{name}",
+        {"random_state": GIVEN, "shuffle": OFF},
+        f"`random_state` has no effect without `shuffle`, and `{name}` refuses it",
+        "pass `shuffle=True`, or remove `random_state`",
+    )
+    for name in ("KFold", "StratifiedKFold", "StratifiedGroupKFold")
+)
+"""From the constructors of scikit-learn 1.9."""
+
+CONTRADICTIONS = (*_ORDINARY, *_TRL, *_FOLDS)
 
 SETTING = "args."
 """Before the name of a training argument, where the arguments of a trainer itself are asked for as well."""

@@ -164,7 +164,7 @@ from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, one
 class ContradictorySettings(Rule):
     level = Level.ERROR
     judges_configurations = True
-    keywords = "Trainer|deepspeed|GenerationConfig|FTConfig|OConfig|ModelConfig|interleave|RateScheduler|label2id"
+    keywords = "Trainer|deepspeed|GenerationConfig|FTConfig|OConfig|ModelConfig|interleave|RateScheduler|label2id|KFold"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for call in pipeline.calls:

@@ -109,7 +109,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.pipeline.values.columns import Series
+from lintrain.pipeline.values.columns import DataFrame, Series
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Tokenizer
 from lintrain.pipeline.values.python import Value
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule
@@ -147,7 +147,11 @@ class SeriesAsList(Rule):
 
     def _items(self, pipeline: Pipeline) -> Iterator[Finding]:
         for misuse in pipeline.misuses:
-            if misuse.use in REMEDIES and isinstance(misuse.value, Series) and misuse.value.gaps is not None:
+            if (
+                misuse.use in REMEDIES
+                and isinstance(misuse.value, DataFrame | Series)
+                and misuse.value.gaps is not None
+            ):
                 yield self.finding(
                     misuse.location,
                     f"`{misuse.text}` looks up a label, and a split left gaps in the index",

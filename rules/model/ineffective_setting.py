@@ -147,7 +147,7 @@ NAMED = {
 
 class IneffectiveSetting(Rule):
     level = Level.ERROR
-    keywords = "fc|classif|head|_features|_channels|_embed|.lr|.momentum|.learning|cudnn|optim|drop|num_l|weight"
+    keywords = "fc|classif|head|_features|_channels|_embed|.lr|.momentum|.learning|cudnn|optim|drop|num_l|weight|groups"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         sizes = (_size_set(pipeline.source_of(each.location), each) for each in pipeline.acts(events.Act.REPLACE))
@@ -169,6 +169,8 @@ class IneffectiveSetting(Rule):
         known = {each.location for each in foreign}
         late = (each for each in built_configs.late_settings(pipeline) if each.location not in known)
         yield from one_per_location(map(self._report_late, late))
+        unread = (each for each in pipeline.misuses if each.use == "groups of a splitter without groups")
+        yield from one_per_location(map(self._report_groups, unread))
         keys = (each for each in pipeline.misuses if each.use == "key of a group" and not _is_key_read(pipeline, each))
         yield from one_per_location(map(self._report_key, keys))
 
@@ -200,6 +202,13 @@ class IneffectiveSetting(Rule):
             f"this dropout applies between the layers of `{misuse.text}`, which has only one",
             help="put `nn.Dropout` after the layer, or set `num_layers`",
             level=Level.WARNING,
+        )
+
+    def _report_groups(self, misuse: Misuse) -> Finding:
+        return self.finding(
+            misuse.location,
+            f"`{misuse.text}` ignores `groups`: rows of one group are in both parts of a fold",
+            help="use a splitter that reads them: `GroupKFold` or `StratifiedGroupKFold`",
         )
 
     def _report_misplaced(self, found: tuning.MisplacedHead) -> Finding:

@@ -362,7 +362,11 @@ def _edit(values: ColumnValues, masks: bool) -> None:
 def _with_text(reader: Reader, left: Value, operator: str, right: Value, location: Location) -> Value | None:
     """Text put together with text is text; token rows put together are of unknown length."""
     values, other = (left, right) if isinstance(left, ColumnValues) else (right, left)
-    if operator != "Add" or not isinstance(values, ColumnValues):
+    if not isinstance(values, ColumnValues):
+        return None
+    if values.axes is not None and isinstance(values.dataset, Unknown) and type(literal(other)) in {int, float}:
+        return ColumnValues(Column(""), UNKNOWN, axes=values.axes, origin=location)  # as many numbers, and others
+    if operator != "Add":
         return None
     if values.column.kind is Kind.TEXT or (values.column.kind is Kind.UNKNOWN and _is_text(other)):
         written = operations.text_of_parts(reader, (left, right), location)

@@ -81,7 +81,7 @@ def _shape_of_array(call: Call, name: str, given: list[Value]) -> Shape:
     if name in BROADCAST:
         return shape_after("add", given)
     if name in LIKE | ONE_BY_ONE | {"log", "log1p"}:
-        return shape_after(name, given)
+        return shapes[0] if shapes else ANY
     if name in {"dot", "matmul"} and len(shapes) == 2:
         return multiplied(*shapes)
     if name == "expand_dims" and shapes:

@@ -20,10 +20,11 @@ from lintrain.interpreter.tracing import DATA
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.datasets.loading import content_of
 from lintrain.model.location import Location
+from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.columns import Column, DataFrame, Indexer, Kind, Series, in_part
 from lintrain.pipeline.values.data import ColumnValues
-from lintrain.pipeline.values.model import Tensor
+from lintrain.pipeline.values.model import FoldRows, Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -35,7 +36,7 @@ from lintrain.pipeline.values.python import (
     Value,
     literal,
 )
-from lintrain.pipeline.values.tensors import Operation, Shape, Whole
+from lintrain.pipeline.values.tensors import Operation, RowNumber, Shape, Whole
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 FORMS = {"pandas.read_csv": "csv", "pandas.read_json": "json", "pandas.read_parquet": "parquet"}
@@ -185,7 +186,7 @@ def _attribute(reader: Reader, value: Value, name: str, location: Location) -> V
     if not isinstance(value, DataFrame):
         return None
     if name in {"loc", "iloc", "at", "iat"}:
-        return Indexer(value, origin=location)
+        return Indexer(value, name in {"loc", "at"}, origin=location)
     if name == "columns":
         return Sequence([Constant(column) for column in value.columns], "list", value.is_complete)
     if name == "values":
@@ -201,7 +202,11 @@ def _locate(reader: Reader, value: Value, key: Value, location: Location) -> Val
     if not isinstance(value, Indexer):
         return UNKNOWN
     frame = value.frame
+    if value.is_by_label:
+        note_label(reader, frame, _row_in(key), location)
     match key:
+        case FoldRows() | Sequence(items=[FoldRows(), _]):
+            return _of_fold(reader, frame, key, location)
         case Slice() | Series():
             return some_rows(reader, frame, location)
         case Sequence(items=[Slice() | Series(), Constant(value=str(name))]):
@@ -220,6 +225,34 @@ def _locate(reader: Reader, value: Value, key: Value, location: Location) -> Val
             return row_of(frame, location)
         case _:
             return UNKNOWN
+
+
+def _of_fold(reader: Reader, frame: DataFrame, key: Value, location: Location) -> Value:
+    """Rows of a fold, with all columns or some: their index has the numbers that they have in the whole."""
+    part = replace(some_rows(reader, frame, location), gaps=_row_in(key).origin)
+    return _locate(reader, Indexer(part), _of_all_rows(key), location) if isinstance(key, Sequence) else part
+
+
+def _of_all_rows(key: Sequence) -> Sequence:
+    return replace(key, items=[Slice(), *key.items[1:]])
+
+
+def _row_in(key: Value) -> Value:
+    """The rows of a key that may choose columns as well: `frame.loc[row, "label"]`."""
+    return key.items[0] if isinstance(key, Sequence) and key.kind == "tuple" and key.items else key
+
+
+LABEL = "label"
+"""The use of a frame or column by the number of a row, where its index has gaps."""
+
+
+def note_label(reader: Reader, owner: DataFrame | Series, key: Value, location: Location) -> None:
+    """Record that the number of a row is looked up in an index that lacks some of them."""
+    if owner.gaps is None or not isinstance(key, RowNumber) or reader.guards:
+        return
+    # Code under a condition may have asked what it is given.
+    if len(reader.conditions) <= key.depth:
+        reader.record.misuses.append(Misuse(location, owner, LABEL, reader.code(location)))
 
 
 def _width(columns: Slice | Sequence, count: int | None) -> int | None:

@@ -18,11 +18,11 @@ from lintrain.interpreter.core.registry import (
     subscript_of,
 )
 from lintrain.libraries.datasets.columns import column_of
-from lintrain.libraries.pandas.frames import numbers_of
+from lintrain.libraries.pandas.frames import note_label, numbers_of
 from lintrain.model.location import Location
-from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.columns import Column, Kind, Positions, Series, TextMethods, computed, in_part
 from lintrain.pipeline.values.data import ColumnValues
+from lintrain.pipeline.values.model import FoldRows
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
@@ -36,7 +36,6 @@ from lintrain.pipeline.values.python import (
     is_true,
     literal,
 )
-from lintrain.pipeline.values.tensors import RowNumber
 
 CONVERTED = {"int": Kind.INTEGER, "uint": Kind.INTEGER, "float": Kind.FLOAT, "str": Kind.TEXT}
 """Kinds by the beginning of a type's name."""
@@ -87,23 +86,12 @@ def _some(reader: Reader, value: Value, key: Value, location: Location) -> Value
         name = literal(key)
         held = value.frame.columns if value.frame is not None else {}
         return UNKNOWN if not isinstance(name, str) else _entry(held.get(name, Column(name)), location, name in held)
+    if isinstance(key, FoldRows):
+        return Series(in_part(value.column), value.frame, gaps=key.origin, origin=location)
     if isinstance(key, Slice | Series):
         return Series(in_part(value.column), value.frame, gaps=value.gaps, origin=location)
-    _note_label(reader, value, key, location)
+    note_label(reader, value, key, location)
     return _values(value, location, axes=0)
-
-
-def _note_label(reader: Reader, series: Series, key: Value, location: Location) -> None:
-    """Record that the number of a row is looked up in an index that lacks some of them."""
-    if series.gaps is None or not isinstance(key, RowNumber) or reader.guards:
-        return
-    # Code under a condition may have asked what it is given.
-    if len(reader.conditions) <= key.depth:
-        reader.record.misuses.append(Misuse(location, series, LABEL, reader.code(location)))
-
-
-LABEL = "label"
-"""The use of a column by the number of a row, where its index has gaps."""
 
 
 @subscript_of(Positions)
@@ -112,6 +100,8 @@ def _at_position(reader: Reader, value: Value, key: Value, location: Location) -
     if not isinstance(value, Positions):
         return UNKNOWN
     series = value.series
+    if isinstance(key, FoldRows):
+        return Series(in_part(series.column), series.frame, gaps=key.origin, origin=location)
     if isinstance(key, Slice | Series):
         return Series(in_part(series.column), series.frame, gaps=series.gaps, origin=location)
     return _values(series, location, axes=0)

@@ -13,6 +13,7 @@ from lintrain.interpreter.shapes import ANY, broadcast, integer, multiplied, rep
 from lintrain.interpreter.tracing import graph_here, is_data, kind_asked_for
 from lintrain.libraries.torch.literals import data, note_compared
 from lintrain.pipeline.values.certainty import UNCERTAIN
+from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -301,6 +302,8 @@ def shape_of_operand(value: Value) -> Shape:
             return shape
         case Constant():
             return Shape((), False)
+        case ColumnValues(axes=int(axes), dataset=Unknown()):
+            return Shape((None,) * axes, False)
         case _:
             return shape_of(value)
 

@@ -177,9 +177,10 @@ class Series(Value):
 
 @dataclass(eq=False, slots=True)
 class Indexer(Value):
-    """`frame.loc`, `frame.iloc`."""
+    """`frame.loc` and `frame.at`, which read by label; `frame.iloc` and `frame.iat`, which do not."""
 
     frame: DataFrame
+    is_by_label: bool = False
 
 
 @dataclass(eq=False, slots=True)

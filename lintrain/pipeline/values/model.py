@@ -281,6 +281,11 @@ class Tensor(Value):
         )
 
 
+@dataclass(eq=False, slots=True)
+class FoldRows(Tensor):
+    """The numbers of the rows of one part of a fold, as `split` of scikit-learn gives them."""
+
+
 def one_tensor(value: Value) -> Value:
     """What several tensors have in common, for code that gets any of them; any other value is left as it is."""
     if not isinstance(value, Either) or not all(isinstance(option, Tensor) for option in value.options):
