@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 
 from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.hits import names_in
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import unparse, walk
@@ -16,7 +16,9 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 FOLDS = r"\w*(?:KFold|LeaveOneOut|LeaveOneGroupOut|ShuffleSplit|LeavePOut)\("
 
-STARTS_AGAIN = r"load_state_dict|load_weights|set_weights|reset|deepcopy|clone|init|restore|\.apply\(|reload|load_model"
+STARTS_AGAIN = lazy_pattern(
+    r"load_state_dict|load_weights|set_weights|reset|deepcopy|clone|init|restore|\.apply\(|reload|load_model"
+)
 """What gives a network its first weights again."""
 
 OPTIMIZER = lazy_pattern(r"(?:Ada\w*|SGD|RMSprop|NAdam|RAdam|Lion|LBFGS)$")
@@ -101,18 +103,34 @@ def _given_to_trainers(source: Source, scope: ast.Module | ast.FunctionDef, loop
 
 
 def _is_over_folds(source: Source, loop: ast.For) -> bool:
-    """Whether a loop goes through `kfold.split(x)`, with a number or without, all of it and from the same start."""
+    """Whether a loop goes through `kfold.split(x)`, with a number or without, and all of it."""
     over = loop.iter
     if isinstance(over, ast.Call) and last_name(over.func) == "enumerate" and over.args:
         over = over.args[0]
     is_split = isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) and over.func.attr == "split"
-    code = source.code(source.location(loop))
-    return (
-        is_split
-        and "TimeSeriesSplit" not in source.text
-        and not any(isinstance(each, ast.Break) for each in walk(loop))
-        and re.search(STARTS_AGAIN, code) is None
-    )
+    return is_split and "TimeSeriesSplit" not in source.text and not _is_left(loop)
+
+
+def _is_left(loop: ast.For) -> bool:
+    """Whether a `break` ends the loop over folds itself; one of an inner loop does not."""
+    inner = {id(each) for node in walk(loop) if node is not loop and isinstance(node, LOOPS) for each in walk(node)}
+    return any(isinstance(each, ast.Break) and id(each) not in inner for each in walk(loop))
+
+
+LOOPS = (ast.For, ast.While)
+
+
+def _starts_again(loop: ast.For, names: set[str]) -> bool:
+    """Whether a loop gives one of these its first weights again, or goes through its layers to do so."""
+    for node in walk(loop):
+        if isinstance(node, ast.Call) and names & names_in(node) and STARTS_AGAIN.search(unparse(node)):
+            return True
+        is_over_layers = isinstance(node, ast.For) and node is not loop and names & names_in(node.iter)
+        if is_over_layers and STARTS_AGAIN.search(unparse(node)):
+            return True
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and unparse(node.value) in names:
+            return True  # a new head, for what is trained of the network
+    return False
 
 
 def _kept(
@@ -120,19 +138,45 @@ def _kept(
     scope: ast.Module | ast.FunctionDef,
     loop: ast.For,
     fits: set[Location],
-    steppers: dict[str, set[int]],
+    steppers: dict[str, dict[int, str]],
 ) -> Iterator[FoldModel]:
     """What a loop trains of what was made before it."""
     made = dict(_made_before(scope, loop))
     bound = {each.id for each in walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    optimized = dict(_optimized(loop))
     for call in walk(loop):
-        name = _trained(source, call, fits, steppers)
-        is_method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "step"
-        if name not in made or name in bound or (is_method and not OPTIMIZER.search(unparse(made[name].func))):
+        stepped = _trained(source, call, fits, steppers)
+        # An optimizer of its own for each fold goes on with the weights as well.
+        name = optimized.get(stepped, "") if stepped in bound else stepped
+        if not isinstance(call, ast.Call) or name not in made or name in bound:
             continue
-        if isinstance(call, ast.Call):
+        is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "step" and name == stepped
+        if is_method and not OPTIMIZER.search(unparse(made[name].func)):
+            continue
+        if not _starts_again(loop, {name, _optimized_by(made[name])}):
             yield FoldModel(source.location(call), name, source.location(made[name]), source.location(loop.iter))
             return
+
+
+def _optimized(loop: ast.For) -> Iterator[tuple[str, str]]:
+    """The optimizers that a loop makes, each with the network whose parameters it gets."""
+    for node in walk(loop):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                if network := _optimized_by(call):
+                    yield name, network
+            case _:
+                pass
+
+
+def _optimized_by(call: ast.Call) -> str:
+    """The network whose parameters an optimizer gets, all of them: `Adam(net.parameters())`; empty for other calls."""
+    given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "params")]
+    match given:
+        case [ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="parameters"))]:
+            return name
+        case _:
+            return ""
 
 
 def _made_before(scope: ast.Module | ast.FunctionDef, loop: ast.For) -> Iterator[tuple[str, ast.Call]]:
@@ -146,24 +190,25 @@ def _made_before(scope: ast.Module | ast.FunctionDef, loop: ast.For) -> Iterator
                 pass
 
 
-def _trained(source: Source, node: ast.AST, fits: set[Location], steppers: dict[str, set[int]]) -> str:
+def _trained(source: Source, node: ast.AST, fits: set[Location], steppers: dict[str, dict[int, str]]) -> str:
     """The name of the network or optimizer that a call trains: `net.fit(…)`, `opt.step()`, `train(net, opt)`."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="fit")) if source.location(node) in fits:
             return name
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="step")):
             return name
-        case ast.Call(func=ast.Name(id=called), args=args) if called in steppers:
-            positions = [each for each in steppers[called] if each < len(args)]
-            given = args[positions[0]] if positions else None
-            return given.id if isinstance(given, ast.Name) else ""
+        case ast.Call(func=ast.Name(id=called), args=args, keywords=keywords) if called in steppers:
+            places = steppers[called]
+            given = [args[each] for each in places if each < len(args)]
+            given += [each.value for each in keywords if each.arg in places.values()]
+            return given[0].id if given and isinstance(given[0], ast.Name) else ""
         case _:
             return ""
 
 
-def _stepping(source: Source) -> dict[str, set[int]]:
-    """The functions that train with an optimizer of their caller: its position among the parameters."""
-    found = dict[str, set[int]]()
+def _stepping(source: Source) -> dict[str, dict[int, str]]:
+    """The functions that train with an optimizer of their caller: its position among the parameters, and its name."""
+    found = dict[str, dict[int, str]]()
     for function in source.nodes_of(ast.FunctionDef):
         code = source.code(source.location(function))
         names = [each.arg for each in function.args.args]
@@ -171,9 +216,12 @@ def _stepping(source: Source) -> dict[str, set[int]]:
             continue
         for call in walk(function):
             match call:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="step")) if name in names:
-                    if "sched" not in name.lower():
-                        found.setdefault(function.name, set()).add(names.index(name))
-                case _:
+                case ast.Call(func=ast.Attribute(attr="step"), args=[ast.Name(id=name)]) if "opt" in name.lower():
+                    pass  # `scaler.step(optimizer)`
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="step")) if "sched" not in name.lower():
                     pass
+                case _:
+                    continue
+            if name in names:
+                found.setdefault(function.name, {})[names.index(name)] = name
     return found
