@@ -55,82 +55,15 @@ def lasting_metrics(source: Source) -> Iterator[LastingSum]:
     }
     for epochs in source.nodes_of(ast.For) if made else ():
         inner = [each for each in own_nodes(epochs) if isinstance(each, ast.For)]
-        added = dict(_metric_calls(inner, "update_state"))
-        read = dict(_metric_calls([epochs], "result"))
+        added = dict(metric_calls(inner, "update_state"))
+        read = dict(metric_calls([epochs], "result"))
         for name in added.keys() & read.keys() & made.keys():
             if inner and made[name].lineno < epochs.lineno:
                 at = source.location
                 yield LastingSum(at(read[name]), at(made[name]), at(added[name]), name)
 
 
-KEEPS_ON_PURPOSE = frozenset({"MaxMetric", "MinMetric", "Running", "RunningMean", "RunningSum", "MetricTracker"})
-"""Wrappers of torchmetrics that are meant to last for several epochs."""
-
-EPOCH_ENDS = frozenset({"training_epoch_end", "on_train_epoch_end", "validation_epoch_end", "on_validation_epoch_end"})
-"""The methods of a Lightning module that run after each epoch."""
-
-
-def lasting_torchmetrics(source: Source) -> Iterator[LastingSum]:
-    """The metrics of torchmetrics that are computed after each epoch, and that no code resets."""
-    if not source.contains(r"\btorchmetrics\b") or not source.contains(r"\.compute\(") or source.contains(r"\breset\b"):
-        return
-    classes = {
-        alias.asname or alias.name
-        for node in source.nodes_of(ast.ImportFrom)
-        if (node.module or "").startswith("torchmetrics") and "functional" not in (node.module or "")
-        for alias in node.names
-    }
-    for epochs in source.nodes_of(ast.For):
-        inner = [each for each in own_nodes(epochs) if isinstance(each, ast.For)]
-        of_batches = {id(node) for loop in inner for node in own_nodes(loop)}
-        made = _metrics_made(source.nodes_of(ast.Assign), classes) if inner else {}
-        added = {**dict(_metric_calls(inner, "update")), **dict(_metric_calls(inner, ""))}
-        for name, read in _metric_calls([epochs], "compute"):
-            if name in made.keys() & added.keys() and made[name].lineno < epochs.lineno and id(read) not in of_batches:
-                at = source.location
-                yield LastingSum(at(read), at(made[name]), at(added[name]), name)
-    for module in source.nodes_of(ast.ClassDef):
-        yield from _lasting_in_module(source, module, classes)
-
-
-def _lasting_in_module(source: Source, module: ast.ClassDef, classes: set[str]) -> Iterator[LastingSum]:
-    """Those of a Lightning module, which resets only metrics that are logged as objects."""
-    methods = [node for node in module.body if isinstance(node, ast.FunctionDef)]
-    if not any("LightningModule" in unparse(base) for base in module.bases):
-        return
-    made = _metrics_made((node for method in methods for node in walk(method) if isinstance(node, ast.Assign)), classes)
-    steps = [method for method in methods if method.name not in EPOCH_ENDS]
-    added = {**dict(_metric_calls(steps, "update")), **dict(_metric_calls(steps, ""))}
-    logged = {unparse(each) for node in walk(module) if isinstance(node, ast.Call) for each in _logged(node)}
-    for name, read in _metric_calls([each for each in methods if each.name in EPOCH_ENDS], "compute"):
-        if name in made.keys() & added.keys() and name not in logged:
-            at = source.location
-            yield LastingSum(at(read), at(made[name]), at(added[name]), name)
-
-
-def _logged(call: ast.Call) -> Iterator[ast.expr]:
-    """The values that `self.log` or `self.log_dict` gets."""
-    if isinstance(call.func, ast.Attribute) and call.func.attr in {"log", "log_dict"}:
-        for given in (*call.args, *(each.value for each in call.keywords)):
-            yield from given.values if isinstance(given, ast.Dict) else (given,)
-
-
-def _metrics_made(assigned: Iterable[ast.Assign], classes: set[str]) -> dict[str, ast.Assign]:
-    """The assignments of metrics of torchmetrics, moved to a device or not, by the code of their targets."""
-    found: dict[str, ast.Assign] = {}
-    for node in assigned:
-        made = node.value
-        if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in {"to", "cuda"}:
-            made = made.func.value
-        code = unparse(made.func) if isinstance(made, ast.Call) else ""
-        name = code.rpartition(".")[2]
-        is_metric = code in classes or code.startswith("torchmetrics.")
-        if is_metric and name[:1].isupper() and name not in KEEPS_ON_PURPOSE:
-            found.setdefault(unparse(node.targets[0]), node)
-    return found
-
-
-def _metric_calls(scopes: Iterable[ast.For | ast.FunctionDef], method: str) -> Iterator[tuple[str, ast.Call]]:
+def metric_calls(scopes: Iterable[ast.For | ast.FunctionDef], method: str) -> Iterator[tuple[str, ast.Call]]:
     """The calls of a method in loops or functions, by the code of what they are called on; of that itself for ""."""
     for scope in scopes:
         for node in own_nodes(scope):

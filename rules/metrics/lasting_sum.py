@@ -69,7 +69,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import last_batch, loop_names
+from lintrain.analysis import last_batch, lasting_torchmetrics, loop_names
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 
@@ -82,7 +82,7 @@ class LastingSum(Rule):
 
         yield from one_per_location(map(self._report_metric, loop_names.lasting_metrics(pipeline.source)))
         yield from one_per_location(map(self._report_shared, last_batch.shared_metrics(pipeline.source)))
-        of_torch = loop_names.lasting_torchmetrics(pipeline.source)
+        of_torch = lasting_torchmetrics.lasting_torchmetrics(pipeline.source)
         yield from one_per_location(self._report_metric(each, "reset") for each in of_torch)
 
     def _report_shared(self, found: last_batch.SharedMetric) -> Finding:
