@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from lintrain.analysis import updated_bests
 from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
@@ -17,6 +18,7 @@ UNCALLED = "a function"
 NAMED = "a function of the file"
 ITSELF = "a comparison with itself"
 NO_LOCAL = "a name that the function does not have"
+UPDATED = "a comparison with a best value that was updated before"
 
 BACKENDS = frozenset({"torch.cuda", "torch.backends.mps", "torch.mps", "torch.xpu", "torch.distributed", "cuda"})
 
@@ -40,6 +42,7 @@ def _always_true(source: Source) -> list[AlwaysTrue]:
     found += [(node, UNCALLED) for node in _kept_functions(source)]
     found += [(node, NAMED) for node in _named_functions(source)]
     found += [(node, NO_LOCAL) for node in _no_locals(source)]
+    found += [(node, UPDATED) for node in updated_bests.late_comparisons(source)]
     return [AlwaysTrue(source.location(node), unparse(node), what) for node, what in found]
 
 

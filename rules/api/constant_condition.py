@@ -1,7 +1,8 @@
 """A condition is always true, or always false, whatever it asks for.
 
 A generator is true even if it yields nothing, a function is true until it is called, and `mode == "a" or "b"` is true
-by its last text. A `torch.device` equals no text, so `device == "cuda"` is false on a GPU as well. One of the branches
+by its last text. A `torch.device` equals no text, so `device == "cuda"` is false on a GPU as well. No value
+beats a best value that was updated with it just before. One of the branches
 never runs: a wrapper for several GPUs, a check of the settings, or the way for a machine without a GPU.
 
 ## Bad
@@ -112,6 +113,7 @@ MESSAGES = {
     constant_conditions.UNCALLED: "{code} is not called, and a function is always true",
     constant_conditions.NAMED: "{code} is a function here, and a function is always true",
     constant_conditions.ITSELF: "{code} compares a value with itself, so it is always false",
+    constant_conditions.UPDATED: "{code} is always false after the update above",
     constant_conditions.NO_LOCAL: "{code} asks for a local name that the function never has",
 }
 HELP = {
@@ -121,6 +123,7 @@ HELP = {
     constant_conditions.UNCALLED: "call it: `{code}()`",
     constant_conditions.NAMED: "call it, or ask the variable that is meant",
     constant_conditions.ITSELF: "compare with the other value that is meant",
+    constant_conditions.UPDATED: "compare first, and update the best value below",
     constant_conditions.NO_LOCAL: "names of the module are in `globals()`, those of a loop are set before it",
 }
 
