@@ -1,9 +1,9 @@
 """A condition is always true, or always false, whatever it asks for.
 
 A generator is true even if it yields nothing, a function is true until it is called, and `mode == "a" or "b"` is true
-by its last text. A `torch.device` equals no text, so `device == "cuda"` is false on a GPU as well. No value
-beats a best value that was updated with it just before. One of the branches
-never runs: a wrapper for several GPUs, a check of the settings, or the way for a machine without a GPU.
+by its last text. A `torch.device` equals no text, so `device == "cuda"` is false on a GPU as well. No value beats a
+best value that was updated with it just before. One of the branches never runs: a wrapper for several GPUs, a check of
+the settings, or the way for a machine without a GPU.
 
 ## Bad
 

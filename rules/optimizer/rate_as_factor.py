@@ -78,15 +78,16 @@ class RateAsFactor(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for schedule in pipeline.schedulers:
             optimizer, origin = schedule.optimizer, schedule.origin
-            if not schedule.factors or not isinstance(optimizer, Optimizer) or origin is None:
+            if not isinstance(optimizer, Optimizer) or origin is None or optimizer.has_groups:
                 continue
-            rate, highest = number_of(optimizer.learning_rate), max(schedule.factors)
-            if rate is None or optimizer.has_groups or not _is_a_rate(highest, rate):
+            rate, highest = number_of(optimizer.learning_rate), max(schedule.factors, default=None)
+            if rate is None or not (_is_factor(schedule, rate) or (highest is not None and _is_a_rate(highest, rate))):
                 continue
             given = optimizer.learning_rate_location
+            by = f"at most {show_number(highest)}" if highest is not None else "a share of itself"
             yield self.finding(
                 origin,
-                f"`LambdaLR` multiplies the rate of {show_number(rate)} by at most {show_number(highest)}",
+                f"`LambdaLR` multiplies the rate of {show_number(rate)} by {by}",
                 related=[Related(given, "the rate that is multiplied", "rate")] if given else [],
                 help="let the function return a share of the rate: `0.95**epoch`; or give the optimizer `lr=1.0`",
             )
@@ -119,6 +120,11 @@ class RateAsFactor(Rule):
         if first <= given * TINY:
             return Verdict.confirmed(text, first=first)
         return Verdict.refuted(text, first=first)
+
+
+def _is_factor(schedule: Scheduler, rate: float) -> bool:
+    """Whether the function of a schedule returns a multiple of the optimizer's rate, which is no usual factor."""
+    return "rate" in schedule.given and 0 < rate <= USUAL
 
 
 def _is_a_rate(highest: float, rate: float) -> bool:
