@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.named_steps import written_step
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
 from lintrain.analysis.training_loops import training_loops, words_of
 from lintrain.interpreter.tracing import DATA
@@ -72,7 +73,7 @@ def _other_normalizations(source: Source) -> list[OtherNormalization]:
     found: list[OtherNormalization] = []
     scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
     for scope in scopes:
-        transforms = list(_transforms(scope.body))
+        transforms = list(_transforms(source, scope.body))
         trained = [each for each in transforms if each.is_training]
         held_out = [each for each in transforms if not each.is_training]
         if len(trained) == 1:
@@ -99,7 +100,7 @@ def _are_numbers(code: str) -> bool:
     return not any(isinstance(each, ast.Name) for each in walk(ast.parse(code, mode="eval").body) if each)
 
 
-def _transforms(body: list[ast.stmt]) -> Iterator[_Transform]:
+def _transforms(source: Source, body: list[ast.stmt]) -> Iterator[_Transform]:
     """The transforms of a block by their names, and those of a dictionary by its keys."""
     for statement in body:
         match statement:
@@ -111,23 +112,23 @@ def _transforms(body: list[ast.stmt]) -> Iterator[_Transform]:
             case _:
                 named = []
         for name, value in named:
-            transform = _transform(name, value)
+            transform = _transform(source, name, value)
             if transform is not None:
                 yield transform
 
 
-def _transform(name: str, value: ast.expr) -> _Transform | None:
+def _transform(source: Source, name: str, value: ast.expr) -> _Transform | None:
     words = words_of(name)
     is_training, is_held_out = bool(words & TRAINING_WORDS), bool(words & EVALUATION_WORDS)
     if is_training == is_held_out or words & OTHERS or not isinstance(value, ast.Call):
         return None
     if last_name(value.func) != "Compose" or not value.args or not isinstance(value.args[0], ast.List):
         return None
-    steps = value.args[0].elts
+    steps = [written_step(source, step) for step in value.args[0].elts]
     # A step that is a name may be a normalization, and so may one of the script's own.
     if not all(map(_is_library, steps)):
         return None
-    calls = [each for each in walk(value.args[0]) if isinstance(each, ast.Call)]
+    calls = [each for step in steps for each in walk(step) if isinstance(each, ast.Call)]
     names = {last_name(each.func) for each in calls}
     normalizing = [each for each in calls if last_name(each.func) == "Normalize"]
     if not names & TO_TENSOR or len(normalizing) > 1 or "Lambda" in names:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.named_steps import written_step
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
@@ -126,7 +127,7 @@ def _lists(source: Source) -> Iterator[list[ast.expr]]:
 
 def _name_of(source: Source, item: ast.expr) -> str:
     """The name of a transform of torchvision, empty for one of another library or of the script's own."""
-    match item:
+    match written_step(source, item):
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):
             return name if unparse(owner) in source.cached(_owners) else ""
         case ast.Call(func=ast.Name(id=name)):
