@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from lintrain.analysis.built_layers import last_name
-from lintrain.analysis.hits import names_in
+from lintrain.analysis.fold_loops import is_over_folds, renews
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.nodes import unparse, walk
@@ -14,12 +14,8 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-FOLDS = r"\w*(?:KFold|LeaveOneOut|LeaveOneGroupOut|ShuffleSplit|LeavePOut)\("
-
-STARTS_AGAIN = lazy_pattern(
-    r"load_state_dict|load_weights|set_weights|reset|deepcopy|clone|init|restore|\.apply\(|reload|load_model"
-)
-"""What gives a network its first weights again."""
+FOLDS = r"\w*(?:KFold|LeaveOneOut|LeaveOneGroupOut|ShuffleSplit|LeavePOut)\(|!=|~"
+"""Code without which no loop leaves one fold out."""
 
 OPTIMIZER = lazy_pattern(r"(?:Ada\w*|SGD|RMSprop|NAdam|RAdam|Lion|LBFGS)$")
 
@@ -44,7 +40,7 @@ def fold_models(pipeline: Pipeline) -> Iterator[FoldModel]:
     scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
     for scope in scopes:
         for loop in scope.body:
-            if isinstance(loop, ast.For) and _is_over_folds(source, loop):
+            if isinstance(loop, ast.For) and is_over_folds(source, loop):
                 yield from _kept(source, scope, loop, fits, steppers)
 
 
@@ -102,37 +98,6 @@ def _given_to_trainers(source: Source, scope: ast.Module | ast.FunctionDef, loop
                 pass
 
 
-def _is_over_folds(source: Source, loop: ast.For) -> bool:
-    """Whether a loop goes through `kfold.split(x)`, with a number or without, and all of it."""
-    over = loop.iter
-    if isinstance(over, ast.Call) and last_name(over.func) == "enumerate" and over.args:
-        over = over.args[0]
-    is_split = isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) and over.func.attr == "split"
-    return is_split and "TimeSeriesSplit" not in source.text and not _is_left(loop)
-
-
-def _is_left(loop: ast.For) -> bool:
-    """Whether a `break` ends the loop over folds itself; one of an inner loop does not."""
-    inner = {id(each) for node in walk(loop) if node is not loop and isinstance(node, LOOPS) for each in walk(node)}
-    return any(isinstance(each, ast.Break) and id(each) not in inner for each in walk(loop))
-
-
-LOOPS = (ast.For, ast.While)
-
-
-def _starts_again(loop: ast.For, names: set[str]) -> bool:
-    """Whether a loop gives one of these its first weights again, or goes through its layers to do so."""
-    for node in walk(loop):
-        if isinstance(node, ast.Call) and names & names_in(node) and STARTS_AGAIN.search(unparse(node)):
-            return True
-        is_over_layers = isinstance(node, ast.For) and node is not loop and names & names_in(node.iter)
-        if is_over_layers and STARTS_AGAIN.search(unparse(node)):
-            return True
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and unparse(node.value) in names:
-            return True  # a new head, for what is trained of the network
-    return False
-
-
 def _kept(
     source: Source,
     scope: ast.Module | ast.FunctionDef,
@@ -143,9 +108,9 @@ def _kept(
     """What a loop trains of what was made before it."""
     made = dict(_made_before(scope, loop))
     bound = {each.id for each in walk(loop) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    optimized = dict(_optimized(loop))
+    optimized, trainers = dict(_optimized(loop)), _trainers(scope, loop)
     for call in walk(loop):
-        stepped = _trained(source, call, fits, steppers)
+        stepped = _trained(source, call, fits, steppers) or _given_to(trainers, call)
         # An optimizer of its own for each fold goes on with the weights as well.
         name = optimized.get(stepped, "") if stepped in bound else stepped
         if not isinstance(call, ast.Call) or name not in made or name in bound:
@@ -153,7 +118,8 @@ def _kept(
         is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "step" and name == stepped
         if is_method and not OPTIMIZER.search(unparse(made[name].func)):
             continue
-        if not _starts_again(loop, {name, _optimized_by(made[name])}):
+        parts = {each.id for each in walk(made[name]) if isinstance(each, ast.Name)}
+        if not renews(loop, {name, *parts}):
             yield FoldModel(source.location(call), name, source.location(made[name]), source.location(loop.iter))
             return
 
@@ -177,6 +143,42 @@ def _optimized_by(call: ast.Call) -> str:
             return name
         case _:
             return ""
+
+
+def _trainers(scope: ast.Module | ast.FunctionDef, loop: ast.For) -> dict[str, ast.Call]:
+    """The trainers that a loop may use, by their names."""
+    before = {name: call for name, call in _made_before(scope, loop) if _is_trainer(call)}
+    found: dict[str, ast.Call] = {}
+    for node in walk(loop):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _is_trainer(call):
+                found[name] = call
+            case _:
+                pass
+    return before | found
+
+
+def _is_trainer(call: ast.Call) -> bool:
+    return last_name(call.func).endswith("Trainer") and not any(each.arg == "model_init" for each in call.keywords)
+
+
+def _given_to(trainers: Mapping[str, ast.Call], node: ast.AST) -> str:
+    """The name of the model that a Trainer, or one of Lightning, trains; of the Trainer itself if that keeps one."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=trainer), attr="train")) if trainer in trainers:
+            return _model_of(trainers[trainer]) or trainer
+        case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr="train")) if _is_trainer(made):
+            return _model_of(made)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=trainer), attr="fit")) if trainer in trainers:
+            return _model_of(node)
+        case _:
+            return ""
+
+
+def _model_of(call: ast.Call) -> str:
+    """The name that a call gives as its model."""
+    model = next((each.value for each in call.keywords if each.arg == "model"), call.args[0] if call.args else None)
+    return model.id if isinstance(model, ast.Name) else ""
 
 
 def _made_before(scope: ast.Module | ast.FunctionDef, loop: ast.For) -> Iterator[tuple[str, ast.Call]]:

@@ -66,7 +66,7 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule
 
 class ModelAcrossFolds(Rule):
     level = Level.ERROR
-    keywords = "KFold|ShuffleSplit|LeaveOne|LeaveP|Trainer( & split|train("
+    keywords = "KFold|ShuffleSplit|LeaveOne|LeaveP|Trainer(|fold & split|train("
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for found in fold_models.fold_models(pipeline):
