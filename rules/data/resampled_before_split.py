@@ -1,7 +1,7 @@
 """Rows are oversampled before the split, so copies of training rows are test rows.
 
-`RandomOverSampler`, `SMOTE` and sampling with replacement repeat or interpolate rows of the rare class. If the rows are
-divided afterwards, the test set holds copies of training rows, or rows computed from them. The score is too high, and
+`RandomOverSampler`, `SMOTE`, sampling with replacement, and `pd.concat([df, rare, rare])` repeat or interpolate rows of
+the rare class. If the rows are divided afterwards, the test set holds copies of training rows, or rows computed from them. The score is too high, and
 drops on new data.
 
 ## Bad
@@ -53,6 +53,7 @@ from __future__ import annotations
 import ast  # the rule is about names that are passed on from statement to statement, whatever their values
 from collections.abc import Iterator
 
+from lintrain.analysis.copied_rows import part_of, repeats_by_hand
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -84,7 +85,7 @@ class Split:
 
 class ResampledBeforeSplit(Rule):
     level = Level.WARNING
-    keywords = "train_test_split|cross_val & fit_resample|fit_sample|resample|replace"
+    keywords = "train_test_split|cross_val & fit_resample|fit_sample|resample|replace|concat|concatenate|vstack|append"
     needs_training = False
     judges_networks = True
 
@@ -116,9 +117,10 @@ def _splits_of(source: Source) -> Iterator[Split]:
     kept = _kept_by_objects(source)
     for scope in scopes:
         sampled: dict[str, Location] = dict(kept.get(scope, {}))
+        parts: dict[str, str] = {}
         for statement in _statements_of(scope.body):
             yield from _splits_in(source, statement, sampled)
-            _follow(source, statement, sampled)
+            _follow(source, statement, sampled, parts)
 
 
 def _kept_by_objects(source: Source) -> dict[ast.Module | ast.FunctionDef, dict[str, Location]]:
@@ -129,8 +131,9 @@ def _kept_by_objects(source: Source) -> dict[ast.Module | ast.FunctionDef, dict[
         for method in (each for each in owner.body if isinstance(each, ast.FunctionDef)):
             found[method] = dict(known)
             sampled: dict[str, Location] = dict(known)
+            parts: dict[str, str] = {}
             for statement in _statements_of(method.body):
-                _follow(source, statement, sampled)
+                _follow(source, statement, sampled, parts)
             known = {name: at for name, at in sampled.items() if name.startswith("self.")}
     return found
 
@@ -154,21 +157,32 @@ def _splits_in(source: Source, statement: ast.stmt, sampled: dict[str, Location]
                 yield Split(source.location(node), made)
 
 
-def _follow(source: Source, statement: ast.stmt, sampled: dict[str, Location]) -> None:
-    """Note the names that a statement gives oversampled rows, or rows made of those."""
+def _follow(source: Source, statement: ast.stmt, sampled: dict[str, Location], parts: dict[str, str]) -> None:
+    """Note the names that a statement gives oversampled rows, or rows made of those, and the parts of frames."""
     if not isinstance(statement, ast.Assign):
         return
-    repeats = any(_repeats(source, node) for node in walk(statement.value))
-    parts = (sampled[name] for name in _names_in(statement.value) if name in sampled)
+    repeats = any(_repeats(source, node) for node in walk(statement.value)) or repeats_by_hand(statement.value, parts)
+    earlier = (sampled[name] for name in _names_in(statement.value) if name in sampled)
     # What a split returns is reported at the split.
     is_split = isinstance(statement.value, ast.Call) and _called(statement.value) in SPLITS
-    made = source.location(statement) if repeats else None if is_split else next(parts, None)
+    made = source.location(statement) if repeats else None if is_split else next(earlier, None)
     for target in statement.targets:
         for name in _bound_names(target):
             if made is None:
                 sampled.pop(name, None)
             else:
                 sampled[name] = made
+    _follow_parts(statement, parts)
+
+
+def _follow_parts(statement: ast.Assign, parts: dict[str, str]) -> None:
+    """Note the frame of which a name has some rows; a frame with other rows has no parts yet."""
+    whole = part_of(statement.value, parts)
+    for name in (name for target in statement.targets for name in _bound_names(target)):
+        for each in [each for each, frame in parts.items() if name in (each, frame)]:
+            del parts[each]
+        if whole and whole != name:
+            parts[name] = whole
 
 
 def _repeats(source: Source, node: ast.AST) -> bool:
