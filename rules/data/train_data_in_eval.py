@@ -124,6 +124,7 @@ from lintrain.analysis import (
     expressions,
     lightning_loaders,
     loaders,
+    overlapping_slices,
     rows_in_code,
     script_text,
     split_names,
@@ -201,10 +202,12 @@ class TrainDataInEval(Rule):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return source.contains(HELD_OUT) and next(_under_other_names(source), None) is not None
+        found = [_under_other_names(source), overlapping_slices.overlapping_slices(source)]
+        return source.contains(HELD_OUT) and any(next(each, None) is not None for each in found)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report_name, _under_other_names(pipeline.source)))
+        yield from map(self._report_slices, overlapping_slices.overlapping_slices(pipeline.source))
         for location, shuffle in tf_datasets.mixed_parts(pipeline.source):
             yield self.finding(
                 location,
@@ -240,6 +243,16 @@ class TrainDataInEval(Rule):
             location,
             f"this loss uses all of `{labels}`, also the nodes of `{mask}`",
             help="index both with the mask of the training nodes",
+        )
+
+    def _report_slices(self, found: overlapping_slices.OverlappingSlice) -> Finding:
+        rows, trained = (f"`{code}`" if len(code) <= 20 else "" for code in (found.rows, found.trained))
+        return self.finding(
+            found.location,
+            f"{rows or 'this slice'} and the training rows {trained} have rows in common".replace("  ", " "),
+            related=[Related(found.training, "the training part", "training")],
+            help="let one part end where the other begins",
+            subject="eval_dataset",
         )
 
     def _report_name(self, other: split_names.OtherSplit) -> Finding:
