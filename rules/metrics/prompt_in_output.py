@@ -12,6 +12,14 @@ them is never equal to the answer alone, and scores such as ROUGE and BLEU compa
     print(hits)
     trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
 
+The number of prompts in place of the number of their tokens:
+
+    prompt = lm_tokenizer("The capital of France is", return_tensors="pt")
+    out = lm.generate(**prompt, max_new_tokens=5)
+    answers = lm_tokenizer.batch_decode(out[:, prompt["input_ids"].shape[0] :])  # <- prompt-in-output
+    print(answers)
+    trainer = Trainer(model, args, train_dataset=tokenized["train"], data_collator=collator)
+
 ## Good
 
     prompt = lm_tokenizer("The capital of France is", return_tensors="pt")
@@ -46,6 +54,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lintrain.analysis import prompt_lengths
 from lintrain.pipeline.values.python import Sequence, Value
 from lintrain.pipeline.values.tensors import Generated
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Source, Targets, one_per_location
@@ -66,6 +75,17 @@ class PromptInOutput(Rule):
             found = _generated_in(call.predictions.value) if call.predictions is not None else None
             if found is not None:
                 yield self._report(call.location, found)
+
+        yield from one_per_location(map(self._report_cut, prompt_lengths.cut_by_rows(pipeline.source)))
+
+    def _report_cut(self, found: prompt_lengths.CutByRows) -> Finding:
+        shown = f"`{found.code}`" if len(found.code) <= 36 else "this"
+        return self.finding(
+            found.location,
+            f"{shown} is the number of prompts, not of their tokens",
+            related=[Related(found.generated, "generated here", "generated")],
+            help='cut by the length of the prompts: `inputs["input_ids"].shape[1]`',
+        )
 
     def _report(self, location: Location, text: Value) -> Finding:
         return self.finding(
