@@ -9,8 +9,8 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
-from lintrain.analysis.named_steps import written_step
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
+from lintrain.analysis.named_steps import written_step
 from lintrain.analysis.training_loops import training_loops, words_of
 from lintrain.interpreter.tracing import DATA
 from lintrain.libraries.torch.images import steps_of

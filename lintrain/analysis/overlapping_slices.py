@@ -14,7 +14,6 @@ from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
-
 WINDOW = r"(?i:window|seq|look|lag|step|hist|past|context|horizon)\w*"
 """Names for the length of the windows in which a series is read."""
 

@@ -8,8 +8,8 @@ from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import function, method
 from lintrain.libraries.datasets.columns import column_of
 from lintrain.libraries.pandas.frames import depth_of, open_frame, same_rows, some_rows
-from lintrain.libraries.pandas.series import kind_as
-from lintrain.pipeline.values.columns import Column, DataFrame, Kind, Series, computed, in_part
+from lintrain.libraries.pandas.series import kind_as, literals_returned
+from lintrain.pipeline.values.columns import Column, DataFrame, Kind, Series, computed
 from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -69,6 +69,8 @@ def _fewer(call: Call) -> Value:
     made = some_rows(call.reader, frame, call.location)
     # `sample(frac=1)` is how a frame is shuffled: the rows are all still there, in no order.
     if call.path.endswith("sample") and literal(call.value("frac", 1)) == 1 and not is_true(call.value("replace", 2)):
+        made.columns, made.rows = dict(frame.columns), frame.rows
+    if call.path.endswith(("sort_values", "sort_index")):
         made.columns, made.rows = dict(frame.columns), frame.rows
     # With `ignore_index=True` the index counts the rows from 0 again.
     made.gaps = frame.gaps if is_missing(call.value("ignore_index")) else None
@@ -142,11 +144,21 @@ def _as_type(call: Call) -> Value:
     return made
 
 
-@method(DataFrame, "fillna", "replace", "apply", "map", "applymap", "where", "mask", "clip", "round", "ffill", "bfill")
+@method(DataFrame, "apply")
+def _applied(call: Call) -> Value:
+    """`frame.apply(classify, axis=1)`: one value for each row."""
+    frame = call.receiver
+    if not isinstance(frame, DataFrame) or literal(call.value("axis", 1)) not in {1, "columns"}:
+        return computed()
+    held = literals_returned(call, call.value("func", 0), Series(Column(""), frame, is_row=True))
+    return computed() if held is None else Series(column_of("", Sequence(held), is_batch=True), origin=call.location)
+
+
+@method(DataFrame, "fillna", "replace", "map", "applymap", "where", "mask", "clip", "round", "ffill", "bfill")
 def _recomputed(call: Call) -> Value:
     """Other values in the same columns, for all that is known."""
     frame = call.receiver
-    if not isinstance(frame, DataFrame) or call.path.rpartition(".")[2] == "apply":
+    if not isinstance(frame, DataFrame):
         return computed()
     made = same_rows(call.reader, frame, call.location)
     made.columns = {name: Column(name) for name in frame.columns}
@@ -197,11 +209,12 @@ def part_of(call: Call, value: Value) -> Value | None:
     match value:
         case DataFrame():
             made = some_rows(call.reader, value, call.location)
-            made.gaps = gaps
+            # A random part has rows of all classes, but for a class of a few rows.
+            made.columns, made.gaps = dict(value.columns), gaps
             return made
         case Series():
-            return Series(in_part(value.column), gaps=gaps, origin=call.location)
+            return Series(value.column, gaps=gaps, origin=call.location)
         case ColumnValues(column=column, dataset=Unknown(), axes=axes):
-            return ColumnValues(in_part(column), UNKNOWN, axes=axes, origin=call.location)
+            return ColumnValues(column, UNKNOWN, axes=axes, origin=call.location)
         case _:
             return None

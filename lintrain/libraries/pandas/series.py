@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.reader import Reader
 from lintrain.interpreter.core.registry import (
@@ -26,6 +27,8 @@ from lintrain.pipeline.values.model import FoldRows
 from lintrain.pipeline.values.python import (
     UNKNOWN,
     Constant,
+    Either,
+    Function,
     Library,
     LibraryObject,
     Mapping,
@@ -190,22 +193,42 @@ def _filled(call: Call) -> Value:
     return _given(call, series if is_text else computed())
 
 
-@method(Series, "map")
+@method(Series, "map", "apply")
 def _mapped(call: Call) -> Value:
-    """Labels by a dictionary, `frame["label"].map({"bad": 0, "good": 1})`: its values are what the column holds."""
-    table = call.value("arg", 0)
-    if (
-        not isinstance(table, Mapping)
-        or not table.is_complete
-        or not table.entries
-        or not isinstance(call.receiver, Series)
-    ):
+    """Labels by a dictionary or a function of the script: `frame["label"].map({"bad": 0, "good": 1})`."""
+    table, series = call.value("arg" if call.path.endswith("map") else "func", 0), call.receiver
+    if not isinstance(series, Series):
         return computed()
-    column = column_of(call.receiver.column.name, Sequence([*table.entries.values()]), is_batch=True)
-    return Series(column, gaps=call.receiver.gaps, origin=call.location)
+    held = _results_of(call, table, series) if isinstance(table, Function) else _values_in(table)
+    if held is None:
+        return _given(call, computed())
+    column = column_of(series.column.name, Sequence(held), is_batch=True)
+    return Series(column, gaps=series.gaps, origin=call.location)
 
 
-@method(Series, "apply", "replace", "where", "mask", "isin", "isna", "notna", "isnull", "notnull", "between")
+def _values_in(table: Value) -> list[Value] | None:
+    """The values of a dictionary, if all of them are known."""
+    is_known = isinstance(table, Mapping) and table.is_complete
+    return [*table.entries.values()] or None if isinstance(table, Mapping) and is_known else None
+
+
+def _results_of(call: Call, function: Function, series: Series) -> list[Value] | None:
+    """The literals that a function returns for some value of a column; None if it may return anything else."""
+    # With `args` the function is given something else.
+    is_plain = len(call.positional) + len(call.keywords) == 1
+    return literals_returned(call, function, _each(call.reader, series)) if is_plain else None
+
+
+def literals_returned(call: Call, function: Value, given: Value) -> list[Value] | None:
+    """The literals that a function of the script returns for a value; None if it may return anything else."""
+    if not isinstance(function, Function):
+        return None
+    result = dispatch.call(call.reader, function, [given], location=call.location)
+    results = [*result.options] if isinstance(result, Either) else [result]
+    return results if all(isinstance(each, Constant) for each in results) else None
+
+
+@method(Series, "replace", "where", "mask", "isin", "isna", "notna", "isnull", "notnull", "between")
 @method(
     Series, "duplicated", "eq", "ne", "gt", "lt", "ge", "le", "clip", "round", "transform", "combine_first", "update"
 )
