@@ -37,7 +37,7 @@ def are_moved(given: Sequence[str], names: Sequence[str]) -> bool:
 
     A value that is given twice, and names that are only the two sides of something, prove nothing.
     """
-    taken = [(name, names[index]) for index, name in enumerate(given[: len(names)]) if name in names]
+    taken = [(name, names[index]) for index, name in enumerate(given[: len(names)]) if name and name in names]
     moved = [name for name, taken_by in taken if name != taken_by]
     if len(moved) < FEWEST_MOVED or len({name for name in given if name}) < sum(map(bool, given)):
         return False
