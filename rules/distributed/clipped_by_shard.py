@@ -66,7 +66,8 @@ import re
 from collections.abc import Iterator
 
 from lintrain.analysis import expressions, script_text
-from lintrain.pipeline.events import Act
+from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.values.model import Parameters
 from lintrain.pipeline.values.python import literal
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, dataclass, fixes
 
@@ -90,16 +91,17 @@ class ClippedByShard(Rule[Claim]):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         if script_text.mentions(pipeline, "NO_SHARD"):
             return
-        wrapped = dict(_wrapped_names(pipeline))
+        wrapped, followed = dict(_wrapped_names(pipeline)), dict(_clips_of_sharded(pipeline))
         is_imported = any(
             each.name == NAME and each.module in MODULES for each in script_text.imports_of(pipeline.source)
         )
-        for call in script_text.calls_of(pipeline.source, CLIPS) if wrapped else ():
+        for call in script_text.calls_of(pipeline.source, CLIPS) if wrapped or followed else ():
             if call.callee is not None and call.callee.code == NAME and not is_imported:
                 continue
             parameters = call.arguments[0].code if call.arguments else ""
             name = parameters.removesuffix(".parameters()")
-            if name not in wrapped or script_text.mentions(pipeline, rf"\b{re.escape(name)}\.clip_grad_norm_\("):
+            sharded = wrapped.get(name) or followed.get(call.location)
+            if sharded is None or script_text.mentions(pipeline, rf"\b{re.escape(name)}\.clip_grad_norm_\("):
                 continue
             named = [f"{key}={each.code}" for key, each in reversed(call.keywords.items())]
             given = [*(each.code for each in call.arguments[1:]), *named]
@@ -107,7 +109,7 @@ class ClippedByShard(Rule[Claim]):
             yield self.finding(
                 call.location,
                 "each process clips by the norm of its own shards of the gradients",
-                related=[Related(wrapped[name], "sharded here", "sharded")],
+                related=[Related(sharded, "sharded here", "sharded")],
                 help=f"call `{name}.clip_grad_norm_`, which computes the norm over all processes",
                 claim=Claim(code if parameters != name and None not in call.keywords else None),
             )
@@ -121,8 +123,30 @@ class ClippedByShard(Rule[Claim]):
 
 def _wrapped_names(pipeline: Pipeline) -> Iterator[tuple[str, Location]]:
     """The names that are assigned a model sharded by FSDP in any case, and where."""
-    for event in pipeline.acts(Act.SHARE):
+    for event in _shardings(pipeline):
         assigned = expressions.assignment_at(pipeline, event.location)
-        how = literal(event.details["how"]) if "how" in event.details else None
-        if how == SHARDED and not event.conditions and assigned is not None:
+        if assigned is not None:
             yield from ((target.code, event.location) for target in assigned.targets)
+
+
+def _clips_of_sharded(pipeline: Pipeline) -> Iterator[tuple[Location, Location]]:
+    """The calls that clip all parameters of a model which another function may have sharded, and where it was."""
+    shardings = list(_shardings(pipeline))
+    for clip in pipeline.acts(Act.CLIP) if shardings else ():
+        clipped = clip.subject
+        for event in shardings:
+            if (
+                event.order < clip.order
+                and isinstance(clipped, Parameters)
+                and not clipped.is_part
+                and any(event.subject is module for module in clipped.of)
+            ):
+                yield clip.location, event.location
+
+
+def _shardings(pipeline: Pipeline) -> Iterator[Event]:
+    """Where models are sharded by FSDP in any case."""
+    for event in pipeline.acts(Act.SHARE):
+        how = literal(event.details["how"]) if "how" in event.details else None
+        if how == SHARDED and not event.conditions:
+            yield event
