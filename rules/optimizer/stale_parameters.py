@@ -138,6 +138,8 @@ from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import ABSENT, Sequence, Value, literal, options_of
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
+SHARDS = ("FullyShardedDataParallel", "fully_shard")
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -161,7 +163,7 @@ class StaleParameters(Rule[Claim]):
             )
             if replaced is not None:
                 yield self._report(pipeline, creation, Related(replaced.location, _what(replaced), "replaced"))
-            elif (newer := _newer_model(pipeline, creation)) is not None:
+            elif (newer := _newer_model(pipeline, creation) or _sharded_later(pipeline, creation)) is not None:
                 yield self._report(pipeline, creation, newer)
 
     def _report(self, pipeline: Pipeline, creation: Event, replaced: Related) -> Finding[Claim]:
@@ -255,6 +257,21 @@ def _newer_model(pipeline: Pipeline, creation: Event) -> Related | None:
         later = [each for each in pipeline.names_of(new) if each.name in names and creation.location < each.location]
         if later and all(optimizer in options_of(step.subject) for step in training.steps):
             return Related(later[0].location, "another model, which it does not contain", "replaced")
+    return None
+
+
+def _sharded_later(pipeline: Pipeline, creation: Event) -> Related | None:
+    """Where FSDP shards the model later: it puts other parameters into it, which are the ones that are trained."""
+    optimizer = creation.subject
+    if not isinstance(optimizer, Optimizer):
+        return None
+    for event in pipeline.acts(Act.SHARE):
+        how = literal(event.details["how"]) if "how" in event.details else None
+        if not isinstance(how, str) or not how.endswith(SHARDS) or event.order < creation.order or event.conditions:
+            continue
+        is_held = any(expressions.do_overlap(pipeline, event.subject, module) for module in optimizer.trains)
+        if is_held and _in_one_go(creation, event) and _steps_after(pipeline, optimizer, event):
+            return Related(event.location, "sharded here, which replaces its parameters", "replaced")
     return None
 
 

@@ -32,7 +32,7 @@ CONVERSIONS = (
 )
 """Functions that give a module of the same layers, whose weights or intermediate values are kept in another way."""
 
-SHARES = ("DistributedDataParallel", "FullyShardedDataParallel")
+SHARES = ("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard")
 
 OF_CHECKPOINT = frozenset({"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug"})
 """Arguments of `checkpoint` that are not for the function that it calls."""
