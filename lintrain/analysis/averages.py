@@ -203,7 +203,7 @@ def additions_in(loop: ast.For) -> list[tuple[ast.AugAssign | ast.Assign, str]]:
     found: list[tuple[ast.AugAssign | ast.Assign, str]] = []
     for node in walk(loop):
         match node:
-            case ast.AugAssign(target=ast.Name() | ast.Attribute() as target, op=ast.Add()):
+            case ast.AugAssign(target=target, op=ast.Add()) if is_total(target):
                 found.append((node, unparse(target)))
             case ast.Assign(targets=[ast.Name() as target], value=ast.BinOp(left=left, op=ast.Add())) if (
                 unparse(left) == target.id
@@ -212,6 +212,13 @@ def additions_in(loop: ast.For) -> list[tuple[ast.AugAssign | ast.Assign, str]]:
             case _:
                 pass
     return found
+
+
+def is_total(node: ast.expr) -> bool:
+    """Whether code names one total: `hits`, `self.hits`, `totals["hits"]` or `counts[0]`."""
+    return isinstance(node, ast.Name | ast.Attribute) or (
+        isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
+    )
 
 
 def _added(addition: ast.AugAssign | ast.Assign) -> ast.expr:
@@ -226,7 +233,7 @@ def divisions_in(scope: ast.AST) -> dict[str, list[tuple[ast.BinOp | ast.AugAssi
         match node:
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 total = _number(left)
-                if isinstance(total, ast.Name | ast.Attribute):
+                if is_total(total):
                     found.setdefault(unparse(total), []).append((node, right))
             case ast.AugAssign(target=target, op=ast.Div(), value=value):
                 found.setdefault(unparse(target), []).append((node, value))

@@ -6,8 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis.averages import additions_in, counts_rows, has_single_rows, is_times_rows
+from lintrain.analysis.averages import additions_in, counts_rows, has_single_rows, is_times_rows, is_total
 from lintrain.analysis.loader_loops import loops_over_loaders
+from lintrain.analysis.preference_sides import is_chosen, is_rejected
 from lintrain.analysis.script_text import mentions
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
@@ -278,7 +279,16 @@ def _is_hits(node: ast.expr, loop: ast.For, depth: int = 0) -> bool:
         case ast.Call(func=ast.Name(id="sum"), args=[inner], keywords=[]):
             return is_comparison(inner)
         case ast.Call(func=ast.Attribute(value=inner, attr="sum"), args=[], keywords=[]):
-            return is_comparison(inner)
+            return is_comparison(inner) or _compares_sides(inner)
+        case _:
+            return False
+
+
+def _compares_sides(node: ast.expr) -> bool:
+    """Whether the two answers of each row are compared: `chosen > rejected`."""
+    match same_number(node):
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.Lt() | ast.GtE() | ast.LtE()], comparators=[right]):
+            return any(is_chosen(one) and is_rejected(other) for one, other in ((left, right), (right, left)))
         case _:
             return False
 
@@ -362,8 +372,8 @@ def _only_name(node: ast.expr) -> str:
             return _only_name(inner)
         case ast.BinOp(left=inner, op=ast.Mult(), right=ast.Constant()):
             return _only_name(inner)
-        case ast.Name() | ast.Attribute() as name:
-            return unparse(name)
+        case total if is_total(total):
+            return unparse(total)
         case _:
             return ""
 
