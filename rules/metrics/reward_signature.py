@@ -2,7 +2,8 @@
 
 `GRPOTrainer` calls it with `prompts`, `completions`, `completion_ids` and each further column of the data set, all by
 name. A function without `**kwargs` raises a TypeError at the first step, after the first completions were generated. So
-does one that returns a single number: the trainer expects a list with a reward for each completion.
+does one that needs a column that the data set does not have, and one that returns a single number: the trainer expects
+a list with a reward for each completion.
 
 A list that repeats one value raises no error, but the trainer subtracts the mean of a group from its rewards: what is
 the same for all completions is subtracted, and trains nothing.
@@ -32,6 +33,15 @@ One value in a list as long as the completions:
         return [mean] * len(completions)
 
     prompts = Dataset.from_dict({"prompt": ["a", "b"]})
+    trainer = trl.GRPOTrainer("gpt2", reward_funcs=reward, train_dataset=prompts)
+    trainer.train()
+
+A column that the data set does not have:
+
+    def reward(completions, answer, **kwargs):  # <- reward-signature
+        return [float(each in text) for text, each in zip(completions, answer)]
+
+    prompts = Dataset.from_dict({"prompt": ["a", "b"], "solution": ["1", "2"]})
     trainer = trl.GRPOTrainer("gpt2", reward_funcs=reward, train_dataset=prompts)
     trainer.train()
 
@@ -72,11 +82,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import conversations, trainer_methods
-from lintrain.pipeline.values.python import Function, Sequence, Value
+from lintrain.pipeline.values.python import Function, Sequence, Value, is_missing
+from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 PASSED = ("prompts", "completions", "completion_ids")
 """What every version of the trainer passes by name since TRL 0.16; newer ones pass more."""
+
+PASSED_BY_NEW_TRAINERS = ("trainer_state", "log_extra", "log_metric", "environments", "completion_mask", "images")
 
 NEVER_PASSED = {"prompt": "prompts", "completion": "completions"}
 """Names that the trainer does not pass on, not even where the data set has such a column, with those that it passes."""
@@ -101,6 +114,7 @@ class RewardSignature(Rule):
             if (missing := _missing(function))
         )
         yield from self._of_other_names(pipeline)
+        yield from self._of_absent_columns(pipeline)
         yield from self._of_one_number(pipeline)
         yield from self._of_one_value(pipeline)
         if conversations.writes_conversations(pipeline.source):
@@ -119,6 +133,21 @@ class RewardSignature(Rule):
             for argument, construction in given
             for function in (_functions(argument.value) if argument else ())
             if not _missing(function) and (name := _never_passed(function))
+        )
+
+    def _of_absent_columns(self, pipeline: Pipeline) -> Iterator[Finding]:
+        runs = (run for run in pipeline.runs if run.path.endswith(".GRPOTrainer"))
+        given = ((run.arguments.get("reward_funcs"), run) for run in runs)
+        yield from one_per_location(
+            self.finding(
+                trainer_methods.head_of(pipeline, function),
+                f"this reward function needs `{name}`, which is no column of the data set",
+                related=[Related(run.construction, "passed to the trainer here", "trainer")],
+                help=f"add the column `{name}`, or name the parameter as the column is named",
+            )
+            for argument, run in given
+            for function in (_functions(argument.value) if argument else ())
+            if not _missing(function) and not _never_passed(function) and (name := _absent_column(function, run))
         )
 
     def _of_texts(self, pipeline: Pipeline) -> Iterator[Finding]:
@@ -178,6 +207,19 @@ def _never_passed(function: Function) -> str:
     given = function.node.args
     required = given.args[: len(given.args) - len(given.defaults)]
     return next((each.arg for each in required if each.arg in NEVER_PASSED), "")
+
+
+def _absent_column(function: Function, run: TrainerRun) -> str:
+    """A parameter without a default that is neither passed by every trainer nor a column of the rows; else empty."""
+    rows = run.dataset("train_dataset")
+    is_plain = run.instance is None and is_missing(run.value("rollout_func"))  # neither passes more than columns
+    if rows is None or not rows.is_complete or not rows.columns or rows.has_transform or not is_plain:
+        return ""
+    given = function.node.args
+    required = given.args[: len(given.args) - len(given.defaults)]
+    required += [each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
+    known = {*PASSED, *PASSED_BY_NEW_TRAINERS, *rows.columns, "self"}
+    return next((each.arg for each in required if each.arg not in known), "")
 
 
 def _missing(function: Function) -> str:
