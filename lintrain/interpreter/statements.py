@@ -22,6 +22,7 @@ from lintrain.interpreter.invocation import ContextCall
 from lintrain.interpreter.layer_shapes import OPEN
 from lintrain.knowledge.networks import PARTLY_KNOWN
 from lintrain.pipeline.events import Act
+from lintrain.pipeline.values.data import ColumnValues
 from lintrain.pipeline.values.installed import InstalledName
 from lintrain.pipeline.values.loading import Loader, OpenFile
 from lintrain.pipeline.values.model import Module
@@ -36,6 +37,7 @@ from lintrain.pipeline.values.python import (
     Mapping,
     Unknown,
     Value,
+    options_of,
 )
 from lintrain.pipeline.values.python import Sequence as SequenceValue
 from lintrain.source.nodes import unparse
@@ -81,10 +83,12 @@ def _augmented_assign(reader: Reader, node: ast.AugAssign, scope: Scope) -> Flow
     if isinstance(node.op, ast.Add):
         retention.note_sum(reader, node.target, node.value, added, scope)
     note_change(reader, before, reader.source.location(node), reader.code(reader.source.location(node.target)))
-    if isinstance(node.op, ast.Add) and _is_list(before) and _is_list(added):
+    if isinstance(node.op, ast.Add) and _is_list(before) and (_is_list(added) or _grows_by_rows(before, added)):
         # The list itself grows, under all of its names; `result = result + [...]` is another one.
         items = operations.known_items(added, MOST_ITEMS)
-        operations.extend(reader, before, [UNKNOWN] if items is None else items, is_known=items is not None)
+        operations.extend(
+            reader, before, operations.literal_items(added) if items is None else items, is_known=items is not None
+        )
         return Flow.ON
     result = expressions.computed(reader, node, before, added, (node.target, node.value))
     # `step += 1` in a loop is another number in each iteration, and one that is known would decide tests
@@ -96,6 +100,19 @@ def _augmented_assign(reader: Reader, node: ast.AugAssign, scope: Scope) -> Flow
 
 def _is_list(value: Value) -> TypeGuard[SequenceValue]:
     return isinstance(value, SequenceValue) and value.kind == "list"
+
+
+def _grows_by_rows(before: SequenceValue, added: Value) -> bool:
+    """Whether a list of literals and of what is not known grows by token ids, or by something unknown: `+= ids[1:]`."""
+    options = options_of(added)
+    lists = [each for each in options if _is_list(each)]
+    rows = [each for each in options if isinstance(each, Unknown | ColumnValues)]
+    held = [*before.items, *(item for each in lists for item in each.items)]
+    return (
+        bool(rows)
+        and len(rows) + len(lists) == len(options)
+        and all(isinstance(each, Constant | Unknown | ColumnValues) for each in held)
+    )
 
 
 def _as_load(target: ast.Name | ast.Attribute | ast.Subscript) -> ast.expr:

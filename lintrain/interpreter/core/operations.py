@@ -26,6 +26,7 @@ from lintrain.pipeline.values.python import (
     Unknown,
     Value,
     join,
+    options_of,
 )
 from lintrain.pipeline.values.tensors import Real, Text, Whole
 
@@ -41,6 +42,16 @@ def known_items(value: Value, most: int) -> list[Value] | None:
             return known_items(content, most)
         case _:
             return _known_keys(value, most)
+
+
+def literal_items(value: Value) -> list[Value]:
+    """The literals that are certainly in a list of which more is not known: the -100 of `[-100] * len(ids)`."""
+    lists = [each for each in options_of(value) if isinstance(each, Sequence)]
+    literals = [item for each in lists for item in each.items if isinstance(item, Constant)]
+    return [*literals[:MOST_LITERALS], UNKNOWN]
+
+
+MOST_LITERALS = 8
 
 
 def _known_keys(value: Value, most: int) -> list[Value] | None:

@@ -110,6 +110,8 @@ def _slice(reader: Reader, value: Sequence, key: Slice) -> Value:
     if not value.is_complete and value.placed and (part := _placed_slice(value, bounds)) is not None:
         return part
     if not value.is_complete or any(isinstance(bound, Value) for bound in bounds) or bounds[2] == 0:
+        if any(item is UNKNOWN for item in items) and not value.is_complete and bounds[0] is None is bounds[2]:
+            return Sequence(operations.literal_items(value), value.kind, False)  # `labels[:limit]` cuts its end only
         # Some of the items, how many is not known: one that is any of them stands for all.
         return Sequence([any_of(items)] if items else [], value.kind, False, value.knows_items)
     lower, upper, step = (bound if isinstance(bound, int) else None for bound in bounds)

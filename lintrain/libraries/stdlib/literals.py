@@ -44,8 +44,9 @@ def _append(call: Call) -> Value:
 
 @method(Sequence, "extend")
 def _extend_with(call: Call) -> Value:
-    items = operations.known_items(call.value("iterable", 0), MOST_ITEMS)
-    added = [UNKNOWN] if items is None else items
+    given = call.value("iterable", 0)
+    items = operations.known_items(given, MOST_ITEMS)
+    added = operations.literal_items(given) if items is None else items
     operations.extend(call.reader, call.receiver, added, is_known=items is not None)
     return Constant(None)
 
