@@ -51,8 +51,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, label_ranges, padded_rows, script_text
-from lintrain.pipeline.values.python import is_missing, literal
+from lintrain.analysis import expressions, label_ranges, masked_prompts, padded_rows, script_text
+from lintrain.pipeline.values.data import Collator
+from lintrain.pipeline.values.python import ABSENT, is_missing, literal, text_of
+from lintrain.pipeline.values.tensors import SpecialToken
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -85,6 +87,9 @@ OWN_LOSS = r"ignore_index|\bIGNORE|loss_mask|label_mask\s*\*"
 """Code of losses that leave labels out themselves."""
 
 
+LATER = r"==\s*[\w.]+\]?\s*(?:,\s*|\]\s*=\s*)-100|masked_fill|-100 if"
+"""Code that puts -100 in the place of other labels."""
+
 BEFORE = r"(?m)^\s*(?:from|import) pytorch_(?:transformers|pretrained_bert)\b"
 """The packages that became transformers: their models ignore -1."""
 
@@ -108,7 +113,7 @@ class Padding:
 
 class UnmatchedIgnoreIndex(Rule[Claim]):
     level = Level.ERROR
-    keywords = "pad_sequence|labels|targets|full|zeros|ones"
+    keywords = "pad_sequence|label_pad_token_id|labels|targets|full|zeros|ones"
     needs_training = False
     judges_networks = True
 
@@ -117,6 +122,8 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from map(self._report_masked, _masked(pipeline))
+        yield from map(self._report_prompt, _masked_prompts(pipeline))
+        yield from self._of_collators(pipeline)
         ignored = _ignored_by_losses(pipeline)
         for padding in _label_paddings(pipeline) if ignored else ():
             number = padding.number
@@ -150,10 +157,34 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
             help=f"write -100, or pass `ignore_index={masked.number}` to your own loss",
         )
 
+    def _report_prompt(self, masked: masked_prompts.MaskedPrompt) -> Finding[Claim]:
+        return self.finding(
+            masked.location,
+            f"the labels of these tokens are `{masked.code}`, which counts as a class",
+            help="repeat -100, which the loss leaves out",
+        )
+
+    def _of_collators(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """Collators that pad labels with a token, or with a class."""
+        for collator in pipeline.collators if not script_text.mentions(pipeline, OWN_LOSS) else ():
+            given = collator.arguments.get("label_pad_token_id", ABSENT)
+            number = literal(given)
+            is_counted = number in {0, -1} or (isinstance(given, SpecialToken) and given.kind == "pad")
+            is_scored = pipeline.models and not any("compute_loss" in run.overrides for run in pipeline.runs)
+            if is_counted and is_scored and collator.origin is not None and _gives_torch(collator):
+                shown = number if isinstance(number, int) else "the padding token"
+                yield self.finding(
+                    collator.origin,
+                    f"labels are padded with {shown}, which counts in the loss",
+                    help="leave out `label_pad_token_id`, which is -100 by default",
+                )
+
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if (stage := evidence.failed_with(OUT_OF_BOUNDS)) is not None:
             return Verdict.confirmed(f"the {stage.name} stage failed: a label {OUT_OF_BOUNDS}, 1 error")
         loop = evidence.loop
+        if finding.claim is None:
+            return Verdict.inconclusive("a label that counts as a class raises no error")
         if loop is None or not loop.steps:
             return Verdict.inconclusive(evidence.without_loop)
         return Verdict.refuted(f"{loop.steps} steps ran without an error about a label", steps=loop.steps)
@@ -164,6 +195,22 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
             return None
         edit = fixes.Replace(claim.padding, str(claim.ignored))
         return fixes.Fix.of("pad with the number that the loss ignores", edit, safe=False)
+
+
+def _gives_torch(collator: Collator) -> bool:
+    return text_of(collator.arguments.get("return_tensors", ABSENT)) in {None, "pt"}
+
+
+def _masked_prompts(pipeline: Pipeline) -> Iterator[masked_prompts.MaskedPrompt]:
+    """The labels of prompts for a model of transformers, if no other code sets them to -100 later."""
+    found = list(masked_prompts.masked_prompts(pipeline.source))
+    is_of_transformers = bool(found) and script_text.mentions(pipeline, r"(?m)^\s*(?:from|import) transformers\b")
+    if (
+        is_of_transformers
+        and not script_text.mentions(pipeline, OWN_LOSS)
+        and not script_text.mentions(pipeline, LATER)
+    ):
+        yield from found
 
 
 def _ignored_by_losses(pipeline: Pipeline) -> list[tuple[int, bool]]:
