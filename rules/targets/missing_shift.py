@@ -63,7 +63,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import loop_verdicts, script_text, token_scores, unshifted_windows
+from lintrain.analysis import loop_verdicts, shifted_metrics, token_scores, unshifted_windows
 from lintrain.pipeline import shifts
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Model, Role, Tensor
@@ -88,9 +88,6 @@ if TYPE_CHECKING:
 FLAT = lazy_pattern(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(?:, ?[^,]+)?)\)")
 
 
-SHIFTS = r"\[[^\]\n]*(:\s*-1|\b1\s*:|\w\s*-\s*1\s*[,\]])[^\n]*|roll\(|narrow\(|shift"
-"""Code that may leave out the first or the last token, or goes one back, in a metric function or before it."""
-
 SAME = 1e-6
 """Outputs that differ by less, as a share of the largest, are the same but for rounding."""
 
@@ -110,8 +107,10 @@ class MissingShift(Rule):
         scores = list(token_scores.unshifted_scores(pipeline.source))
         causal = {each.location for each in pipeline.model_calls if scores and shifts.shifts_labels(each.model)}
         yield from one_per_location(self._report_scores(each) for each in scores if each.forward in causal)
-        if not script_text.mentions(pipeline, SHIFTS):
-            yield from one_per_location(map(self._of_metric, _compared_with_labels(pipeline)))
+        compared = [
+            each for each in _compared_with_labels(pipeline) if not shifted_metrics.may_shift(pipeline, each[0])
+        ]
+        yield from one_per_location(map(self._of_metric, compared))
 
     def _report_windows(self, found: unshifted_windows.Unshifted) -> Finding:
         return self.finding(
