@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from lintrain.analysis import iterations, lightning_modules, lr_schedules, script_text
 from lintrain.model.location import Location
 from lintrain.model.verdict import Verdict
+from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import FACTORS_AT, Scheduler
-from lintrain.pipeline.values.python import UNKNOWN, Range, Sequence, Value, is_missing, literal, options_of
+from lintrain.pipeline.values.python import UNKNOWN, Range, Sequence, Unknown, Value, is_missing, literal, options_of
 from lintrain.pipeline.values.tensors import Count
 from lintrain.pipeline.values.training import LightningTrainer
 from lintrain.source.nodes import unparse
@@ -88,7 +89,7 @@ def _is_of_all(count: Value, pace: lr_schedules.Pace) -> bool:
     if not isinstance(count, Count) or not count.is_exact or count.divisors:
         return False
     # Accelerate steps a prepared schedule once for each process.
-    multipliers = [each for each in count.multipliers if getattr(each, "name", "") != "launcher.num_processes"]
+    multipliers = [each for each in count.multipliers if not _is_processes(each)]
     if len(multipliers) != 1:
         return False
     (epochs,), over = multipliers, pace.epochs.over if pace.epochs else None
@@ -135,9 +136,33 @@ def is_product(pipeline: Pipeline, length: Argument) -> bool:
 
 def multiplied(pipeline: Pipeline, scheduler: Scheduler, length: Argument) -> Location | None:
     """Where a length counts the steps of all processes, though the script itself steps once per update in each."""
-    if pipeline.launchers or not lr_schedules.steps_of(pipeline, scheduler):
+    steps = lr_schedules.steps_of(pipeline, scheduler)
+    if not steps or (pipeline.launchers and not _is_left_out(pipeline, scheduler)):
         return None  # Accelerate steps a prepared schedule once for each process
+    if any("num_processes" in loop.header for step in steps for loop in step.loops):
+        return None
+    count = length.value
+    if isinstance(count, Count) and any(map(_is_processes, count.multipliers)):
+        return None if any(map(_is_processes, count.divisors)) else length.location
     return lr_schedules.processes_in(pipeline, length)
+
+
+def _is_processes(factor: Value) -> bool:
+    """Whether a factor is the number of an Accelerator's processes."""
+    return isinstance(factor, Unknown) and factor.name == "launcher.num_processes"
+
+
+def _is_left_out(pipeline: Pipeline, scheduler: Scheduler) -> bool:
+    """Whether accelerators prepare other things, but certainly not this schedule."""
+    if any(event.subject is scheduler for event in pipeline.acts(Act.ESCAPE)):
+        return False
+    return all(
+        each.is_accelerator
+        and not each.is_open
+        and bool(each.prepared)
+        and not any(value is scheduler or (isinstance(value, Unknown) and not value.name) for value in each.prepared)
+        for each in pipeline.launchers
+    )
 
 
 def fall(scheduler: Scheduler, epochs: int) -> tuple[Argument, str] | None:

@@ -246,7 +246,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
                 length is not None
                 and (multiplied := schedule_units.multiplied(pipeline, scheduler, length)) is not None
             ):
-                yield self._by_processes(multiplied)
+                yield self._by_processes(multiplied, may_prepare=bool(pipeline.launchers))
             if (rows := lr_schedules.rows_in(pipeline, scheduler)) is not None:
                 yield self._by_rows(rows)
             if pace is None and (both := lr_schedules.double_pace(pipeline, scheduler)) is not None:
@@ -305,11 +305,13 @@ class ScheduleUnitMismatch(Rule[Claim]):
             help="step the schedule once per epoch, or count it in batches",
         )
 
-    def _by_processes(self, multiplied: Location) -> Finding[Claim]:
+    def _by_processes(self, multiplied: Location, *, may_prepare: bool) -> Finding[Claim]:
         return self.finding(
             multiplied,
             "the schedule counts the steps of all processes, but each process steps its own",
-            help="count the optimizer steps of one process",
+            help="pass the schedule to `accelerator.prepare`"
+            if may_prepare
+            else "count the optimizer steps of one process",
         )
 
     def _by_rows(self, counted: Location) -> Finding[Claim]:
