@@ -52,10 +52,10 @@ def _leaves_one_out(loop: ast.For) -> bool:
             case ast.Compare(left=column, ops=[ast.NotEq() | ast.Eq() as how], comparators=[ast.Name(id=number)]):
                 if number == loop.target.id:
                     (kept if isinstance(how, ast.NotEq) else held_out).add(unparse(column))
-            case ast.UnaryOp(op=ast.Invert(), operand=operand) if column := _column_of(operand, loop.target.id):
-                kept.add(column)
-            case ast.Call() if column := _column_of(node, loop.target.id):
-                held_out.add(column)
+            case ast.UnaryOp(op=ast.Invert(), operand=operand) if text := _column_of(operand, loop.target.id):
+                kept.add(text)
+            case ast.Call() if text := _column_of(node, loop.target.id):
+                held_out.add(text)
             case _:
                 pass
     return bool(kept & held_out)

@@ -52,6 +52,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lintrain.analysis import rates_as_factors
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Optimizer, Scheduler
 from lintrain.pipeline.values.python import number_of
@@ -62,6 +63,8 @@ USUAL = 0.1
 """The highest rate of an optimizer that is no factor of a schedule."""
 TINY = 0.02
 """The highest factor that leaves no useful rate: a fiftieth."""
+SHOWN = 40
+"""So many characters of code fit into a message."""
 NEAR = 10
 """How far a rate that a function returns is at most from the optimizer's: the schedule may begin with another one."""
 
@@ -77,22 +80,34 @@ class RateAsFactor(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for schedule in pipeline.schedulers:
-            optimizer, origin = schedule.optimizer, schedule.origin
-            if not isinstance(optimizer, Optimizer) or origin is None or optimizer.has_groups:
-                continue
-            rate, highest = number_of(optimizer.learning_rate), max(schedule.factors, default=None)
-            if rate is None or not (_is_factor(schedule, rate) or (highest is not None and _is_a_rate(highest, rate))):
-                continue
-            given = optimizer.learning_rate_location
-            by = f"at most {show_number(highest)}" if highest is not None else "a share of itself"
-            yield self.finding(
-                origin,
-                f"`LambdaLR` multiplies the rate of {show_number(rate)} by {by}",
-                related=[Related(given, "the rate that is multiplied", "rate")] if given else [],
-                help="let the function return a share of the rate: `0.95**epoch`; or give the optimizer `lr=1.0`",
-            )
+            if schedule.name == "LambdaLR":
+                yield from self._report_rate(pipeline, schedule)
 
         yield from one_per_location(map(self._report_read, _reads(pipeline)))
+
+    def _report_rate(self, pipeline: Pipeline, schedule: Scheduler) -> Iterator[Finding]:
+        optimizer, origin = schedule.optimizer, schedule.origin
+        if not isinstance(optimizer, Optimizer) or optimizer.has_groups or origin is None:
+            return
+        rate, highest = number_of(optimizer.learning_rate), max(schedule.factors, default=None)
+        given = optimizer.learning_rate_location
+        related = [Related(given, "the rate that is multiplied", "rate")] if given else []
+        if rate is not None and highest is not None and _is_a_rate(highest, rate):
+            message = f"`LambdaLR` multiplies the rate of {show_number(rate)} by at most {show_number(highest)}"
+        elif rate is not None and _is_factor(schedule, rate):
+            message = f"`LambdaLR` multiplies the rate of {show_number(rate)} by a share of itself"
+        elif (found := rates_as_factors.rate_in(pipeline, schedule)) is not None:
+            factor, code = found
+            message = f"`LambdaLR` multiplies the rate by {f'`{code}`' if len(code) <= SHOWN else 'itself'} again"
+            related.append(Related(factor, "the function returns the rate", "factor"))
+        else:
+            return
+        yield self.finding(
+            origin,
+            message,
+            related=related,
+            help="let the function return a share of the rate: `0.95**epoch`; or give the optimizer `lr=1.0`",
+        )
 
     def _report_read(self, read: Misuse) -> Finding:
         name = read.value.name if isinstance(read.value, Scheduler) else ""
