@@ -25,13 +25,24 @@ PASSES = frozenset(
 )
 """Methods whose result has the sign of the tensor that they are called on."""
 
-FUNCTIONS = frozenset({"mean", "sum", "stack", "cat", "squeeze", "unsqueeze", "flatten", "reshape", "nanmean"})
-"""Functions of torch whose result has the sign of their first argument."""
+FUNCTIONS = frozenset(
+    {
+        *("mean", "sum", "stack", "cat", "squeeze", "unsqueeze", "flatten", "reshape", "nanmean"),
+        *("reduce_mean", "reduce_sum", "cast", "expand_dims"),
+    }
+)
+"""Functions of torch, TensorFlow and Keras whose result has the sign of their first argument."""
+
+ARRAYS = frozenset({"torch", "th", "np", "tf", "math", "K", "backend", "ops", "jnp"})
+"""The last names of the modules that compute with arrays: `torch`, `tf.math`, `keras.ops`."""
 
 MOST_STEPS = 12
 """How many names and functions are followed one after another."""
 
-BACKWARD = lazy_pattern(r"\bbackward\(")
+BACKWARD = lazy_pattern(r"\bbackward\(|\bGradientTape\(|\badd_loss\(")
+
+WEIGHTS = lazy_pattern(r"trainable|weights|variables|params")
+"""Code of what an optimizer of TensorFlow changes; the gradient of an input is for something else."""
 
 TYPED = ast.Name | ast.Attribute
 
@@ -59,14 +70,14 @@ class Term:
 
 
 def losses(source: Source) -> Iterator[tuple[ast.Call, list[Term]]]:
-    """The `backward` calls of a file, each with the terms of its loss."""
+    """The `backward` calls of a file, each with the terms of its loss; for TensorFlow and Keras those of tapes."""
     if not source.contains(BACKWARD):
         return
     yield from ((call, list(terms(source, loss))) for call, loss in source.gathered(_passes))
 
 
 def _passes(statement: ast.stmt) -> list[tuple[ast.Call, ast.expr]]:
-    """The `backward` calls of a statement, each with its loss."""
+    """The calls of a statement that give a loss to its gradients, each with its loss."""
     found: list[tuple[ast.Call, ast.expr]] = []
     for call in walk(statement):
         match call:
@@ -74,11 +85,13 @@ def _passes(statement: ast.stmt) -> list[tuple[ast.Call, ast.expr]]:
                 pass
             case ast.Call(func=ast.Attribute(attr=name), args=[loss]):
                 pass
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=tape), attr="gradient"), args=[loss, weights, *_]):
+                name = "backward" if "tape" in tape and WEIGHTS.search(unparse(weights)) else ""
             case ast.Call(func=ast.Attribute(value=loss, attr=name)):
                 pass
             case _:
                 continue
-        if name in {"backward", "manual_backward"}:
+        if name in {"backward", "manual_backward", "add_loss"}:
             found.append((call, loss))
     return found
 
@@ -285,7 +298,7 @@ def factors(node: ast.expr) -> Iterator[ast.expr]:
 def _inside(node: ast.expr) -> ast.expr | None:
     """What a call computes the mean, the sum or another view of, with the same sign."""
     match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "th"), attr=name), args=[inner, *_]):
+        case ast.Call(func=ast.Attribute(value=module, attr=name), args=[inner, *_]) if is_of_arrays(module):
             return inner if name in FUNCTIONS else None
         case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in PASSES:
             return None if isinstance(inner, ast.Name) and inner.id in {"F", "np", "nn", "torch"} else inner
@@ -316,11 +329,11 @@ def divergence(node: ast.expr) -> int | None:
     if len(parts) != 4:
         return None
     squares = [sign for each, sign in parts if _is_square(each)]
-    exponents = [sign for each, sign in parts if _exponent(each) is not None]
+    exponents = [sign for each, sign in parts if exponent(each) is not None]
     ones = [sign for each, sign in parts if isinstance(each, ast.Constant) and each.value == 1]
     if len(squares) != 1 or len(exponents) != 1 or len(ones) != 1 or squares != exponents or ones[0] == squares[0]:
         return None
-    rest = [sign for each, sign in parts if not _is_square(each) and _exponent(each) is None]
+    rest = [sign for each, sign in parts if not _is_square(each) and exponent(each) is None]
     return exponents[0] if all(sign == -exponents[0] for sign in rest) else None
 
 
@@ -349,16 +362,20 @@ def _is_square(node: ast.expr) -> bool:
             return False
 
 
-def _exponent(node: ast.expr) -> ast.expr | None:
+def exponent(node: ast.expr) -> ast.expr | None:
+    """What a call takes the exponential of: `x` of `torch.exp(x)`, `x.exp()` and `keras.ops.exp(x)`."""
     match node:
-        case ast.Call(
-            func=ast.Attribute(value=ast.Name(id="torch" | "th" | "np" | "tf" | "K"), attr="exp"), args=[inner]
-        ):
+        case ast.Call(func=ast.Attribute(value=module, attr="exp"), args=[inner]) if is_of_arrays(module):
             return inner
         case ast.Call(func=ast.Attribute(value=inner, attr="exp"), args=[]):
             return inner
         case _:
             return None
+
+
+def is_of_arrays(node: ast.expr) -> bool:
+    """Whether an expression names a module that computes with arrays."""
+    return isinstance(node, TYPED) and (node.id if isinstance(node, ast.Name) else node.attr) in ARRAYS
 
 
 def names(node: ast.expr) -> set[str]:

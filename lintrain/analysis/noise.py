@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import loss_terms, origins
@@ -14,8 +13,11 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-DRAWN = lazy_pattern(r"\brandn?(?:_like)?\(")
+DRAWN = lazy_pattern(r"\brandn?(?:_like)?\(|\brandom(?:\.|_)normal\(")
 """Code that draws noise, of either kind."""
+
+OF_ARRAYS = lazy_pattern(r"(?:^|\.)(?:random\.normal|random_normal|random\.randn)$")
+"""Functions of TensorFlow, Keras, JAX and NumPy that draw normal numbers."""
 
 NORMAL, UNIFORM = frozenset({"randn", "randn_like"}), frozenset({"rand", "rand_like"})
 MIXERS = frozenset({"add_noise", "q_sample"})
@@ -73,25 +75,41 @@ def _uniform(source: Source) -> Iterator[WrongNoise]:
 
 def _scaled_by_variance(source: Source) -> Iterator[WrongNoise]:
     """Noise times `exp(logvar)`, where the divergence of the same file takes `logvar` for the log of the variance."""
-    for node in source.nodes_of(ast.BinOp):
-        sides = ((node.left, node.right), (node.right, node.left)) if isinstance(node.op, ast.Mult) else ()
-        for scale, drawn in sides:
+    products = [node for node in source.nodes_of(ast.BinOp) if isinstance(node.op, ast.Mult)]
+    for node in products if source.contains(r"\bexp\(") else ():
+        for scale, drawn in ((node.left, node.right), (node.right, node.left)):
             made = _made(source, scale)
-            match made:
-                case ast.Call(func=ast.Attribute(attr="exp", value=ast.Name(id="torch")), args=[exponent]):
-                    pass
-                case ast.Call(func=ast.Attribute(attr="exp", value=exponent), args=[]):
-                    pass
-                case _:
-                    continue
-            name = re.escape(last_name(exponent))
-            divergence = rf"\b1\s*\+\s*[\w.]*\b{name}\b[^\n]*(?:\b{name}\.exp\(\)|exp\([\w.]*\b{name}\))"
-            if name and _is_noise(source, drawn) and source.contains(divergence):
+            exponent = loss_terms.exponent(made)
+            name = last_name(exponent) if exponent is not None else ""
+            if name and name in source.cached(_variances) and _is_noise(source, drawn):
                 yield WrongNoise(
                     source.location(made),
                     "the noise is scaled by the variance, and not by the standard deviation",
-                    f"use `torch.exp(0.5 * {unparse(exponent)})`",
+                    f"use `{_half(made)}`",
                 )
+
+
+def _half(call: ast.expr) -> str:
+    """The code of the standard deviation, in the functions of the script."""
+    match call:
+        case ast.Call(func=function, args=[exponent]):
+            return f"{unparse(function)}(0.5 * {unparse(exponent)})"
+        case ast.Call(func=ast.Attribute(value=exponent)):
+            return f"torch.exp(0.5 * {unparse(exponent)})"
+        case _:
+            return "exp(0.5 * logvar)"
+
+
+def _variances(source: Source) -> set[str]:
+    """The names that the divergences of a file take for the logarithm of a variance."""
+    found = set[str]()
+    for node in source.nodes_of(ast.BinOp):
+        if loss_terms.divergence(node) is not None:
+            exponents = filter(
+                None, map(loss_terms.exponent, (each for each in walk(node) if isinstance(each, ast.Call)))
+            )
+            found.update(map(last_name, exponents))
+    return found - {""}
 
 
 def _is_of_torch(call: ast.Call) -> bool:
@@ -127,7 +145,9 @@ def _made(source: Source, node: ast.expr, steps: int = 6) -> ast.expr:
 
 def _is_noise(source: Source, node: ast.expr) -> bool:
     made = _made(source, node)
-    return isinstance(made, ast.Call) and last_name(made.func) in NORMAL
+    return isinstance(made, ast.Call) and (
+        last_name(made.func) in NORMAL or OF_ARRAYS.search(unparse(made.func)) is not None
+    )
 
 
 def _is_noisy(source: Source, node: ast.expr) -> bool:

@@ -134,7 +134,7 @@ from lintrain.rule import Finding, Level, Pipeline, Rule, one_per_location
 
 class WrongLossSign(Rule):
     level = Level.ERROR
-    keywords = "backward|compute_loss & sigmoid|log_prob|exp|entropy|cosine_similarity|CosineSim|parameters|relu|clamp"
+    keywords = "backward|compute_loss|Tape|add_loss & sigmoid|prob|exp|entropy|similarity|Cosine|parameters|relu|clamp"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(

@@ -109,7 +109,7 @@ from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_p
 
 class WrongNoise(Rule):
     level = Level.ERROR
-    keywords = "rand|randn|rand_like|randn_like|randint|sample & add_noise|exp|sqrt|loss|Loss|q_sample|softplus"
+    keywords = "rand|random|sample & add_noise|exp|sqrt|loss|Loss|q_sample|softplus"
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
