@@ -25,12 +25,16 @@ STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class ShortSize:
-    """The size of an embedding that is the number of words: where, its code, the words, and where they get numbers."""
+    """The size of an embedding that is the number of words: where, its code, the words, and where they get numbers.
+
+    `missing` is how many rows more the last word needs.
+    """
 
     location: Location
     size: str
     vocabulary: str
     numbered: Location
+    missing: int
 
 
 def short_sizes(source: Source) -> Iterator[ShortSize]:
@@ -39,7 +43,7 @@ def short_sizes(source: Source) -> Iterator[ShortSize]:
         return
     found: list[_Numbered] = []
     for scope, names in scopes_with(source, _numbered_from_one):
-        found.extend(_Numbered(name, node, scope) for name, node in names.items())
+        found.extend(_Numbered(name, node, scope, missing) for name, (node, missing) in names.items())
         found.extend(_given_to(source, scope, names))
     changed = {name for _, names in scopes_with(source, _others) for name in names}
     for size in dict.fromkeys(_sizes(source)) if found else ():
@@ -48,18 +52,23 @@ def short_sizes(source: Source) -> Iterator[ShortSize]:
                 name = unparse(words)
                 of_it = [each for each in found if each.name == name and _is_known_at(source, each, size)]
                 if of_it and name not in changed:
-                    yield ShortSize(source.location(size), unparse(size), name, source.location(of_it[0].node))
+                    numbered, missing = source.location(of_it[0].node), min(each.missing for each in of_it)
+                    yield ShortSize(source.location(size), unparse(size), name, numbered, missing)
             case _:
                 pass
 
 
 @dataclass(frozen=True, slots=True)
 class _Numbered:
-    """A dictionary whose words have numbers from 1: its name, where they get them, and where it has this name."""
+    """A dictionary whose words have numbers from 1: its name, where they get them, and where it has this name.
+
+    The largest number is `missing - 1` more than its length.
+    """
 
     name: str
     node: ast.stmt
     scope: ast.AST
+    missing: int
 
 
 def _is_known_at(source: Source, found: _Numbered, size: ast.expr) -> bool:
@@ -68,13 +77,20 @@ def _is_known_at(source: Source, found: _Numbered, size: ast.expr) -> bool:
     return is_global or any(each is size for each in walk(found.scope))
 
 
-def _numbered_from_one(scope: ast.AST) -> dict[str, ast.stmt]:
-    """The dictionaries of a scope whose largest number is certainly their length, or more."""
+def _numbered_from_one(scope: ast.AST) -> dict[str, tuple[ast.stmt, int]]:
+    """The dictionaries of a scope whose largest number is certainly their length, or more, with the rows missing.
+
+    One that a function returns as it is made has its own code for a name.
+    """
     starts, last = dict[str, tuple[int, ast.stmt]](), dict[str, list[ast.stmt]]()
     grows = dict[str, ast.stmt]()
     for node in own_nodes(scope):
         match node:
-            case ast.Assign(targets=[target], value=ast.DictComp(value=value, generators=[each])) if not each.ifs:
+            case (
+                ast.Assign(targets=[target], value=ast.DictComp(value=value, generators=[each]))
+                | ast.AnnAssign(target=target, value=ast.DictComp(value=value, generators=[each]))
+                | ast.Return(value=ast.DictComp(value=value, generators=[each]) as target)
+            ) if not each.ifs:
                 if (start := _start(value, each.target, each.iter)) is not None:
                     starts[unparse(target)] = start, node
             case ast.For(target=target, iter=over, body=[ast.Assign(targets=[ast.Subscript(value=held)], value=value)]):
@@ -87,13 +103,11 @@ def _numbered_from_one(scope: ast.AST) -> dict[str, ast.stmt]:
                     grows[unparse(held)] = node
             case _:
                 pass
-    found: dict[str, ast.stmt] = {
-        name: node for name, (start, node) in starts.items() if start > len(last.get(name, ()))
-    }
+    found = {name: (node, start - len(last.get(name, ()))) for name, (start, node) in starts.items()}
     growing = {
-        name: node for name, node in grows.items() if all(each.lineno < node.lineno for each in last.get(name, ()))
+        name: (node, 1) for name, node in grows.items() if all(each.lineno < node.lineno for each in last.get(name, ()))
     }
-    return found | growing
+    return {name: (node, missing) for name, (node, missing) in found.items() if missing > 0} | growing
 
 
 def _is_length_and_one(value: ast.expr, held: str) -> bool:
@@ -143,7 +157,7 @@ def _others(scope: ast.AST) -> set[str]:
     return found
 
 
-def _given_to(source: Source, scope: ast.AST, names: dict[str, ast.stmt]) -> Iterator[_Numbered]:
+def _given_to(source: Source, scope: ast.AST, names: dict[str, tuple[ast.stmt, int]]) -> Iterator[_Numbered]:
     """The names that get what a function returns, if that is one of its dictionaries, and nothing else."""
     returned = [each.value for each in own_nodes(scope) if isinstance(each, ast.Return)]
     if not isinstance(scope, ast.FunctionDef) or len(returned) != 1 or returned[0] is None:
@@ -159,7 +173,15 @@ def _given_to(source: Source, scope: ast.AST, names: dict[str, ast.stmt]) -> Ite
                 pairs = [(target, value)]
         for target, value in pairs if _calls(node, scope) else ():
             if unparse(value) in names and unparse(target) not in others:
-                yield _Numbered(unparse(target), names[unparse(value)], source.tree)
+                numbered, missing = names[unparse(value)]
+                missing -= sum(_written_to(each) == unparse(target) for each in given)
+                if missing > 0:
+                    yield _Numbered(unparse(target), numbered, source.tree, missing)
+
+
+def _written_to(node: ast.Assign) -> str:
+    """The code of the dictionary that an assignment writes one more word to."""
+    return unparse(node.targets[0].value) if isinstance(node.targets[0], ast.Subscript) else ""
 
 
 def _calls(node: ast.Assign, function: ast.FunctionDef) -> bool:

@@ -116,11 +116,18 @@ class ShortEmbedding(Rule):
             shown = f"`{late.vocabulary}`" if len(late.vocabulary) <= SHOWN else "this dictionary"
             yield self.finding(
                 late.location,
-                f"the last word has no row: the numbers of {shown} go up to its length",
+                _message(late.missing, shown),
                 related=[Related(late.numbered, "the words get their numbers here", "numbers")],
-                help=f"write one row more: `{late.size} + 1`",
+                help=f"write {'one row' if late.missing == 1 else f'{late.missing} rows'} more: "
+                f"`{late.size} + {late.missing}`",
             )
 
 
 SHOWN = 24
 """So many characters of code fit into a message."""
+
+
+def _message(missing: int, shown: str) -> str:
+    if missing == 1:
+        return f"the last word has no row: the numbers of {shown} go up to its length"
+    return f"the last {missing} words have no row: the numbers of {shown} are too high"
