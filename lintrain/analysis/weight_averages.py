@@ -17,8 +17,8 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-WEIGHTS = lazy_pattern(r"\.(?:named_)?parameters\(\)|\.state_dict\(\)")
-"""What gives the weights of a network one by one."""
+WEIGHTS = lazy_pattern(r"\b\w*parameters\(\)|\.state_dict\(\)")
+"""What gives the weights of a network one by one, or those that a method of the script lists."""
 
 COPIES = lazy_pattern(r"target|\bema|_ema|momentum|averag|shadow", re.IGNORECASE)
 """Names of copies that follow a network while it trains."""
@@ -47,9 +47,10 @@ def swapped(source: Source) -> Iterator[Swapped]:
     """The averages that keep nearly nothing of what they were: `tau * target + (1 - tau) * net` for `tau` of 0.005."""
     for loop, names in _loops(source):
         for node in walk(loop):
-            for target, kept in _updates(node):
+            for target, kept in (*_updates(node), *_in_mapping(loop, node, names), *_in_two(loop, node)):
                 name = _bare(target)
-                share = _number(source, kept) if name in names else None
+                is_weight = name in names or isinstance(target, ast.Subscript)
+                share = _number(source, kept) if is_weight else None
                 if share is not None and 0 < share <= SMALL and isinstance(node, ast.expr | ast.stmt):
                     yield Swapped(source.location(node), name, share)
 
@@ -108,6 +109,33 @@ def _updates(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, kept
         case ast.Call(func=ast.Attribute(value=target, attr="lerp_"), args=[_, share]):
             yield target, ast.BinOp(left=ast.Constant(value=1.0), op=ast.Sub(), right=share)
+        case _:
+            pass
+
+
+def _in_mapping(loop: ast.For, node: ast.AST, names: set[str]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What a node writes into a mapping of weights, `shadow[name] = factor * shadow[name] + other * weight`."""
+    match node:
+        case ast.Assign(targets=[ast.Subscript(slice=ast.Name(id=key)) as target], value=value) if key in names:
+            pass
+        case _:
+            return
+    if isinstance(value, ast.Name | ast.Call):
+        assigned = (each for each in walk(loop) if isinstance(each, ast.Assign))
+        value = next((each.value for each in assigned if unparse(each.targets[0]) == _bare(value)), value)
+    averaged = {_bare(each) for each in walk(value) if isinstance(each, ast.expr)}
+    if not averaged.isdisjoint(names - {key}) and ".grad" not in unparse(value):
+        yield from _sums(target, value)
+
+
+def _in_two(loop: ast.For, node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What two statements update, `t.mul_(factor)` and `t.add_(weight, alpha=other)`."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr="mul_"), args=[kept])):
+            added = re.compile(rf"{re.escape(_bare(target))}(?:\.data)?\.add_\((?!.*\bgrad\b)")
+            rest = (each for each in walk(loop) if isinstance(each, ast.Expr) and each.lineno > node.lineno)
+            if any(added.match(unparse(each)) for each in rest):
+                yield target, kept
         case _:
             pass
 
