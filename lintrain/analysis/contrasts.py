@@ -77,7 +77,7 @@ def wrong_pairs(source: Source) -> Iterator[WrongPairs]:
         return
     if source.contains(CROSS_ENTROPY):
         for call in source.nodes_of(ast.Call):
-            if len(call.args) > 1 and _is_cross_entropy(source, call.func):
+            if len(call.args) > 1 and is_cross_entropy(source, call.func):
                 scores = _scores(source, call.args[0], MOST_STEPS)
                 if scores is not None:
                     yield from _judge(source, call, scores)
@@ -116,7 +116,8 @@ def _judge(source: Source, call: ast.Call, scores: Scores) -> Iterator[WrongPair
         )
 
 
-def _is_cross_entropy(source: Source, callee: ast.expr) -> bool:
+def is_cross_entropy(source: Source, callee: ast.expr) -> bool:
+    """Whether code calls the cross-entropy loss of torch, as a function or as an object that the file makes."""
     if last_name(callee) == "cross_entropy":
         return True
     made = [callee] if isinstance(callee, ast.Call) else loss_terms.assigned(source, unparse(callee))
@@ -142,7 +143,7 @@ def _scores(source: Source, node: ast.expr, steps: int) -> Scores | None:
         case ast.Name() if steps:
             return _of_name(source, node, steps)
         case _:
-            pair = _pair(node)
+            pair = pair_of_rows(node)
             return Scores(*pair) if pair is not None else None
 
 
@@ -279,7 +280,7 @@ def _functions(source: Source) -> list[ast.FunctionDef]:
     return sorted(source.nodes_of(ast.FunctionDef), key=lambda each: -each.lineno)
 
 
-def _pair(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+def pair_of_rows(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
     """The rows of a product of all rows with all rows: `a` and `b` of `a @ b.T` and `torch.matmul(a, b.t())`."""
     match node:
         case ast.BinOp(left=left, op=ast.MatMult(), right=right):
@@ -312,7 +313,7 @@ def _unit_columns(source: Source) -> Iterator[WrongPairs]:
 def _of_products(source: Source) -> Iterator[ast.expr]:
     """What normalizes both sides of a product over its rows."""
     for node in source.nodes:
-        pair = _pair(node) if isinstance(node, ast.BinOp | ast.Call) else None
+        pair = pair_of_rows(node) if isinstance(node, ast.BinOp | ast.Call) else None
         found = [_over_rows(source, each, MOST_STEPS) for each in pair] if pair is not None else []
         if None not in found and not _is_transposed(pair):
             yield from (each for each in found[:1] if each is not None)
@@ -346,7 +347,7 @@ def _over_rows(source: Source, node: ast.expr, steps: int) -> ast.expr | None:
             return _over_rows(source, inner, steps)
         case ast.Name() if steps:
             made = [each for each, *rest in loss_terms.definitions(source, node) if rest == [None, None]]
-            made = made or list(_given(source, node))
+            made = made or list(given_for(source, node))
             found = [_over_rows(source, each, steps - 1) for each in made]
             return found[0] if found and None not in found else None
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
@@ -363,7 +364,7 @@ def _is_one_row(source: Source, node: ast.expr, steps: int) -> bool:
     return REDUCES.search(unparse(_made(source, node, steps))) is not None
 
 
-def _given(source: Source, name: ast.Name) -> Iterator[ast.expr]:
+def given_for(source: Source, name: ast.Name) -> Iterator[ast.expr]:
     """What the calls of a function pass for the parameter of this name, by its position."""
     function = next((each for each in _functions(source) if any(one is name for one in walk(each))), None)
     parameters = [each.arg for each in function.args.args] if function is not None else []

@@ -214,10 +214,13 @@ def same_networks(pipeline: Pipeline) -> Iterator[tuple[Location, str, str]]:
     """The network that a second name gets without a copy, where code writes the weights of one into the other."""
     source = pipeline.source
     written = source.cached(_written_pairs)
-    for node in source.nodes_of(ast.Assign) if written else ():
+    for node in source.nodes_of(ast.Assign) if written or source.contains(SEPARATE) else ():
         if not source.once(_is_second_name, node):
             continue
         second, first = unparse(node.targets[0]), unparse(node.value)
+        if _is_kept_apart(source, node, second, first):
+            yield source.location(node.value), first, second
+            continue
         writes = written.get((second, first), [])
         if SECOND.search(second) is None:
             # A name that says nothing may be that of another network elsewhere.
@@ -236,6 +239,25 @@ def _is_second_name(node: ast.Assign) -> bool:
             return SECOND.search(first) is None and "best" not in second.lower()
         case _:
             return False
+
+
+def _is_kept_apart(source: Source, bound: ast.Assign, second: str, first: str) -> bool:
+    """Whether code lists or freezes the weights of `target_encoder` by themselves, which is another name of `encoder`.
+
+    A second value of either name may be a copy.
+    """
+    name, of = second.rpartition(".")[2], first.rpartition(".")[2]
+    is_named = FOLLOWERS.search(name) is not None and name != of and re.search(rf"(?:^|_){of}(?:_|$)", name) is not None
+    code = re.escape(second)
+    if not is_named or not source.contains(rf"(?<![\w.]){code}\.(?:parameters\(|requires_grad_\(False|update\()"):
+        return False
+    around = next(
+        (each for each in source.nodes_of(ast.ClassDef) if any(one is bound for one in walk(each))), source.tree
+    )
+    targets = [each for one in walk(around) if isinstance(one, ast.Assign) for each in one.targets]
+    assigned = [unparse(each) for one in targets for each in (one.elts if isinstance(one, ast.Tuple) else [one])]
+    is_run = source.contains(rf"(?<![\w.]){re.escape(first)}\(")
+    return is_run and assigned.count(second) == 1 and assigned.count(first) == 1
 
 
 def _is_network(source: Source, code: str) -> bool:
@@ -279,6 +301,10 @@ def _root_of(node: ast.expr) -> str:
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
+
+SEPARATE = lazy_pattern(r"\b\w*(?:target|ema|teacher|momentum|shadow)\w*\.(?:parameters|requires_grad_|update)\(")
+FOLLOWERS = lazy_pattern(r"(?:^|_)(?:target|ema|teacher|momentum|shadow)(?:_|$)")
+"""Names of networks that follow another one with weights of their own."""
 
 SECOND = re.compile(r"target|ema|old|prev|teacher|best|copy|avg|average|shadow|momentum|_k\b|fast|clone", re.IGNORECASE)
 """Names of networks that shall stay as they are while the other one trains."""

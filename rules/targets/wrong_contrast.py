@@ -4,8 +4,9 @@ The scores of two views are a matrix whose row `i` belongs to column `i`. With l
 first one. In a matrix of all rows with themselves the diagonal has the highest score, and is no pair: as long as it is
 among the candidates, the loss cannot fall. A score of 0 does not leave it out, because the exponential of 0 is 1, and
 labels that are the diagonal itself make the loss infinite. Embeddings that are normalized over the batch, not each by
-itself, have products that are no cosines. Two views that are one result of a random transform always match. None of
-these raises an error.
+itself, have products that are no cosines. Cosines that are multiplied by a temperature of 0.1, not divided by it, are
+nearly equal for every pair. Two views that are one result of a random transform always match. None of these raises an
+error.
 
 ## Bad
 
@@ -29,6 +30,18 @@ A row that is compared with itself:
         both = F.normalize(torch.cat([encoder(x), encoder(x + 0.1)]), dim=1)
         labels = torch.cat([torch.arange(n, 2 * n), torch.arange(n)])
         loss = F.cross_entropy(torch.matmul(both, both.T) / 0.5, labels)  # <- wrong-contrast
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+Scores that are multiplied by the temperature:
+
+    encoder = nn.Linear(8, 4)
+    adam = torch.optim.Adam(encoder.parameters(), lr=1e-3)
+    for x, _ in loader:
+        one, other = F.normalize(encoder(x), dim=1), F.normalize(encoder(x + 0.1), dim=1)
+        scores = one @ other.T * 0.1  # <- wrong-contrast
+        loss = F.cross_entropy(scores, torch.arange(len(x)))
         adam.zero_grad()
         loss.backward()
         adam.step()
@@ -96,7 +109,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import contrasts, same_views
+from lintrain.analysis import contrast_temperatures, contrasts, same_views
 from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_per_location
 
 
@@ -106,13 +119,15 @@ class WrongContrast(Rule):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(contrasts.wrong_pairs(source)) or any(same_views.same_views(source))
+        found = (contrasts.wrong_pairs, contrast_temperatures.multiplied, same_views.same_views)
+        return any(any(each(source)) for each in found)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
             self.finding(each.location, each.message, help=each.remedy)
             for each in contrasts.wrong_pairs(pipeline.source)
         )
+        yield from one_per_location(map(self._report_product, contrast_temperatures.multiplied(pipeline.source)))
         yield from one_per_location(
             self.finding(
                 location,
@@ -120,4 +135,11 @@ class WrongContrast(Rule):
                 help="call the transform once for each view: it draws other numbers each time",
             )
             for location in same_views.same_views(pipeline.source)
+        )
+
+    def _report_product(self, found: contrast_temperatures.Multiplied) -> Finding:
+        return self.finding(
+            found.location,
+            f"cosines are multiplied by the temperature of {found.number:g}, not divided by it",
+            help=f"divide the scores, `/ {found.temperature}`: as a factor it makes them nearly equal",
         )
