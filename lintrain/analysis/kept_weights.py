@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import origins
+from lintrain.analysis import kept_uses, origins
+from lintrain.analysis.kept_uses import BEST, TRAINS, Loop
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
@@ -17,11 +18,6 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 OTHER_STATES = re.compile(r"opt|sched|scaler|sampler|loader", re.IGNORECASE)
 """Owners whose state is not the weights of a model."""
-
-TRAINS = re.compile(r"backward\(|\.step\(|(?<![a-z])train\w*\(|\bfit\w*\(", re.IGNORECASE)
-BEST = re.compile(r"best", re.IGNORECASE)
-
-Loop = ast.For | ast.While
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +61,9 @@ def _under_name(pipeline: Pipeline, node: ast.Assign, name: str, value: ast.expr
         used = None if origins.is_of_copy(source, value) else _compared_later(source, scope, node, name)
     elif owner:
         used = _loaded_again(source, scope, node, name, owner) or _compared_later(source, scope, node, name)
-        used = used or (_used_as_best(source, scope, node, name, owner) if BEST.search(name) else None)
+        used = used or (kept_uses.used_as_best(source, scope, node, name, owner) if BEST.search(name) else None)
     else:
-        used = _used_as_best(source, scope, node, name, unparse(value))
+        used = kept_uses.used_as_best(source, scope, node, name, unparse(value))
     if used is not None:
         yield _alias(source, value, name, used, is_model=isinstance(value, ast.Name))
 
@@ -123,7 +119,7 @@ def kept_by_name(pipeline: Pipeline) -> Iterator[Alias]:
                 case (
                     ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))], value=value),
                     ast.Tuple(elts=[_, ast.Name(id=weight)]),
-                ) if unparse(value) in {weight, f"{weight}.data", f"{weight}.detach()"}:
+                ) if unparse(value) in _same_numbers(weight):
                     scope = blocks.scope_of(pipeline, source.location(node))
                     used = _compared_later(source, scope, node, name)
                     if used is not None:
@@ -161,8 +157,8 @@ def _entries(node: ast.Assign) -> Iterator[tuple[str, str, ast.expr]]:
 
 def _used_outside(scope: ast.AST, node: ast.Assign, name: str, entry: str) -> ast.Call | None:
     """The call that saves the mapping, or loads the entry, whether or not the score has improved since."""
-    loop = _loop_around(scope, node, TRAINS)
-    if loop is None or any(each is not node.targets[0] for each in _bound(loop, name)):
+    loop = kept_uses.loop_around(scope, node, TRAINS)
+    if loop is None or any(each is not node.targets[0] for each in kept_uses.bound(loop, name)):
         return None
     tests = [each for each in walk(loop) if isinstance(each, ast.If) and any(part is node for part in each.body)]
     if not any(_compares(test.test) for test in tests):
@@ -192,8 +188,14 @@ def _gets(call: ast.Call, method: str, code: str) -> bool:
 def _owner_of_weights(node: ast.expr) -> str:
     """The code of `model` in `model.state_dict()`, `copy.copy(model.state_dict())` or `model.state_dict().copy()`."""
     match node:
-        case ast.Call(func=ast.Attribute(attr="copy"), args=[inner]) | ast.Call(func=ast.Name(id="dict"), args=[inner]):
+        case ast.Call(func=ast.Attribute(attr="copy"), args=[inner]):
             return _owner_of_weights(inner)
+        case ast.Call(func=ast.Name(id="dict" | "OrderedDict"), args=[inner]):
+            return _owner_of_weights(inner)
+        case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="items"), args=[]):
+            return _owner_of_weights(inner)
+        case ast.DictComp(value=kept, generators=[ast.comprehension(target=ast.Tuple(elts=[_, name]), iter=inner)]):
+            return _owner_of_weights(inner) if unparse(kept) in _same_numbers(unparse(name)) else ""
         case ast.Call(func=ast.Attribute(value=ast.Call() as inner, attr="copy"), args=[], keywords=[]):
             return _owner_of_weights(inner)
         case ast.Call(func=ast.Attribute(value=owner, attr="state_dict"), args=[], keywords=[]):
@@ -201,6 +203,11 @@ def _owner_of_weights(node: ast.expr) -> str:
             return "" if OTHER_STATES.search(code) else code.removesuffix(".module")
         case _:
             return ""
+
+
+def _same_numbers(name: str) -> set[str]:
+    """What a tensor is without a copy."""
+    return {name, f"{name}.data", f"{name}.detach()"}
 
 
 def _weights_in(node: ast.expr) -> str:
@@ -257,8 +264,7 @@ def _is_list_of_weights(node: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="list"), args=[ast.Call(func=ast.Attribute(attr="parameters"))]):
             return True
         case ast.ListComp(elt=item, generators=[ast.comprehension(target=ast.Name(id=name), iter=weights, ifs=[])]):
-            kept = {name, f"{name}.data", f"{name}.detach()"}
-            return unparse(item) in kept and unparse(weights).endswith(".parameters()")
+            return unparse(item) in _same_numbers(name) and unparse(weights).endswith(".parameters()")
         case _:
             return False
 
@@ -267,7 +273,7 @@ def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str)
     """Where what was kept of a model is compared with the model, after it trained."""
     handed_on = {part for call in walk(scope) if isinstance(call, ast.Call) for part in _uses_them(call)}
     for each in walk(scope):
-        if not _reads(each, name) or not isinstance(each, ast.Name) or each.lineno <= node.lineno:
+        if not kept_uses.reads(each, name) or not isinstance(each, ast.Name) or each.lineno <= node.lineno:
             continue
         if each in handed_on or _is_replaced(scope, node, name, each):
             continue
@@ -282,7 +288,7 @@ def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str)
 
 def _code_of_items(scope: ast.AST, use: ast.Name) -> str:
     """The code of the loop that reads single weights of what was kept: in its head, or by their names."""
-    loop = _innermost_loop(scope, use)
+    loop = kept_uses.innermost_loop(scope, use)
     heads = [loop.iter] if isinstance(loop, ast.For) else []
     items = [each.value for each in (walk(loop) if loop is not None else ()) if isinstance(each, ast.Subscript)]
     return unparse(loop) if loop is not None and (use in items or any(use in walk(each) for each in heads)) else ""
@@ -312,7 +318,7 @@ def _steps_between(source: Source, node: ast.Assign, use: ast.expr) -> bool:
 def _loaded_again(source: Source, scope: ast.AST, node: ast.Assign, name: str, owner: str) -> ast.expr | None:
     """The call that loads the weights into the same model after it trained, if nothing else is done with them."""
     loads: list[ast.Call] = []
-    known: set[ast.expr] = set()
+    known = set(kept_uses.passed_on(scope, name))
     for each in walk(scope):
         match each:
             case ast.Call(func=ast.Attribute(value=loaded, attr="load_state_dict"), args=[ast.Name(id=given), *_]) if (
@@ -321,13 +327,9 @@ def _loaded_again(source: Source, scope: ast.AST, node: ast.Assign, name: str, o
                 known.add(each.args[0])
                 if unparse(loaded).removesuffix(".module") == owner:
                     loads.append(each)
-            case ast.Call(func=ast.Attribute(attr="save"), args=[ast.Name(id=given), *_]) if given == name:
-                known.add(each.args[0])
-            case ast.Compare(left=ast.Name(id=given), comparators=[ast.Constant(value=None)]) if given == name:
-                known.add(each.left)
             case _:
                 pass
-    reads = {each for each in walk(scope) if _reads(each, name)}
+    reads = {each for each in walk(scope) if kept_uses.reads(each, name)}
     if reads - known or _is_bound_again(scope, owner):
         return None
     kept = [load for load in loads if not _is_replaced(scope, node, name, load)]
@@ -339,10 +341,6 @@ def _is_replaced(scope: ast.AST, node: ast.Assign, name: str, use: ast.expr) -> 
     inside = range(node.lineno + 1, use.lineno)
     nodes = (each for each in walk(scope) if isinstance(each, ast.Assign) and each.lineno in inside)
     return any(unparse(each.targets[0]) == name and not _owner_of_weights(each.value) for each in nodes)
-
-
-def _reads(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
 
 
 def _is_bound_again(scope: ast.AST, owner: str) -> bool:
@@ -359,41 +357,6 @@ def _trains_between(source: Source, scope: ast.AST, node: ast.Assign, load: ast.
     """Whether the model trains after its weights were kept and before they are loaded."""
     around = [each for each in walk(scope) if isinstance(each, Loop) and any(part is node for part in walk(each))]
     # No iteration comes back to a load that is done before the loops.
-    if any(each.lineno < load.lineno for each in around) and _loop_around(scope, node, TRAINS) is not None:
+    if any(each.lineno < load.lineno for each in around) and kept_uses.loop_around(scope, node, TRAINS) is not None:
         return True
     return load.lineno > node.lineno and _steps_between(source, node, load)
-
-
-def _loop_around(scope: ast.AST, node: ast.stmt, trains: re.Pattern[str]) -> Loop | None:
-    """The innermost loop of a scope around a statement, if it trains."""
-    loop = _innermost_loop(scope, node)
-    return loop if loop is not None and trains.search(unparse(loop)) else None
-
-
-def _innermost_loop(scope: ast.AST, node: ast.AST) -> Loop | None:
-    loops = [each for each in walk(scope) if isinstance(each, Loop) and node in walk(each)]
-    return min(loops, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
-
-
-MODELS = frozenset({"model", "net", "network"})
-"""Names of networks."""
-
-
-def _used_as_best(source: Source, scope: ast.AST, node: ast.Assign, name: str, model: str) -> ast.expr | None:
-    """Where `best_model` of `best_model = model` is read after the loop around it, in which the model trains."""
-    loop = _loop_around(scope, node, TRAINS) if model.isidentifier() and not BEST.search(model) else None
-    is_model = source.contains(rf"(?<![\w.]){re.escape(model)}\.(?:train|eval|parameters|state_dict)\(")
-    if loop is None or (not is_model and model not in MODELS) or _bound(loop, model):
-        return None
-    tests = [each for each in walk(loop) if isinstance(each, ast.If) and node in walk(each)]
-    if not tests or any(isinstance(each, ast.Break | ast.Return) for test in tests for each in walk(test)):
-        return None
-    end = loop.end_lineno or loop.lineno
-    reads = (each for each in walk(scope) if isinstance(each, ast.Name) and _reads(each, name))
-    return next((each for each in reads if each.lineno > end), None)
-
-
-def _bound(loop: Loop, name: str) -> list[ast.Name]:
-    """Where a loop binds a name: each iteration may have another model then."""
-    names = (each for each in walk(loop) if isinstance(each, ast.Name) and each.id == name)
-    return [each for each in names if isinstance(each.ctx, ast.Store)]
