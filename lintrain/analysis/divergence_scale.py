@@ -37,23 +37,35 @@ def uneven(source: Source) -> Iterator[Uneven]:
     """The losses of a file that add a plain mean and a plain sum."""
     if not source.contains(r"\bexp\("):
         return
+    seen = set[ast.expr]()
     for node in source.nodes_of(ast.BinOp):
         if not isinstance(node.op, ast.Add):
             continue
         for one, other in ((node.left, node.right), (node.right, node.left)):
             rebuilt, divergence = _reconstruction(source, one), _divergence(source, other)
-            if rebuilt and divergence and {rebuilt, divergence} == {"mean", "sum"}:
+            made = _made(source, one)
+            # The terms that a function of the file returns are added up in training and in the evaluation.
+            if rebuilt and divergence and {rebuilt, divergence} == {"mean", "sum"} and made not in seen:
+                seen.add(made)
                 yield Uneven(source.location(node), divergence == "sum")
                 break
 
 
 def _made(source: Source, node: ast.expr, steps: int = 3) -> ast.expr:
-    """What a name was given before, if that is certain."""
+    """What a name was given before, also by a function of the file, if that is certain."""
+    own = loss_terms.returned(source, node, None) if isinstance(node, ast.Call) and steps else None
+    if own is not None:
+        return _made(source, own, steps - 1)
     if not isinstance(node, ast.Name) or not steps:
         return node
     made = list(loss_terms.definitions(source, node))
-    is_plain = len(made) == 1 and made[0][1] is None and made[0][2] is None
-    return _made(source, made[0][0], steps - 1) if is_plain else node
+    if len(made) != 1 or made[0][2] is not None:
+        return node
+    value, position, _ = made[0]
+    own = loss_terms.returned(source, value, position) if isinstance(value, ast.Call) else None
+    if own is not None:
+        return _made(source, own, steps - 1)  # the sum is written where a function of the file is called
+    return _made(source, value, steps - 1) if position is None else node
 
 
 def _reconstruction(source: Source, node: ast.expr) -> str:

@@ -207,7 +207,7 @@ def _are_swapped(call: LossCall) -> bool:
     if _is_normalised(second.value) and not _is_output(first.value) and _is_named(first, LABELS, OUTPUTS):
         return True
     if _is_output(second.value) and not _is_output(first.value):
-        return _is_part_of_batch(first.value) or _is_named(first, LABELS, OUTPUTS)
+        return _is_part_of_batch(first.value) or _has_no_graph(first.value) or _is_named(first, LABELS, OUTPUTS)
     if isinstance(first.value, Tensor) and _is_output(first.value):
         return False
     return _is_named(first, LABELS, OUTPUTS) and _is_named(second, OUTPUTS, LABELS)
@@ -234,6 +234,13 @@ def _is_output(value: Value) -> bool:
     return isinstance(value, Tensor) and (value.model is not UNKNOWN or value.role is Role.LOGITS)
 
 
+def _has_no_graph(value: Value) -> bool:
+    """Whether a tensor was made of numbers from elsewhere, so that no gradient can flow to it."""
+    if not isinstance(value, Tensor) or value.model is not UNKNOWN:
+        return False
+    return value.cut is not None or (value.made is not None and value.made.name == "data")
+
+
 def _is_part_of_batch(value: Value) -> bool:
     """Whether a value is computed from a part of a batch, or holds labels, and no model made it."""
     while isinstance(value, Derived) or (isinstance(value, Tensor) and value.of is not UNKNOWN):
@@ -244,7 +251,7 @@ def _is_part_of_batch(value: Value) -> bool:
     named = NAMED_ITEM.search(value.name) if isinstance(value, Unknown) else None
     if named is not None:
         words = set(WORD.findall(named[1].lower()))
-        return bool(words & LABELS) and not words & OUTPUTS
+        return bool(words & {*LABELS, "y", "class", "classes"}) and not words & OUTPUTS
     if not isinstance(value, Unknown) or ITEM.search(value.name) is None:
         return False
     return not set(WORD.findall(value.name.lower())) & OUTPUTS  # a model may give several outputs
