@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lintrain.analysis import handed_on, rows_in_code
+from lintrain.analysis import handed_on, rows_in_code, whole_fits
 from lintrain.analysis.evaluations import EVALUATION_WORDS
 from lintrain.analysis.fitted_names import LEARNERS, Known, Learned, Names
 from lintrain.analysis.training_loops import words_of
@@ -37,6 +37,7 @@ class Leak:
     split: Location
     target: str = ""
     """The column whose means a feature is made of, if the leak is that of targets."""
+    is_after_split: bool = False
 
 
 def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
@@ -47,6 +48,8 @@ def fitted_before_split(pipeline: Pipeline) -> Iterator[Leak]:
     classes |= dict(_copiers(pipeline))
     if not LEARNERS & {*classes.values()} and not pipeline.source.contains(rf"{DIVIDES}|groupby"):
         return
+    for fit in whole_fits.fitted_on_whole(pipeline, splits):
+        yield Leak(fit.learner, fit.location, fit.split, is_after_split=True)
     if not splits and not any(map(rows_in_code.begins, pipeline.source.nodes_of(ast.Slice))):
         return  # nothing is held out
     known = Known(classes, splits, {})

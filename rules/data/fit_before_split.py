@@ -1,8 +1,8 @@
 """A preprocessor is fitted on all rows, including those that are held out for testing.
 
 A scaler, imputer, feature selector or vectorizer that is fitted before the split learns from the test rows: their mean,
-range or vocabulary. The test score is better than on unseen rows, by an unknown amount. Arithmetic does the same:
-`(rows - rows.mean(0)) / rows.std(0)` before the split.
+range or vocabulary; so does one that is fitted on all rows after the split. The test score is better than on unseen
+rows, by an unknown amount. Arithmetic does the same: `(rows - rows.mean(0)) / rows.std(0)` before the split.
 
 ## Bad
 
@@ -12,6 +12,19 @@ range or vocabulary. The test score is better than on unseen rows, by an unknown
     scaler = StandardScaler()
     scaled = scaler.fit_transform(x_train)  # <- fit-before-split
     inside, outside, y_inside, y_outside = train_test_split(scaled, y_train, random_state=0)
+    network = keras.Sequential([keras.layers.Dense(3)])
+    network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    network.fit(inside, y_inside, validation_data=(outside, y_outside), verbose=0)
+
+A split whose parts are not what the scaler is fitted on:
+
+    from sklearn.model_selection import train_test_split
+    from sklearn.preprocessing import StandardScaler
+
+    inside, outside, y_inside, y_outside = train_test_split(x_train, y_train, random_state=0)
+    scaler = StandardScaler()
+    scaler.fit(x_train)  # <- fit-before-split
+    inside, outside = scaler.transform(inside), scaler.transform(outside)
     network = keras.Sequential([keras.layers.Dense(3)])
     network.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     network.fit(inside, y_inside, validation_data=(outside, y_outside), verbose=0)
@@ -113,7 +126,7 @@ class FitBeforeSplit(Rule[Claim]):
             if leak.location in seen:
                 continue  # rows and labels of one frame
             seen.add(leak.location)
-            edit = _edit(pipeline, leak.location, leak.split)
+            edit = None if leak.is_after_split else _edit(pipeline, leak.location, leak.split)
             yield self.finding(
                 leak.location,
                 _what(leak),
@@ -148,11 +161,11 @@ class FitBeforeSplit(Rule[Claim]):
         locations = [reason.location for reason in finding.with_role("split")]
         splits = [each for each in seen.splits if any(each.location.meets(location) for location in locations)]
         for fit in learned:
-            later = [split for split in splits if split.moment > fit.moment and split.rows == fit.rows]
-            if later:
-                held_out = later[0].rows - later[0].kept
+            whole = [split for split in splits if split.rows == fit.rows]
+            if whole:
+                held_out, when = whole[0].rows - whole[0].kept, " later" if whole[0].moment > fit.moment else ""
                 return Verdict.confirmed(
-                    f"`{fit.learner}` was fitted on {fit.rows} rows, of which {held_out} were held out later",
+                    f"`{fit.learner}` was fitted on {fit.rows} rows, of which {held_out} were held out{when}",
                     rows=fit.rows,
                     apart=held_out,
                 )
@@ -177,7 +190,8 @@ def _what(leak: leaks.Leak) -> str:
         shown = f"the target `{leak.target}`" if len(leak.target) <= 8 else "the target"
         return f"means of {shown} over all rows, also those that are held out later"
     if leak.learner:
-        return f"`{leak.learner}` is fitted on all rows, including those that are held out later"
+        when = "" if leak.is_after_split else " later"
+        return f"`{leak.learner}` is fitted on all rows, including those that are held out{when}"
     return "the rows are scaled by statistics of all rows, including those that are held out later"
 
 
