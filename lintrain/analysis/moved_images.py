@@ -22,11 +22,20 @@ DRAWS = frozenset({"random_flip_left_right", "random_flip_up_down", "random_crop
 LAYERS = lazy_pattern(r"(?:^|\.)Random(?:HorizontalFlip|VerticalFlip|Rotation|Affine|Perspective|ResizedCrop|Crop)\(")
 """Transforms that do, which are called where they are made: `RandomHorizontalFlip(0.5)(image)`."""
 
-MOVES = frozenset({"hflip", "vflip", "fliplr", "flipud", "rot90", "mirror"})
+MOVES = frozenset(
+    {"hflip", "vflip", "fliplr", "flipud", "flip", "rot90", "mirror", "rotate", "affine", "resized_crop"}
+    | {"horizontal_flip", "vertical_flip", "flip_left_right", "flip_up_down"}
+)
 """Functions that always move an image, so that an `if` around them decides at random."""
 
-IMAGE = lazy_pattern(r"(?i)(?:^|_)(?:im|img|image|picture|photo|scan|slice)s?\d?$")
-MASK = lazy_pattern(r"(?i)(?:^|_)(?:mask|segmentation|segmap|gt|ground_truth|depth)s?\d?$")
+TURNS = lazy_pattern(r"FLIP_|ROTATE_")
+"""Arguments with which Pillow's `transpose` moves an image."""
+
+IMAGE = lazy_pattern(r"^(?:[a-z]\w*_)?(?:im|img|image|picture|photo|scan|slice)s?\d?$")
+MASK = lazy_pattern(
+    r"(?i)(?:^|_)(?:mask|segmentation|segmap|gt|ground_truth|depth)s?\d?$"
+    r"|^(?:\w+_)?(?:boxes|bboxes|keypoints|landmarks)\d?$"
+)
 SEEDS = lazy_pattern(r"seed|rng_state|get_params|get_replay")
 RANDOM = lazy_pattern(r"rand")
 
@@ -44,60 +53,136 @@ class MovedImage:
 def moved_alone(source: Source) -> Iterator[MovedImage]:
     """The moves of images in functions that return the image and its mask as a pair."""
     if not source.contains(r"random_flip_|random_crop|flip|rot90|mirror|Random") or not source.contains(
-        r"(?i)mask|gt|depth"
+        r"(?i)mask|gt|depth|segm|ground_truth|boxes|keypoints|landmarks"
     ):
         return
     for function in source.nodes_of(ast.FunctionDef):
         pair = _pair_returned(function)
         if pair is not None and not SEEDS.search(unparse(function)):
-            found = _moved(function, *pair)
-            if found is not None:
-                yield MovedImage(source.location(found), last_name(found.func) or last_name(_inner(found)) or "", *pair)
+            images, masks = pair
+            found = _moved(function, images, masks)
+            named = sorted(filter(MASK.search, masks))
+            if found is not None and named:
+                image = min(images & _names(found))
+                yield MovedImage(source.location(found), _name_of(found), image, named[0])
+
+
+def _name_of(move: ast.expr) -> str:
+    """What moves an image: the name of the function, or the code of a slice that turns an axis around."""
+    if isinstance(move, ast.Call):
+        return last_name(move.func) or last_name(_inner(move)) or ""
+    return unparse(move)
 
 
 def _inner(call: ast.Call) -> ast.expr:
     return call.func.func if isinstance(call.func, ast.Call) else call.func
 
 
-def _pair_returned(function: ast.FunctionDef) -> tuple[str, str] | None:
-    """The names of an image and its mask that a function returns together."""
-    for node in walk(function):
+def _pair_returned(function: ast.FunctionDef) -> tuple[set[str], set[str]] | None:
+    """The names that a function gives to an image and to its mask, which it returns together.
+
+    They may be returned in another form: `return to_tensor(image), target` with `target = torch.from_numpy(mask)`.
+    """
+    nodes = walk(function)
+    for node in nodes:
         match node:
-            case ast.Return(value=ast.Tuple(elts=[ast.Name(id=image), ast.Name(id=mask), *_])) if IMAGE.search(
-                image
-            ) and MASK.search(mask):
-                return image, mask
+            case (
+                ast.Return(value=ast.Tuple(elts=[image, mask, *_]))
+                | ast.Return(value=ast.Dict(values=[image, mask, *_]))
+            ):
+                of_image, of_mask = (_followed(nodes, each) for each in (image, mask))
+                images = {each for each in of_image if IMAGE.search(each)}
+                is_mixed = any(map(MASK.search, of_image)) or not images.isdisjoint(of_mask)
+                if images and any(map(MASK.search, of_mask)) and not is_mixed:
+                    own = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+                    own |= {each.arg for each in nodes if isinstance(each, ast.arg)}
+                    return images, (of_mask & own) - of_image
             case _:
                 pass
     return None
 
 
-def _moved(function: ast.FunctionDef, image: str, mask: str) -> ast.Call | None:
+def _followed(nodes: Sequence[ast.AST], expression: ast.expr) -> set[str]:
+    """The names in an expression, and those that they were computed from."""
+    found, waiting = set[str](), list(_names(expression))
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        for node in nodes:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                    waiting += _names(value)
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                    pairs = zip(targets, values, strict=False)
+                    waiting += [each for target, value in pairs if unparse(target) == name for each in _names(value)]
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value) if name in map(unparse, targets):
+                    waiting += _names(value)
+                case _:
+                    pass
+    return found
+
+
+def _moved(function: ast.FunctionDef, images: set[str], masks: set[str]) -> ast.expr | None:
     """The first move of the image alone; None if any call gets both, or the function handles the mask otherwise."""
     nodes = walk(function)
     for node in nodes:
-        if (isinstance(node, ast.Call) and {image, mask} <= _names(node)) or _is_joint(node, image, mask):
+        names = _names(node) if isinstance(node, ast.Call) else set[str]()
+        if (names & images and names & masks) or _is_joint(node, images, masks):
             return None
     for call in (each for each in nodes if isinstance(each, ast.Call) and each.args):
-        if image in _names(call.args[0]) and _draws_alone(call):
+        if images & _names(call.args[0]) and _draws_alone(call):
             return call
-    tests = [each for each in nodes if isinstance(each, ast.If) and RANDOM.search(unparse(each.test))]
+    tests = [each for each in nodes if isinstance(each, ast.If) and _is_random(nodes, each.test)]
     for block in tests:
         # One random number may be asked about twice, for the image and for the mask.
         same = [each for each in tests if unparse(each.test) == unparse(block.test) and "(" not in unparse(each.test)]
         inside = [part for each in {block, *same} for statement in each.body for part in walk(statement)]
-        moves = [each for each in inside if isinstance(each, ast.Call) and last_name(each.func) in MOVES]
-        of_image = [each for each in moves if image in _names(each)]
-        if of_image and not _names_any(inside, mask):
+        of_image = [each for each in inside if isinstance(each, ast.expr) and _moves(each) and images & _names(each)]
+        if of_image and not any(_names_any(inside, mask) for mask in masks):
             return of_image[0]
     return None
 
 
-def _is_joint(node: ast.AST, image: str, mask: str) -> bool:
+def _is_random(nodes: Sequence[ast.AST], test: ast.expr) -> bool:
+    """Whether a test asks about a random number, which may have a name."""
+    if RANDOM.search(unparse(test)):
+        return True
+    drawn = (each for each in nodes if isinstance(each, ast.Assign) and RANDOM.search(unparse(each.value)))
+    return any(unparse(target) in _names(test) for each in drawn for target in each.targets)
+
+
+def _moves(node: ast.expr) -> bool:
+    """Whether an expression is a moved image: `hflip(image)`, `image.transpose(Image.FLIP_LEFT_RIGHT)`."""
+    match node:
+        case ast.Call(func=called):
+            name = last_name(called)
+            return name in MOVES or (name == "transpose" and TURNS.search(unparse(node)) is not None)
+        case ast.Subscript(slice=cut):
+            axes = cut.elts if isinstance(cut, ast.Tuple) else [cut]
+            steps = [each.step for each in axes if isinstance(each, ast.Slice) and each.step is not None]
+            return len(axes) > 1 and any(unparse(each) == "-1" for each in steps) and not _is_of_colors(axes)
+        case _:
+            return False
+
+
+def _is_of_colors(axes: Sequence[ast.expr]) -> bool:
+    """Whether only the last axis of three, or the one behind an ellipsis, is turned: `image[..., ::-1]`."""
+    turned = [isinstance(each, ast.Slice) and each.step is not None for each in axes]
+    return (len(axes) > 2 or unparse(axes[0]) in {"...", "Ellipsis"}) and turned[-1] and not any(turned[:-1])
+
+
+def _is_joint(node: ast.AST, images: set[str], masks: set[str]) -> bool:
     """Whether a loop or a list goes through both: `for each in (image, mask)`, `[image, mask]`."""
-    if isinstance(node, ast.List | ast.Set | ast.Dict):
-        return {image, mask} <= _names(node)
-    return isinstance(node, ast.For | ast.comprehension) and {image, mask} <= _names(node.iter)
+    match node:
+        case ast.List() | ast.Set():
+            names = _names(node)
+        case ast.For(iter=over) | ast.comprehension(iter=over):
+            names = _names(over)
+        case _:
+            return False
+    return bool(names & images and names & masks)
 
 
 def _draws_alone(call: ast.Call) -> bool:
