@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis import loss_terms
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.training_loops import words_of
 from lintrain.model.location import Location
@@ -30,6 +31,12 @@ PALETTE = frozenset({"VOCSegmentation"})
 
 TENSORS = r"\b(?:PIL)?ToTensor\b|\bpil_to_tensor\b|\bToImage\b"
 """What makes a tensor of a picture, which has no palette."""
+
+WHOLE = frozenset({"torch.long", "torch.int64", "torch.LongTensor"})
+"""Types of class numbers."""
+
+KEEPS = frozenset({"squeeze", "view", "reshape", "flatten", "contiguous", "to", "cuda", "clone"})
+"""Methods that change no number."""
 
 MIXES = frozenset({"Resize", "RandomResizedCrop"})
 """Transforms of torchvision that compute new values between those of an image, if no interpolation prevents it."""
@@ -72,11 +79,9 @@ def _of_call(source: Source, call: ast.Call, transforms: dict[str, ast.Call]) ->
     """What becomes whole numbers after a transform, and the targets of a data set of masks."""
     match call:
         case ast.Call(func=ast.Attribute(value=made, attr="long"), args=[]):
-            applied = [each for each in walk(made) if isinstance(each, ast.Call)]
-            used = [transforms[name] for each in applied if (name := unparse(each.func)) in transforms and each.args]
-            # `(transform(mask) * 255).long()` has class numbers again.
-            if len(used) == 1 and "255" not in unparse(made):
-                yield from _of_transform(source, used[0], is_palette=False)
+            yield from _of_whole_numbers(source, made, transforms)
+        case ast.Call(func=ast.Attribute(value=made, attr="to" | "type"), args=[kind]) if unparse(kind) in WHOLE:
+            yield from _of_whole_numbers(source, made, transforms)
         case ast.Call(func=func, keywords=keywords) if last_name(func) in DATA:
             given = next((each.value for each in keywords if each.arg == "target_transform"), None)
             named = isinstance(given, ast.Name | ast.Attribute)
@@ -86,6 +91,48 @@ def _of_call(source: Source, call: ast.Call, transforms: dict[str, ast.Call]) ->
                 yield from _of_transform(source, transform, is_palette=last_name(func) in PALETTE)
         case _:
             pass
+
+
+def _of_whole_numbers(source: Source, node: ast.expr, transforms: dict[str, ast.Call]) -> Iterator[ChangedMask]:
+    """What was applied before code makes whole numbers of the result, in the same expression or by a name before."""
+    made = _made(source, node)
+    if "255" in unparse(made):
+        return  # `(transform(mask) * 255).long()` has class numbers again
+    applied = [each for each in walk(made) if isinstance(each, ast.Call) and each.args]
+    used = [transforms[name] for each in applied if (name := unparse(each.func)) in transforms]
+    if len(used) == 1:
+        yield from _of_transform(source, used[0], is_palette=False)
+    for each in applied:
+        is_called_where_made = isinstance(each.func, ast.Call) and last_name(each.func.func) == "ToTensor"
+        is_to_tensor = is_called_where_made or last_name(each.func) == "to_tensor"
+        if is_to_tensor and not _is_of_other_integers(source, each.args[0]):
+            yield ChangedMask(
+                source.location(each),
+                "`ToTensor` divides the class numbers of a mask by 255",
+                "use `torch.from_numpy(np.array(mask))` or `PILToTensor`, which keep whole numbers",
+            )
+
+
+def _is_of_other_integers(source: Source, given: ast.expr) -> bool:
+    """Whether code chooses a type of integers for what `ToTensor` gets: it divides only bytes."""
+    before = [value for value, _, _ in loss_terms.definitions(source, given)] if isinstance(given, ast.Name) else []
+    return any(re.search(r"(?<!u)int|long", unparse(each)) for each in (given, *before))
+
+
+def _made(source: Source, node: ast.expr) -> ast.expr:
+    """What a tensor of a picture was made by, through methods that keep its numbers and the name that it has."""
+    node = _bare(node)
+    if not isinstance(node, ast.Name):
+        return node
+    before = list(loss_terms.definitions(source, node))
+    is_plain = len(before) == 1 and before[0][1] is None and before[0][2] is None
+    return _bare(before[0][0]) if is_plain else node
+
+
+def _bare(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in KEEPS:
+        node = node.func.value
+    return node
 
 
 def _of_transform(source: Source, transform: ast.Call, *, is_palette: bool) -> Iterator[ChangedMask]:
