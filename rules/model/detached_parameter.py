@@ -41,6 +41,24 @@ A parameter of which `forward` reads only the numbers:
         criterion(shifted(x), y).backward()
         optimizer.step()
 
+The weight of a layer that is never called:
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 3)
+            self.head = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return F.linear(F.linear(x, self.layer.weight), self.head.weight.data)  # <- detached-parameter
+
+    tied = Tied()
+    optimizer = torch.optim.SGD(tied.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(tied(x), y).backward()
+        optimizer.step()
+
 The output of a network as the numbers of another tensor:
 
     hidden = torch.zeros(16, 3, requires_grad=True)
@@ -104,13 +122,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import unseen_weights
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Rule, Verdict, one_per_location
+from lintrain.analysis import cut_layers, unseen_weights
+from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, one_per_location
 
 
 class DetachedParameter(Rule):
     level = Level.ERROR
-    keywords = ".data"
+    keywords = ".data|.detach"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report(each) for each in unseen_weights.overwritten(pipeline))
@@ -121,6 +139,17 @@ class DetachedParameter(Rule):
                 f"`{shown}` gets no gradient: only its numbers are read",
                 help="use the parameter itself",
             )
+
+        yield from map(self._report_layer, cut_layers.cut_layers(pipeline.source))
+
+    def _report_layer(self, found: cut_layers.CutLayer) -> Finding:
+        shown = f"`{found.weight}`" if len(found.weight) <= 30 else "this weight"
+        return self.finding(
+            found.location,
+            f"{shown} gets no gradient from its network: only its numbers are read",
+            related=[Related(found.made, "this layer is never called", "layer")],
+            help="use the weight itself, without `.data` or `detach`",
+        )
 
     def _report(self, found: unseen_weights.Overwritten) -> Finding:
         target, lost = (name if len(name) <= 20 else "the tensor" for name in (found.target, found.lost))
@@ -150,4 +179,6 @@ class DetachedParameter(Rule):
         lost = [name for each in backward.layers for name in each.without_gradient if name not in each.left_out]
         count = sum(layer.parameters for layer in backward.layers)
         text = f"{len(lost)} of {count} trained tensors had no gradient"
+        if not lost and finding.with_role("layer"):
+            return Verdict.inconclusive(f"{text}, but another term of the loss may use this layer")
         return Verdict.confirmed(text, lost=len(lost)) if lost else Verdict.refuted(text, lost=0)
