@@ -81,6 +81,29 @@ def test_labels_that_are_compared_with_the_first_batches_alone_are_no_error_of_t
     assert probe(tmp_path, HEAD + of_all.replace("== labels", "+ labels")).stages["evaluation"] == "passed"
 
 
+FOLDS = """
+import numpy
+found = numpy.zeros(120)
+for fold in range(2):
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    part = DataLoader(TensorDataset(torch.randn(60, 6)), batch_size=8)
+    for epoch in range(2):
+        for x, y in DataLoader(rows, batch_size=8):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    with torch.no_grad():
+        scores = numpy.concatenate([model(x).argmax(dim=1).numpy() for (x,) in part])
+    found[numpy.arange(60) * 2 + fold] = scores
+"""
+
+
+def test_predictions_of_a_fold_that_the_probe_ended_early_are_no_error_of_the_script(tmp_path: Path) -> None:
+    assert probe(tmp_path, HEAD + FOLDS).code == 0
+    assert probe(tmp_path, HEAD + FOLDS.replace("= scores", "= scores[1:]")).code == 1
+
+
 def test_a_batch_that_does_not_fit_the_model_fails_the_forward_stage(tmp_path: Path) -> None:
     probed = probe(tmp_path, HEAD.replace("nn.Linear(6, 16)", "nn.Linear(5, 16)") + EPOCHS)
     assert probed.code == 1

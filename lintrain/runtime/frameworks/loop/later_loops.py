@@ -302,7 +302,8 @@ class LoopAfterLoop(Watch):
         """The script ends with an error, which may be one of another loop than the measured one."""
         if self.is_guided or not (self.is_between or self.run is not None):
             return super().on_error(error)
-        is_of_next = self.is_in_next(error)
+        # The rounds of folds train in one loop, whose evaluation is the measured one's if the probe ended it early.
+        is_of_next = self.is_in_next(error) and not self.loaders.caused(error)
         if self.is_between and not is_of_next:
             return False
         if self.run is not None and is_of_next and self._may_follow(self.run):
