@@ -60,13 +60,14 @@ class RefusedFile:
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A `torch.save`: its call and its scope; what `torch.load` refuses of it, where that is, and what to save."""
+    """A `torch.save`: its call, its scope and its keys; what `torch.load` refuses, where that is, and what to save."""
 
     call: ast.Call
     scope: ast.AST
     holds: str
     location: Location
     remedy: str
+    keys: frozenset[str]
 
 
 def refused_files(pipeline: Pipeline) -> Iterator[RefusedFile]:
@@ -118,9 +119,11 @@ def _write(
             made = _value_of(scope, entry, call.lineno)
             holds = _refused(value, makers.get(source.location(made)) or _maker(value, makers))
             node = entry if holds else node
+    pairs = content.keys if isinstance(content, ast.Dict) else []
+    keys = frozenset(str(each.value) for each in pairs if isinstance(each, ast.Constant))
     what, remedy = holds or ("", "")
     code = unparse(node) if len(unparse(node)) <= MOST_CODE else "…"
-    return _Write(call, scope, what, source.location(node), remedy.format(code))
+    return _Write(call, scope, what, source.location(node), remedy.format(code), keys)
 
 
 def _maker(value: Value | None, makers: Mapping[Location, LibraryCall]) -> LibraryCall | None:
@@ -182,8 +185,10 @@ def _is_same_file(write: _Write, read: ast.Call, scope: ast.AST) -> bool:
     if not read.args:
         return False
     if unparse(read.args[0]) != unparse(path):
-        name = _name_of_file(path)
-        return name != "" and name == _name_of_file(read.args[0]) and _save_and_load(write.scope, scope)
+        name, read_keys = _name_of_file(path), _keys_read(scope, read)
+        is_named = name != "" and name == _name_of_file(read.args[0])
+        is_shared = len(read_keys) >= FEWEST_KEYS and read_keys <= write.keys
+        return (is_named or is_shared) and _save_and_load(write.scope, scope)
     names = {each.id for each in walk(path) if isinstance(each, ast.Name)}
     if write.scope is not scope and not _are_a_pair(write.scope, scope, names):
         local = [each for own in (write.scope, scope) if not isinstance(own, ast.Module) for each in _bound(own)]
@@ -194,7 +199,29 @@ def _is_same_file(write: _Write, read: ast.Call, scope: ast.AST) -> bool:
     return not any(name in names and first < line < last for name, line in _bound(scope))
 
 
-SAVES, LOADS = lazy_pattern(r"(?i)save|dump|store"), lazy_pattern(r"(?i)load|resume|restore")
+FEWEST_KEYS = 3
+"""How many entries two functions have to agree on, for the one to read what the other one has written."""
+
+
+def _keys_read(scope: ast.AST, read: ast.Call) -> set[str]:
+    """The keys of the entries that a function reads of a file: `state = torch.load(path)`, `state["model"]`."""
+    nodes = own_nodes(scope)
+    stored = [unparse(each.targets[0]) for each in nodes if isinstance(each, ast.Assign) and each.value is read]
+    found = set[str]()
+    for node in nodes if stored else ():
+        match node:
+            case ast.Subscript(value=owner, slice=ast.Constant(value=str(key))):
+                pass
+            case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(key)), *_]):
+                pass
+            case _:
+                continue
+        if unparse(owner) == stored[0]:
+            found.add(key)
+    return found
+
+
+SAVES, LOADS = lazy_pattern(r"(?i)save|dump|(?<!re)store"), lazy_pattern(r"(?i)load|resume|restore")
 
 
 def _are_a_pair(writing: ast.AST, reading: ast.AST, names: set[str]) -> bool:
