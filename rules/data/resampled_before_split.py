@@ -1,8 +1,8 @@
 """Rows are oversampled before the split, so copies of training rows are test rows.
 
 `RandomOverSampler`, `SMOTE`, sampling with replacement, and `pd.concat([df, rare, rare])` repeat or interpolate rows of
-the rare class. If the rows are divided afterwards, the test set holds copies of training rows, or rows computed from them. The score is too high, and
-drops on new data.
+the rare class. If the rows are divided afterwards, the test set holds copies of training rows, or rows computed from
+them. The score is too high, and drops on new data.
 
 ## Bad
 
