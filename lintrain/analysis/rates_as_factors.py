@@ -89,7 +89,9 @@ def _factor(source: Source, node: ast.expr, rate: str, steps: int) -> ast.expr |
         case ast.IfExp(body=body, orelse=other):
             found = _factor(source, body, rate, steps)
             return found if _factor(source, other, rate, steps) is not None else None
-        case ast.Call(func=ast.Name(id="max" | "min" | "float"), args=[*given]):
+        case ast.Call(func=ast.Name(id="max" | "min" | "float" as name), args=[*given]):
+            # The rate alone may be the least share by chance: `max(LR, share)`.
+            given = [each for each in given if name == "float" or unparse(each) != rate]
             return next(filter(None, (_factor(source, each, rate, steps) for each in given)), None)
         case ast.Name() if steps:
             made = [each for each, *rest in loss_terms.definitions(source, node) if rest == [None, None]]
