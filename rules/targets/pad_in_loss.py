@@ -135,7 +135,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, gradients, padded_labels, run_data
+from lintrain.analysis import collators, gradients, padded_labels, run_data, unmasked_labels
 from lintrain.pipeline.values import data, model, training
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import ABSENT, Sequence, is_missing, text_of
@@ -171,6 +171,9 @@ class PadInLoss(Rule[Claim]):
         for same in padded_labels.same_labels(pipeline) if not found else ():
             found.setdefault(same.location, self._report_same(same))
         yield from found.values()
+        for padded in unmasked_labels.padded_by_collators(pipeline.source) if pipeline.runs else ():
+            if padded.location not in found:
+                yield self._report_padded(padded)
         for assigned in padded_labels.image_labels(pipeline.source):
             yield self.finding(
                 assigned,
@@ -202,6 +205,16 @@ class PadInLoss(Rule[Claim]):
             help="set labels to -100 where `attention_mask` is 0",
             subject=subject,
             claim=Claim(code),
+        )
+
+    def _report_padded(self, found: unmasked_labels.PaddedLabels) -> Finding[Claim]:
+        return self.finding(
+            found.location,
+            "these labels contain padding tokens, which the loss does not ignore",
+            related=[Related(found.padded, "padded here", "padded")],
+            help="set labels to -100 where `attention_mask` is 0: `masked_fill(mask.ne(1), -100)`",
+            subject="data_collator",
+            claim=Claim(None),
         )
 
     def _report_same(self, same: padded_labels.SameLabels) -> Finding[Claim]:

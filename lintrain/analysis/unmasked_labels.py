@@ -1,0 +1,95 @@
+"""Labels of tokens that a collator pads with its tokenizer, and gives to the loss with their padding."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+
+from lintrain.model.location import Location
+from lintrain.source.nodes import own_nodes, unparse
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+MASKS = lazy_pattern(r"-100\b|masked_fill|\bwhere\(|ignore|\.ne\(|!=|==")
+"""Code of a collator that may change labels where they are padding."""
+
+OWN_LOSS = lazy_pattern(r"ignore_index|def compute_loss\b|compute_loss_func")
+"""Code of a loss that may know the padding."""
+
+SAME = frozenset({"to", "long", "clone", "contiguous", "detach"})
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedLabels:
+    """The labels of a batch, which are padded, and the call that pads them."""
+
+    location: Location
+    padded: Location
+
+
+def padded_by_collators(source: Source) -> Iterator[PaddedLabels]:
+    """The labels of a file that are `input_ids` of what `tokenizer.pad` returns, without a mask."""
+    if not source.contains(r"\.pad\(") or not source.contains(r"labels") or OWN_LOSS.search(source.text):
+        return
+    for function in source.nodes_of(ast.FunctionDef):
+        nodes = own_nodes(function)
+        bound = dict(_assigned(nodes))
+        pads = {name: value for name, value in bound.items() if _is_pad(value)}
+        if not pads or MASKS.search(source.code(source.location(function))):
+            continue
+        for batch, value in _labels(nodes):
+            name = _padded_in(value, bound)
+            # The inputs themselves, padded for the model, are for other rules.
+            if name in pads and name != batch:
+                yield PaddedLabels(source.location(value), source.location(pads[name]))
+
+
+def _assigned(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
+            case _:
+                pass
+
+
+def _is_pad(value: ast.expr) -> bool:
+    """Whether code pads rows with a tokenizer or processor."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=owner, attr="pad")):
+            return any(word in unparse(owner).lower() for word in ("tokenizer", "processor"))
+        case _:
+            return False
+
+
+def _labels(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
+    """What a function stores or returns as labels, with the name of the batch that it is stored in."""
+    for node in nodes:
+        match node:
+            case ast.Assign(
+                targets=[ast.Subscript(value=ast.Name(id=batch), slice=ast.Constant(value="labels"))], value=value
+            ):
+                yield batch, value
+            case ast.Return(value=ast.Dict(keys=keys, values=values)):
+                named = zip(keys, values, strict=True)
+                yield from (
+                    ("", each) for key, each in named if isinstance(key, ast.Constant) and key.value == "labels"
+                )
+            case _:
+                pass
+
+
+def _padded_in(value: ast.expr, bound: Mapping[str, ast.expr]) -> str:
+    """The name of the padded rows whose tokens an expression has, as they are; empty for other code."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in SAME:
+            return _padded_in(owner, bound)
+        case ast.Name(id=name) if name in bound and not isinstance(bound[name], ast.Name):
+            return _padded_in(bound[name], {})
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value="input_ids" | "labels")):
+            return name
+        case ast.Attribute(value=ast.Name(id=name), attr="input_ids"):
+            return name
+        case _:
+            return ""
