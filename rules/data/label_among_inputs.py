@@ -1,7 +1,8 @@
-"""The column of the labels is also a column of the inputs.
+"""The column of the labels, or the row that is to be predicted, is also among the inputs.
 
 The network learns to copy it, so its scores are almost perfect, also on validation and test rows. Rows whose label is
-not known yet have no such column, so what was trained is of no use there. No error is raised.
+not known yet have no such column, so what was trained is of no use there. A target that is the last value of its window
+of a series is copied in the same way: the next value is what comes after. No error is raised.
 
 ## Bad
 
@@ -16,6 +17,26 @@ not known yet have no such column, so what was trained is of no use there. No er
     for x, y in DataLoader(rows, batch_size=2, shuffle=True):
         optimizer.zero_grad()
         F.cross_entropy(layer(x), y).backward()
+        optimizer.step()
+
+A target that is a part of its window:
+
+    class Windows(torch.utils.data.Dataset):
+        def __init__(self, series, size):
+            self.series, self.size = series, size
+
+        def __len__(self):
+            return len(self.series) - self.size
+
+        def __getitem__(self, i):
+            end = i + self.size
+            return self.series[i:end], self.series[end - 1]  # <- label-among-inputs
+
+    layer = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(layer.parameters())
+    for x, y in DataLoader(Windows(torch.randn(64), 8), batch_size=4, shuffle=True):
+        optimizer.zero_grad()
+        F.mse_loss(layer(x).squeeze(1), y).backward()
         optimizer.step()
 
 ## Good
@@ -62,16 +83,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import label_columns
+from lintrain.analysis import label_columns, window_targets
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 
 class LabelAmongInputs(Rule):
     level = Level.ERROR
-    keywords = "pandas|numpy & fit|TensorDataset|train_test_split|DataLoader"
+    keywords = "pandas|numpy|torch & fit|TensorDataset|train_test_split|DataLoader"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report, label_columns.leaked_labels(pipeline.source)))
+
+        yield from one_per_location(map(self._report_target, window_targets.targets_inside(pipeline.source)))
+
+    def _report_target(self, found: window_targets.InsideTarget) -> Finding:
+        rows = "the last row" if found.rows == 1 else f"the last {found.rows} rows"
+        return self.finding(
+            found.location,
+            f"the target begins with {rows} of its window, so the inputs hold it",
+            related=[Related(found.window, "the window is cut here", "window")],
+            help="begin the target where the window ends",
+        )
 
     def _report(self, found: label_columns.LeakedLabel) -> Finding:
         code = f"`{found.code}`" if len(found.code) <= SHOWN else "the inputs"
