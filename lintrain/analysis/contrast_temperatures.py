@@ -1,0 +1,117 @@
+"""Contrastive losses whose scores are multiplied by the temperature, not divided by it.
+
+The scores of unit vectors are cosines, from -1 to 1. A temperature below 1 is to spread them; as a factor it moves them
+closer together, until a softmax over them is nearly even, whatever the vectors are.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis import contrasts, given_numbers, loss_terms
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.source.nodes import unparse, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
+
+CANDIDATES = lazy_pattern(r"cross_entropy\(|CrossEntropyLoss|log_softmax\(|logsumexp\(|\bexp\(")
+COSINES = frozenset({"cosine_similarity", "CosineSimilarity"})
+SOFTMAXES = frozenset({"softmax", "log_softmax", "logsumexp", "exp"})
+
+HIGHEST = 0.5
+"""The highest factor that is certainly a temperature: scores are seldom halved on purpose."""
+
+STEPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Multiplied:
+    """A product of cosines and a temperature: where, the code of the temperature, and its number."""
+
+    location: Location
+    temperature: str
+    number: float
+
+
+def multiplied(source: Source) -> Iterator[Multiplied]:
+    """The scores of a file that a softmax compares, and that are cosines times a number that is well below 1."""
+    if not source.contains(CANDIDATES):
+        return
+    for call in source.nodes_of(ast.Call):
+        scores = _scores_in(source, call)
+        found = _product(source, scores, STEPS) if scores is not None else None
+        if found is not None:
+            yield found
+
+
+def _scores_in(source: Source, call: ast.Call) -> ast.expr | None:
+    """The scores that a call compares with each other: in a cross-entropy, a softmax, or a sum of exponentials."""
+    if len(call.args) > 1 and contrasts.is_cross_entropy(source, call.func):
+        return call.args[0]
+    match call:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F" | "th"), attr=name), args=[scores, *_]):
+            return scores if name in SOFTMAXES else None
+        case ast.Call(func=ast.Attribute(value=scores, attr=name)) if name in SOFTMAXES:
+            return scores
+        case _:
+            return None
+
+
+def _product(source: Source, node: ast.expr, steps: int) -> Multiplied | None:
+    match node:
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            for scores, factor in ((left, right), (right, left)):
+                number = given_numbers.number_of(source, factor)
+                if number is not None and 0 < number <= HIGHEST and _are_cosines(source, scores, STEPS):
+                    return Multiplied(source.location(node), unparse(factor), number)
+            return None
+        case ast.Name() if steps:
+            made = _made(source, node)
+            return _product(source, made, steps - 1) if made is not None else None
+        case _:
+            return None
+
+
+def _made(source: Source, name: ast.Name) -> ast.expr | None:
+    """The only value that a name was given before it is used."""
+    made = list(loss_terms.definitions(source, name))
+    is_plain = len(made) == 1 and made[0][1] is None and made[0][2] is None
+    return made[0][0] if is_plain else None
+
+
+def _are_cosines(source: Source, node: ast.expr, steps: int) -> bool:
+    """Whether scores are the products of unit vectors with each other."""
+    if isinstance(node, ast.Name) and steps:
+        made = _made(source, node)
+        return made is not None and _are_cosines(source, made, steps - 1)
+    pair = contrasts.pair_of_rows(node)
+    if pair is not None:
+        return all(_is_unit(source, each, STEPS) for each in pair)
+    if not isinstance(node, ast.Call) or len(node.args) < 2:
+        return False
+    objects = loss_terms.assigned(source, unparse(node.func))
+    is_one = bool(objects) and all(isinstance(each, ast.Call) and last_name(each.func) in COSINES for each in objects)
+    return is_one or last_name(node.func) in COSINES
+
+
+def _is_unit(source: Source, node: ast.expr, steps: int) -> bool:
+    """Whether rows certainly have a length of 1."""
+    match node:
+        case ast.Call(func=function) if last_name(function) == "normalize":
+            return True
+        case ast.BinOp(op=ast.Div(), right=length):
+            return any(isinstance(each, ast.Call) and last_name(each.func) == "norm" for each in walk(length))
+        case ast.Name() if steps:
+            made = next(iter(loss_terms.definitions(source, node)), None)
+            if made is not None:
+                return made[1] is None and made[2] is None and _is_unit(source, made[0], steps - 1)
+            given = list(contrasts.given_for(source, node))
+            return bool(given) and all(_is_unit(source, each, steps - 1) for each in given)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="cat"), args=[parts, *_]):
+            each = parts.elts if isinstance(parts, ast.List | ast.Tuple) else []
+            return bool(each) and all(_is_unit(source, one, steps - 1) for one in each)
+        case _:
+            return False
