@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from lintrain.analysis import loop_verdicts
 from lintrain.analysis.wrong_names import names_bound
 from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.training import LossCall
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
@@ -44,6 +46,36 @@ def rounded_logits(pipeline: Pipeline) -> Iterator[RoundedLogits]:
             given = next((each.value for each in call.keywords if each.arg == "logits"), None)
             if isinstance(given, ast.Name):
                 yield from _rounded_in(source, blocks.scope_of(pipeline, location), given.id, location)
+
+
+def compared_logits(pipeline: Pipeline) -> Iterator[RoundedLogits]:
+    """The comparisons of what a loss with logits gets, as the same layer gives it, wherever it was kept meanwhile."""
+    compared = [each for each in pipeline.misuses if each.use == "output against 0.5"]
+    made = dict(_made_for(pipeline, "binary_cross_entropy_with_logits")) if compared else {}
+    others = dict(_made_for(pipeline, "binary_cross_entropy")) if compared else {}
+    for each in compared:
+        operation = each.value.made if isinstance(each.value, Tensor) else None
+        at = operation.location if operation is not None and operation.name not in SQUASHES else None
+        if at is not None and at in made and at not in others and not _asks_for_mode(pipeline, at):
+            name = each.text.partition(">")[0].partition("<")[0].strip(" (=")
+            yield RoundedLogits(each.location, name, made[at])
+
+
+SQUASHES = frozenset({"sigmoid", "softmax", "log_softmax"})
+
+
+def _asks_for_mode(pipeline: Pipeline, location: Location) -> bool:
+    """Whether the function around a location may give probabilities outside of the training."""
+    scope = blocks.scope_of(pipeline, location)
+    return any(isinstance(each, ast.Attribute) and each.attr == "training" for each in walk(scope))
+
+
+def _made_for(pipeline: Pipeline, name: str) -> Iterator[tuple[Location, Location]]:
+    """Where the predictions that a loss gets are computed, each with the loss."""
+    for loss in loop_verdicts.losses_called(pipeline, name):
+        for tensor in loop_verdicts.tensors_given(loss):
+            if tensor.made is not None and tensor.made.location is not None:
+                yield tensor.made.location, loss.location
 
 
 def _rounded_by_function(source: Source, scope: ast.AST, name: str, loss: Location) -> Iterator[RoundedLogits]:

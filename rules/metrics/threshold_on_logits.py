@@ -106,7 +106,8 @@ class ThresholdOnLogits(OddCallRule):
         if not all(any(loop_verdicts.tensors_given(each)) for each in losses):
             # A network whose end is not understood may apply the sigmoid itself.
             found = (each for each in found if not script_text.mentions(pipeline, ENDS_IN_SIGMOID))
-        yield from one_per_location(map(self._report, found))
+        kept = rounded_logits.compared_logits(pipeline)
+        yield from one_per_location(map(self._report, (*found, *kept)))
         yield from one_per_location(
             self._of_head(misuse, misuse.value.model)
             for misuse in pipeline.misuses

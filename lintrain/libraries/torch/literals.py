@@ -292,6 +292,12 @@ def note_threshold(reader: Reader, left: Value, right: Value, location: Location
     is_of_model = isinstance(left, Tensor) and left.role is Role.LOGITS and isinstance(left.model, Model)
     if is_of_model and literal(right) == 0.5:
         reader.record.misuses.append(Misuse(location, left, HALF, reader.code(location)))
+    elif isinstance(left, Tensor) and left.made is not None and left.made.name != DATA and literal(right) == 0.5:
+        reader.record.misuses.append(Misuse(location, left, OUTPUT_AGAINST_HALF, reader.code(location)))
+
+
+OUTPUT_AGAINST_HALF = "output against 0.5"
+"""The use of what a network gives: which loss it is trained with says whether these are logits."""
 
 
 DEVICE_USES = {
