@@ -79,7 +79,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, preference_sides, swapped_results
+from lintrain.analysis import expressions, library_results, preference_sides, swapped_results
 from lintrain.interpreter.own_arguments import OTHER_ORDER
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Misuse
@@ -88,13 +88,14 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_locat
 
 class SwappedNames(Rule):
     level = Level.WARNING
-    keywords = "def|train_test_split|chosen"
+    keywords = "def|train_test_split|chosen|predictions|evaluate|LSTM"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         swapped = (each for each in pipeline.misuses if each.use == OTHER_ORDER and not _is_way_back(pipeline, each))
         yield from one_per_location(self._report_call(misuse, pipeline) for misuse in swapped)
         yield from one_per_location(map(self._report_results, swapped_results.swapped_results(pipeline)))
         yield from one_per_location(map(self._report_results, swapped_results.swapped_splits(pipeline.source)))
+        yield from map(self._report_results, library_results.swapped_library_results(pipeline.source))
 
         for found in preference_sides.exchanged_rows(pipeline.source):
             yield self.finding(
