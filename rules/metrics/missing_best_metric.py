@@ -1,8 +1,11 @@
-"""`metric_for_best_model` names a metric that the evaluation does not return.
+"""`metric_for_best_model`, or a script that reads the results, names a metric that the evaluation does not return.
 
 After each evaluation the Trainer looks up this metric in the results. If it is missing, the run ends there with an
 error, after the first epoch or a few hundred steps of training. With several evaluation sets in a dictionary, there is
 not even a loss without the name of its set, which `load_best_model_at_end=True` asks for.
+
+What `evaluate` and `predict` return has names with a prefix, `eval_` and `test_` by default. A script that reads them
+under other names ends with a `KeyError` after the training, often before the model is saved.
 
 ## Bad
 
@@ -81,7 +84,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule
+from lintrain.analysis import evaluation_keys, evaluation_schedule
 from lintrain.pipeline.values.python import Absent, Mapping, options_of
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -91,6 +94,8 @@ ALWAYS = frozenset(
 )
 ASKS_FOR_ONE = ("metric_for_best_model", "load_best_model_at_end")
 """The settings that ask for a metric; with the second alone, it is the loss."""
+KEY = "key"
+"""The subject of a finding about a name under which the script reads a result."""
 ADDS_METRICS = frozenset({"evaluate", "evaluation_loop", "prediction_loop", "log", "_maybe_log_save_evaluate"})
 
 
@@ -108,6 +113,7 @@ class MissingBestMetric(Rule[Claim]):
     keywords = "Trainer"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        yield from map(self._report_key, evaluation_keys.missing_keys(pipeline))
         for run in pipeline.runs:
             settings = run.settings
             if settings is None or not run.is_plain or run.overrides & ADDS_METRICS:
@@ -130,6 +136,15 @@ class MissingBestMetric(Rule[Claim]):
             sets = _sets_of(run)
             if sets and not any(name.startswith(f"{each}_") for each in sets):
                 yield from self._of_sets(run, settings, name, sets)
+
+    def _report_key(self, found: evaluation_keys.MissingKey) -> Finding[Claim]:
+        return self.finding(
+            found.location,
+            f"the metrics of `{found.method}` begin with `{found.prefix}_`, so there is no such name",
+            related=[Related(found.call, "returned here", "metrics")],
+            help=f'read `"{found.prefix}_…"`, or pass `metric_key_prefix`',
+            subject=KEY,
+        )
 
     def _of_sets(
         self, run: TrainerRun, settings: TrainingArguments, name: str, sets: list[str]
@@ -182,6 +197,8 @@ class MissingBestMetric(Rule[Claim]):
             )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if finding.subject == KEY:
+            return Verdict.inconclusive("what the script reads after the training is not measured")
         if finding.subject == "eval_dataset" and finding.claim is not None:
             return _verdict_of_sets(finding.claim.metric, evidence)
         evaluation, name = evidence.evaluation, evidence.arguments.get("metric_for_best_model")
