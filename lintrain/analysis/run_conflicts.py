@@ -6,14 +6,24 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis import gradients, library_arguments, script_text, trainer_methods
+from lintrain.analysis.tuning import name_in_enum
 from lintrain.knowledge.contradictions import SETTING
 from lintrain.model.level import Level
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall, Pipeline
 from lintrain.pipeline.values.argument import Argument
-from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import Constant, Function, Mapping, is_missing, literal, number_of
+from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.python import (
+    ABSENT,
+    Constant,
+    Function,
+    LibraryObject,
+    Mapping,
+    is_missing,
+    literal,
+    number_of,
+)
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.source.nodes import own_nodes, unparse
 from lintrain.source.project_search import scripts_have
@@ -53,6 +63,27 @@ def conflicts(pipeline: Pipeline) -> Iterator[Conflict]:
         yield from _listed_texts(pipeline, run)
     for model in pipeline.models:
         yield from _other_numbers(model)
+    # A function that is called several times puts one configuration into several models.
+    yield from dict.fromkeys(_other_tasks(pipeline))
+
+
+TASK_TYPES = {Task.CAUSAL_LM: "CAUSAL_LM", Task.SEQ2SEQ_LM: "SEQ_2_SEQ_LM"}
+"""The `task_type` of PEFT for each of the two kinds of models that write texts."""
+
+KINDS = {Task.CAUSAL_LM: "a decoder-only model", Task.SEQ2SEQ_LM: "an encoder-decoder"}
+
+
+def _other_tasks(pipeline: Pipeline) -> Iterator[Conflict]:
+    """Adapters of PEFT that are made for the other kind of model than the one that they are put into."""
+    for event in pipeline.acts(Act.ADAPT):
+        config, model = event.details.get("config"), event.subject
+        if not isinstance(config, LibraryObject) or config.origin is None or not isinstance(model, Model):
+            continue
+        given, wanted = name_in_enum(config.arguments.get("task_type", ABSENT)), TASK_TYPES.get(model.task)
+        if wanted is not None and given in TASK_TYPES.values() and given != wanted:
+            message = f"`task_type` is `{given}`, but the model is {KINDS[model.task]}"
+            made = (model.origin or event.location, "the model")
+            yield Conflict(config.origin, message, f'pass `task_type="{wanted}"`', made)
 
 
 def _unread_by_own_loss(run: TrainerRun) -> Iterator[Conflict]:

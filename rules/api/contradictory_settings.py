@@ -165,6 +165,9 @@ class ContradictorySettings(Rule):
     level = Level.ERROR
     judges_configurations = True
     keywords = "Trainer|deepspeed|GenerationConfig|FTConfig|OConfig|ModelConfig|interleave|RateScheduler|label2id|KFold"
+    keywords = (
+        "Trainer|deepspeed|GenerationConfig|FTConfig|OConfig|ModelConfig|interleave|RateScheduler|label2id|task_type"
+    )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for call in pipeline.calls:
