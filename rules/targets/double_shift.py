@@ -97,18 +97,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import collators, run_data
+from lintrain.analysis import collators, run_data, script_text, shifted_blocks
 from lintrain.pipeline import shifts
 from lintrain.pipeline.values import data, training
 from lintrain.pipeline.values.model import ModelOutput
 from lintrain.pipeline.values.python import Value
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes, one_per_location
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    one_per_location,
+)
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import TargetAlignment
 
 MOST = 0.95
 """The share of equal tokens above which labels count as shifted, or as not shifted."""
+
+
+WRITTEN = "rows"
+"""What a finding is about whose labels are made by a function of the script."""
+
+OWN_MODEL = r"\.Module\)|compute_loss|cross_entropy|CrossEntropyLoss|shift_labels"
+"""Code of models and losses that may not shift the labels themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +142,13 @@ class DoubleShift(Rule[Claim]):
     keywords = "label"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        followed = [*self._followed(pipeline)]
+        yield from followed
+        if not followed and _may_shift_again(pipeline):
+            yield from one_per_location(map(self._report_written, shifted_blocks.shifted_rows(pipeline.source)))
+
+    def _followed(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """Labels whose tokens the reader follows to the model."""
         yield from one_per_location(self._report_call(call) for call in pipeline.model_calls)
         for given in run_data.given_datasets(pipeline):
             if _has_shifted_labels(given):
@@ -160,6 +186,14 @@ class DoubleShift(Rule[Claim]):
             "this collator shifts labels by one token, and the model shifts them again",
             help="use the same tokens for `labels` and `input_ids`",
             subject="data_collator",
+        )
+
+    def _report_written(self, location: Location) -> Finding[Claim]:
+        return self.finding(
+            location,
+            "these labels are shifted by one token, and the model shifts them again",
+            help="use the same tokens for `labels` and `input_ids`",
+            subject=WRITTEN,
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
@@ -202,6 +236,16 @@ class DoubleShift(Rule[Claim]):
         if claim is None or not claim.labels:
             return None
         return fixes.Fix.of("pass the input tokens as labels", fixes.Replace(finding.location, claim.labels), safe=True)
+
+
+def _may_shift_again(pipeline: Pipeline) -> bool:
+    """Whether all models of a script shift their labels, nothing else computes a loss, and no collator makes labels."""
+    are_causal = bool(pipeline.models) and all(map(shifts.shifts_labels, pipeline.models))
+    if not are_causal or script_text.mentions(pipeline, OWN_MODEL):
+        return False
+    if any(collator.makes_labels is not False for collator in pipeline.collators):
+        return False
+    return any(map(run_data.keeps_labels, pipeline.runs)) or any(map(_reads_the_loss, pipeline.model_calls))
 
 
 def _are_all_second(evidence: Evidence) -> bool:
