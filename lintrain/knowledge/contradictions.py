@@ -20,7 +20,10 @@ SAMPLING = ("temperature", "top_p", "typical_p", "min_p")
 
 
 class Contradiction(NamedTuple):
-    """Settings of a callable that exclude each other; the finding is at the first that is given."""
+    """Settings of a callable that exclude each other; the finding is at the first that is given.
+
+    `generation_kwargs.top_k` is the entry of that name in the dictionary that is passed as `generation_kwargs`.
+    """
 
     path: str
     settings: Mapping[str, str]
@@ -246,6 +249,20 @@ _TRL = (
                 {"temperature": "0"},
                 "at temperature 0 all generations of a prompt are equal, so there is no advantage to learn from",
                 "set `temperature=1.0`",
+            ),
+            *(
+                Contradiction(
+                    path,
+                    {setting: value},
+                    f"{how} all generations of a prompt are equal, so there is no advantage to learn from",
+                    "sample the generations, which is the default",
+                )
+                for setting, value, how in (
+                    ("generation_kwargs.do_sample", "False", "with greedy decoding"),
+                    ("generation_kwargs.temperature", "0", "at temperature 0"),
+                    ("generation_kwargs.top_k", "1", "with `top_k=1`"),
+                    ("top_k", "1", "with `top_k=1`"),
+                )
             ),
             Contradiction(
                 path,

@@ -138,6 +138,7 @@ Optimizations"; Transformers documentation, `GenerationConfig`; the constructors
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from lintrain.analysis import deepspeed, keras_runs, library_arguments, run_conflicts
 from lintrain.knowledge import contradictions
@@ -156,7 +157,7 @@ from lintrain.knowledge.contradictions import (
 from lintrain.pipeline.record import LibraryCall
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Optimizer
-from lintrain.pipeline.values.python import Constant, Sequence, Unknown, Value, literal, number_of
+from lintrain.pipeline.values.python import Constant, Mapping, Sequence, Unknown, Value, literal, number_of
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, one_per_location
 
@@ -203,7 +204,7 @@ class ContradictorySettings(Rule):
         for each in contradictions.CONTRADICTIONS:
             is_wanted = each.path == call.path and _is_since(each, pipeline)
             if is_wanted and all(_is(call, *wanted) for wanted in each.settings.items()):
-                given = [call.arguments[name] for name in each.settings if name in call.arguments]
+                given = [arg for name in each.settings if (arg := _argument(call, name)) is not None]
                 yield self._report(each, [argument.keyword or argument.location for argument in given])
         for switch in contradictions.SWITCHES if not call.is_open else ():
             names = [name for name in call.arguments if name.startswith(switch.prefix) and _is(call, name, GIVEN)]
@@ -216,7 +217,7 @@ class ContradictorySettings(Rule):
             for each in contradictions.OF_RUNS:
                 is_wanted = each.path == run.path and _is_since(each, pipeline)
                 if is_wanted and all(_is(call, *wanted) for wanted in each.settings.items()):
-                    given = [call.arguments[name] for name in each.settings if name in call.arguments]
+                    given = [arg for name in each.settings if (arg := _argument(call, name)) is not None]
                     yield self._report(each, [argument.keyword or argument.location for argument in given])
         for misuse in pipeline.misuses:
             if misuse.use == "shares of data sets":
@@ -353,8 +354,18 @@ def _differ(one: Value, other: Value) -> bool:
     return not is_option and None not in numbers and numbers[0] != numbers[1]
 
 
+def _argument(call: LibraryCall, name: str) -> Argument | None:
+    """An argument of a call, or the dictionary that holds a setting as an entry: `generation_kwargs.top_k`."""
+    owner, _, key = name.partition(".")
+    argument = call.arguments.get(owner)
+    if name in call.arguments or argument is None or not key:
+        return call.arguments.get(name)
+    held = argument.value
+    return replace(argument, value=held.entries[key]) if isinstance(held, Mapping) and key in held.entries else None
+
+
 def _is(call: LibraryCall, name: str, wanted: str) -> bool:
-    argument = call.arguments.get(name)
+    argument = _argument(call, name)
     is_missing = argument is None or (isinstance(argument.value, Constant) and argument.value.value is None)
     value = literal(argument.value) if argument is not None else None
     if wanted in (GIVEN, MISSING):
