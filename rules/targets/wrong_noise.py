@@ -4,7 +4,8 @@ A network that learns to remove noise gets the noisy input and returns the noise
 its own input learns nothing, and one that gets the clean input cannot know the noise. Variational autoencoders and
 diffusion models expect normal noise: `rand` has a mean of 0.5. The noise of an autoencoder is scaled by the standard
 deviation, `exp(0.5 * logvar)`, and not by the variance. Each row needs noise, and a time, of its own: `torch.randn(1)`
-moves all of them alike. None of these raises an error.
+moves all of them alike. What is left of an image after some steps is the product of what each step leaves,
+`cumprod(1 - betas)`: a sum exceeds 1. None of these raises an error.
 
 ## Bad
 
@@ -103,7 +104,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import noise, shared_draws
+from lintrain.analysis import noise, noise_schedules, shared_draws
 from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_per_location
 
 
@@ -113,13 +114,30 @@ class WrongNoise(Rule):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
+        if any(noise_schedules.wrong_shares(source)):
+            return True
         return any(noise.wrong_noise(source)) or any(shared_draws.shared_draws(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
             self.finding(each.location, each.message, help=each.remedy) for each in noise.wrong_noise(pipeline.source)
         )
+        yield from one_per_location(map(self._report_share, noise_schedules.wrong_shares(pipeline.source)))
         yield from one_per_location(map(self._report_shared, shared_draws.shared_draws(pipeline.source)))
+
+    def _report_share(self, wrong: noise_schedules.WrongShare) -> Finding:
+        steps = f"`{wrong.steps}`" if len(wrong.steps) <= 24 else "what each step leaves"
+        if wrong.function == "cumprod":
+            return self.finding(
+                wrong.location,
+                "a product of the rates of noise is nearly 0 after a few steps",
+                help="multiply what each step leaves: `torch.cumprod(1 - betas, dim=0)`",
+            )
+        return self.finding(
+            wrong.location,
+            f"the sum of {steps} exceeds 1 after two steps, so the share of noise is nan",
+            help="multiply them: `torch.cumprod`",
+        )
 
     def _report_shared(self, draw: shared_draws.SharedDraw) -> Finding:
         if draw.is_time:
