@@ -5,7 +5,8 @@ its own input learns nothing, and one that gets the clean input cannot know the 
 diffusion models expect normal noise: `rand` has a mean of 0.5. The noise of an autoencoder is scaled by the standard
 deviation, `exp(0.5 * logvar)`, and not by the variance. Each row needs noise, and a time, of its own: `torch.randn(1)`
 moves all of them alike. What is left of an image after some steps is the product of what each step leaves,
-`cumprod(1 - betas)`: a sum exceeds 1. None of these raises an error.
+`cumprod(1 - betas)`: a sum exceeds 1. A sampler begins with noise, and goes from the last step to the first. None of
+these raises an error.
 
 ## Bad
 
@@ -104,8 +105,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import noise, noise_schedules, shared_draws
-from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_per_location
+from lintrain.analysis import denoising_steps, noise, noise_schedules, shared_draws
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 
 class WrongNoise(Rule):
@@ -114,7 +115,9 @@ class WrongNoise(Rule):
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        if any(noise_schedules.wrong_shares(source)):
+        if any(noise_schedules.wrong_shares(source)) or any(
+            each.is_ascending for each in denoising_steps.denoising(source)
+        ):
             return True
         return any(noise.wrong_noise(source)) or any(shared_draws.shared_draws(source))
 
@@ -124,6 +127,15 @@ class WrongNoise(Rule):
         )
         yield from one_per_location(map(self._report_share, noise_schedules.wrong_shares(pipeline.source)))
         yield from one_per_location(map(self._report_shared, shared_draws.shared_draws(pipeline.source)))
+
+        for sampler in denoising_steps.denoising(pipeline.source):
+            if sampler.is_ascending:
+                yield self.finding(
+                    sampler.loop,
+                    "noise is taken off from the first step to the last, the wrong way round",
+                    related=[Related(sampler.step, "the noise is taken off here", "step")],
+                    help="go through the steps backwards: `reversed(range(steps))`",
+                )
 
     def _report_share(self, wrong: noise_schedules.WrongShare) -> Finding:
         steps = f"`{wrong.steps}`" if len(wrong.steps) <= 24 else "what each step leaves"
