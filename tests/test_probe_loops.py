@@ -81,6 +81,47 @@ def test_labels_that_are_compared_with_the_first_batches_alone_are_no_error_of_t
     assert probe(tmp_path, HEAD + of_all.replace("== labels", "+ labels")).stages["evaluation"] == "passed"
 
 
+TAGS = """
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+
+torch.manual_seed(0)
+rows = [(torch.randint(2, 40, (n,)), torch.randint(3, (n,))) for n in torch.randint(3, 12, (200,)).tolist()]
+
+
+def collate(batch):
+    words = pad_sequence([row[0] for row in batch], batch_first=True, padding_value=0)
+    labels = pad_sequence([row[1] for row in batch], batch_first=True, padding_value=0)
+    return words, labels
+
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(40, 16, padding_idx=0)
+        self.out = nn.Linear(16, 3)
+
+    def forward(self, words):
+        return self.out(self.embed(words))
+
+
+tagger = Tagger()
+optimizer = torch.optim.Adam(tagger.parameters(), lr=1e-3)
+criterion = nn.CrossEntropyLoss(ignore_index=-100)
+for words, labels in DataLoader(rows, batch_size=8, shuffle=True, collate_fn=collate):
+    optimizer.zero_grad()
+    criterion(tagger(words).flatten(0, 1), labels.flatten()).backward()
+    optimizer.step()
+"""
+
+
+def test_labels_that_are_padded_with_a_class_raise_no_error_and_are_confirmed_by_what_counts(tmp_path: Path) -> None:
+    assert ("unmatched-ignore-index", 13, "confirmed") in probe(tmp_path, TAGS).verdicts
+    assert not probe(tmp_path, TAGS.replace("value=0)\n    return", "value=-100)\n    return")).verdicts
+
+
 FOLDS = """
 import numpy
 found = numpy.zeros(120)

@@ -165,10 +165,7 @@ from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, one
 class ContradictorySettings(Rule):
     level = Level.ERROR
     judges_configurations = True
-    keywords = "Trainer|deepspeed|GenerationConfig|FTConfig|OConfig|ModelConfig|interleave|RateScheduler|label2id|KFold"
-    keywords = (
-        "Trainer|deepspeed|GenerationConfig|FTConfig|OConfig|ModelConfig|interleave|RateScheduler|label2id|task_type"
-    )
+    keywords = "Trainer|deepspeed|onConfig|FTConfig|OConfig|elConfig|interleave|RateScheduler|label2id|KFold|task_type"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for call in pipeline.calls:

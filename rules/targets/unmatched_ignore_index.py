@@ -50,6 +50,7 @@ PyTorch documentation, `torch.nn.CrossEntropyLoss`: `ignore_index`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lintrain.analysis import expressions, label_ranges, masked_prompts, padded_rows, script_text
 from lintrain.pipeline.values.data import Collator
@@ -71,6 +72,9 @@ from lintrain.rule import (
     lazy_pattern,
     one_per_location,
 )
+
+if TYPE_CHECKING:
+    from lintrain.evidence.run import TargetAlignment
 
 PADS = "torch.nn.utils.rnn.pad_sequence"
 LOSSES = frozenset({"cross_entropy", "nll_loss"})
@@ -96,10 +100,11 @@ BEFORE = r"(?m)^\s*(?:from|import) pytorch_(?:transformers|pretrained_bert)\b"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The number that the loss ignores, and where the padding is written."""
+    """The number that the labels are padded with, the one that the loss ignores, and where the padding is written."""
 
-    ignored: int
-    padding: Location
+    number: int
+    ignored: int = DEFAULT
+    padding: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,7 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
                 f"these labels are padded with {number}, but the loss ignores {wrong[0]}",
                 related=[Related(padding.location, "the padding", "padding")],
                 help=f"pass `padding_value={wrong[0]}`, or `ignore_index={number}` to the loss",
-                claim=Claim(wrong[0], padding.location),
+                claim=Claim(number, wrong[0], padding.location),
             )
 
         if ignored and all(index == (DEFAULT, False) for index in ignored):
@@ -147,6 +152,7 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
             f"these labels are padded with {rows.number}, which the loss counts as a class",
             help=f"pad them with -100, or pass `ignore_index={rows.number}` to the loss",
             level=Level.WARNING,
+            claim=Claim(rows.number),
         )
 
     def _report_masked(self, masked: label_ranges.MaskedLabels) -> Finding[Claim]:
@@ -155,6 +161,7 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
             masked.location,
             f"labels that are to be ignored are set to {masked.number}, {what}",
             help=f"write -100, or pass `ignore_index={masked.number}` to your own loss",
+            claim=Claim(masked.number),
         )
 
     def _report_prompt(self, masked: masked_prompts.MaskedPrompt) -> Finding[Claim]:
@@ -187,11 +194,13 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
             return Verdict.inconclusive("a label that counts as a class raises no error")
         if loop is None or not loop.steps:
             return Verdict.inconclusive(evidence.without_loop)
+        if finding.claim.number >= 0:
+            return _judged_class(loop.alignment)
         return Verdict.refuted(f"{loop.steps} steps ran without an error about a label", steps=loop.steps)
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         claim = finding.claim
-        if claim is None:
+        if claim is None or claim.padding is None:
             return None
         edit = fixes.Replace(claim.padding, str(claim.ignored))
         return fixes.Fix.of("pad with the number that the loss ignores", edit, safe=False)
@@ -211,6 +220,16 @@ def _masked_prompts(pipeline: Pipeline) -> Iterator[masked_prompts.MaskedPrompt]
         and not script_text.mentions(pipeline, LATER)
     ):
         yield from found
+
+
+def _judged_class(alignment: TargetAlignment | None) -> Verdict:
+    """Whether padding with the number of a class counts; no error could tell it."""
+    if alignment is None or alignment.padding is None:
+        return Verdict.inconclusive("the run does not show which of the targets are padding")
+    text = f"{alignment.padding} of {alignment.scored} targets in the loss are padding"
+    if not alignment.padding:
+        return Verdict.inconclusive(f"{text} in the measured batch")
+    return Verdict.confirmed(text, padding=alignment.padding, scored=alignment.scored)
 
 
 def _ignored_by_losses(pipeline: Pipeline) -> list[tuple[int, bool]]:
