@@ -30,7 +30,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What lintrain says of one field in one half: all mistakes, those that it misses, and what it says of sound scripts."""
+    """What lintrain says of one field in one half: all mistakes, those it misses, and what it says of sound scripts."""
 
     field: Field
     half: str
