@@ -200,9 +200,9 @@ def _trained(source: Source, node: ast.AST, fits: set[Location], steppers: dict[
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="step")):
             return name
         case ast.Call(func=ast.Name(id=called), args=args, keywords=keywords) if called in steppers:
-            places = steppers[called]
-            given = [args[each] for each in places if each < len(args)]
-            given += [each.value for each in keywords if each.arg in places.values()]
+            positions = steppers[called]
+            given = [args[each] for each in positions if each < len(args)]
+            given += [each.value for each in keywords if each.arg in positions.values()]
             return given[0].id if given and isinstance(given[0], ast.Name) else ""
         case _:
             return ""

@@ -30,10 +30,10 @@ def lasting_torchmetrics(source: Source) -> Iterator[LastingSum]:
     found = list(_lasting(source, classes))
     made = _metrics_made(source.nodes_of(ast.Assign), classes) if found else {}
     calls = [each.func for each in source.nodes_of(ast.Call)] if found else []
-    again = {unparse(each.value) for each in calls if isinstance(each, ast.Attribute) and each.attr == "reset"}
+    reset = {unparse(each.value) for each in calls if isinstance(each, ast.Attribute) and each.attr == "reset"}
     # What is reset under another name may be any of the metrics: `for metric in metrics: metric.reset()`.
-    if again <= made.keys():
-        yield from (each for each in found if each.total not in again)
+    if reset <= made.keys():
+        yield from (each for each in found if each.total not in reset)
 
 
 def _lasting(source: Source, classes: set[str]) -> Iterator[LastingSum]:

@@ -86,7 +86,7 @@ def _is_share(source: Source, target: ast.expr) -> bool:
         return True
     taken = [node for node in source.nodes_of(ast.Assign) if re.search(rf"\b{name}\[", unparse(node.value))]
     return any(
-        source.contains(rf"sqrt\( *\(?1(?:\.0?)? *- *{again}\b|\(1(?:\.0?)? *- *{again}\)(?:\.sqrt\(| *\*\* *0\.5)")
+        source.contains(rf"sqrt\( *\(?1(?:\.0?)? *- *{name}\b|\(1(?:\.0?)? *- *{name}\)(?:\.sqrt\(| *\*\* *0\.5)")
         for node in taken
-        if (again := re.escape(unparse(node.targets[0])))
+        if (name := re.escape(unparse(node.targets[0])))
     )

@@ -79,7 +79,7 @@ def _is_open(bound: ast.expr | None) -> bool:
 
 
 def _is_window(source: Source, shared: float) -> bool:
-    return shared == int(shared) and re.search(rf"(?:{WINDOW}\s*=|[-+])\s*{int(shared)}\b", source.text) is not None
+    return shared == int(shared) and source.contains(rf"(?:{WINDOW}\s*=|[-+])\s*{int(shared)}\b")
 
 
 def _distance(source: Source, begin: ast.expr, end: ast.expr) -> float | None:

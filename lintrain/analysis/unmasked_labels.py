@@ -30,7 +30,7 @@ class PaddedLabels:
 
 def padded_by_collators(source: Source) -> Iterator[PaddedLabels]:
     """The labels of a file that are `input_ids` of what `tokenizer.pad` returns, without a mask."""
-    if not source.contains(r"\.pad\(") or not source.contains(r"labels") or OWN_LOSS.search(source.text):
+    if not source.contains(r"\.pad\(") or not source.contains(r"labels") or source.contains(OWN_LOSS):
         return
     for function in source.nodes_of(ast.FunctionDef):
         nodes = own_nodes(function)
