@@ -80,7 +80,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import pair_order, pass_order
+from lintrain.analysis import pair_order, pass_order, sorted_apart
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 LONGEST = 20
@@ -89,18 +89,29 @@ LONGEST = 20
 
 class ShuffledLabels(Rule):
     level = Level.ERROR
-    keywords = "shuffle|permutation|predict|fit|evaluate|TensorDataset|from_tensor_slices"
+    keywords = "sorted|sort(|shuffle|permutation|predict|fit|evaluate|TensorDataset|from_tensor_slices"
     needs_training = False
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return any(pass_order.shuffled_predictions(source)) or any(pair_order.mixed_splits(source))
+        found = (pass_order.shuffled_predictions, pair_order.mixed_splits, sorted_apart.sorted_apart)
+        return any(any(find(source)) for find in found)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._report(found) for found in pair_order.parted(pipeline.source))
         yield from one_per_location(self._report_mixed(found) for found in pair_order.mixed_splits(pipeline.source))
+        yield from one_per_location(map(self._report_sorted, sorted_apart.sorted_apart(pipeline.source)))
         found = pass_order.shuffled_predictions(pipeline.source)
         yield from one_per_location(map(self._report_predictions, found))
+
+    def _report_sorted(self, found: sorted_apart.SortedApart) -> Finding:
+        name, other = (each if len(each) <= LONGEST else "one part" for each in (found.name, found.other))
+        return self.finding(
+            found.location,
+            f"`{name}` is sorted without `{other}`, so rows have the labels of others",
+            related=[Related(found.returned, "returned as parts of the same rows", "training")],
+            help="sort the rows before they are taken apart: `batch.sort(key=lambda row: len(row[0]))`",
+        )
 
     def _report_mixed(self, found: pair_order.Mixed) -> Finding:
         inputs, labels = (each if len(each) <= LONGEST else "…" for each in (found.inputs, found.labels))
