@@ -10,6 +10,7 @@ from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
+from lintrain.startup.lazy_pattern import lazy_pattern
 
 READERS = frozenset({"flow_from_directory", "flow_from_dataframe", "image_dataset_from_directory", "ImageFolder"})
 """What reads the images of a training, in the order red, green, blue."""
@@ -42,6 +43,37 @@ def swapped(source: Source) -> Iterator[Swapped]:
             if read is not None:
                 reader = _name(readers[0])
                 yield Swapped(source.location(read), source.location(call), source.location(readers[0]), reader)
+
+
+MEANS = r"0\.485\d*\s*,\s*0\.456"
+"""The means of ImageNet, of red and green."""
+
+TRANSFORMS = lazy_pattern(r"(?i)transform|aug|tfm|preproc")
+
+
+def swapped_means(source: Source) -> Iterator[Swapped]:
+    """The images that OpenCV reads for a transform that subtracts the means of red, green and blue, in this order."""
+    if not source.contains(r"cv2\.imread\(") or not source.contains(r"Normalize\("):
+        return
+    normalize = next((each for each in source.nodes_of(ast.Call) if _subtracts_means(source, each)), None)
+    if normalize is None:
+        return
+    for call in source.nodes_of(ast.Call):
+        named = [each.value for each in call.keywords if each.arg == "image"]
+        given = named or (call.args if len(call.args) == 1 else [])
+        if given and isinstance(given[0], ast.Name) and (named or TRANSFORMS.search(_name(call))):
+            read = _read_by_opencv(source, given[0])
+            if read is not None:
+                at = source.location
+                yield Swapped(at(read), at(call), at(normalize), _name(normalize))
+
+
+def _subtracts_means(source: Source, call: ast.Call) -> bool:
+    """Whether a call normalizes with the means of ImageNet: by default in albumentations, or as the file has them."""
+    if _name(call) != "Normalize":
+        return False
+    is_by_default = not call.args and not call.keywords and source.contains(r"\balbumentations\b")
+    return is_by_default or ((bool(call.args) or bool(call.keywords)) and source.contains(MEANS))
 
 
 def _reads_colours(source: Source, reader: ast.Call) -> bool:

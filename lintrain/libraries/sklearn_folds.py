@@ -41,8 +41,10 @@ def _split(call: Call) -> Value:
     escape(call)
     groups = call.argument("groups", 2)
     name = call.receiver.path.rpartition(".")[2] if isinstance(call.receiver, Folds) else ""
+    # `groups=None` is the default, which wrappers pass on.
     if groups is not None and not is_missing(groups.value) and name in WITHOUT_GROUPS:
         call.reader.record.misuses.append(Misuse(groups.location, call.receiver, UNREAD_GROUPS, name))
+    # How many folds there are is not read: each is like any other.
     return Sequence([Sequence([_rows(call), _rows(call)], "tuple")], "list", False, True, origin=call.location)
 
 

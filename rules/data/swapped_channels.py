@@ -1,6 +1,7 @@
 """A network is trained on images in the order red, green, blue, and predicts images that OpenCV reads.
 
-`cv2.imread` gives blue, green, red. What Keras and torchvision read from a folder is red, green, blue, so the network
+`cv2.imread` gives blue, green, red. A normalization with the means of ImageNet expects red, green, blue, and so does a
+network that was pretrained with it. What Keras and torchvision read from a folder is red, green, blue, so the network
 sees each image in other colours than in the training. No error is raised, and the prediction is worse.
 
 ## Bad
@@ -60,10 +61,22 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_locat
 
 class SwappedChannels(Rule):
     level = Level.WARNING
-    keywords = "imread & predict"
+    keywords = "imread & predict|Normalize"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report, channel_order.swapped(pipeline.source)))
+        yield from one_per_location(map(self._report_means, channel_order.swapped_means(pipeline.source)))
+
+    def _report_means(self, found: channel_order.Swapped) -> Finding:
+        return self.finding(
+            found.location,
+            "`cv2.imread` gives BGR, but `Normalize` has the means of RGB",
+            related=[
+                Related(found.training, "subtracts the means of red, green, blue", "training"),
+                Related(found.used, "transformed here", "use"),
+            ],
+            help="add `cv2.cvtColor(image, cv2.COLOR_BGR2RGB)`",
+        )
 
     def _report(self, found: channel_order.Swapped) -> Finding:
         return self.finding(

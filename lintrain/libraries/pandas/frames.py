@@ -229,6 +229,7 @@ def _locate(reader: Reader, value: Value, key: Value, location: Location) -> Val
 
 def _of_fold(reader: Reader, frame: DataFrame, key: Value, location: Location) -> Value:
     """Rows of a fold, with all columns or some: their index has the numbers that they have in the whole."""
+    # A fold that keeps its order leaves out the rows of the other part all the same.
     part = replace(some_rows(reader, frame, location), gaps=_row_in(key).origin)
     return _locate(reader, Indexer(part), _of_all_rows(key), location) if isinstance(key, Sequence) else part
 

@@ -36,6 +36,7 @@ def rate_in(call: Call, rate: Value) -> Argument | None:
         return None
     node = function.node
     own = {each.arg for each in walk(node) if isinstance(each, ast.arg)}
+    # A parameter or a name of the function's own may hide the rate, and be another number.
     own |= {each.id for each in walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     results = (
         [node.body] if isinstance(node, ast.Lambda) else [x.value for x in walk(node) if isinstance(x, ast.Return)]
@@ -50,6 +51,7 @@ def rate_in(call: Call, rate: Value) -> Argument | None:
         factors, divisors = list[ast.expr](), list[ast.expr]()
         if result is not None:
             _sort_factors(result, factors, divisors)
+        # What is divided by the rate again is a factor after all.
         divided = (part for each in divisors for part in walk(each) if isinstance(part, ast.expr))
         return any(map(is_rate, factors)) and not any(map(is_rate, divided))
 
