@@ -61,7 +61,9 @@ def swapped_means(source: Source) -> Iterator[Swapped]:
     for call in source.nodes_of(ast.Call):
         named = [each.value for each in call.keywords if each.arg == "image"]
         given = named or (call.args if len(call.args) == 1 else [])
-        if given and isinstance(given[0], ast.Name) and (named or TRANSFORMS.search(_name(call))):
+        # A function of the script may turn the channels itself.
+        is_transform = not handed_on.functions_of(source, _name(call)) and TRANSFORMS.search(_name(call)) is not None
+        if given and isinstance(given[0], ast.Name) and (named or is_transform):
             read = _read_by_opencv(source, given[0])
             if read is not None:
                 at = source.location
