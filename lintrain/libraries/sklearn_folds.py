@@ -39,7 +39,10 @@ def _folds(call: Call) -> Value:
 def _split(call: Call) -> Value:
     """Pairs of the numbers of the rows to train on and of those to test on."""
     escape(call)
-    groups = call.argument("groups", 2)
+    classes, groups = call.argument("y", 1), call.argument("groups", 2)
+    # Classes that are passed twice are no groups that a fold should keep together.
+    if classes is not None and groups is not None and classes.text == groups.text:
+        groups = None
     name = call.receiver.path.rpartition(".")[2] if isinstance(call.receiver, Folds) else ""
     # `groups=None` is the default, which wrappers pass on.
     if groups is not None and not is_missing(groups.value) and name in WITHOUT_GROUPS:
