@@ -43,7 +43,9 @@ def _in_function(function: ast.FunctionDef) -> list[tuple[ast.expr, str]]:
     tokens = [{unparse(each) for each in given} for name, given in terms.items() if not LABELS.search(name)]
     found: list[tuple[ast.expr, str]] = []
     for name, given in terms.items() if tokens else ():
-        others = {_whole(each) for each in given if not isinstance(each, ast.BinOp)} if LABELS.search(name) else set()
+        if not LABELS.search(name):
+            continue
+        others = {_whole(each) for each in given if not isinstance(each, ast.BinOp)}
         for term in given if others else ():
             code, counted = _repeated(term)
             if code and any(counted in each and others & each for each in tokens):
