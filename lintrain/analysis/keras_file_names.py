@@ -92,9 +92,12 @@ def _end(source: Source, path: ast.expr, steps: int = 3) -> str:
     match path:
         case ast.Constant(value=str() as text):
             return re.split(r"[/\\]", text)[-1]
-        case ast.JoinedStr(values=[*_, last]):
-            return _end(source, last, steps)
-        case ast.BinOp(op=ast.Add() | ast.Div(), right=last):
+        case ast.JoinedStr(values=[*_, last]) | ast.BinOp(op=ast.Add(), right=last):
+            end = _end(source, last, steps)
+            is_whole = isinstance(last, ast.Constant) and end != last.value
+            # What is before `.h5` may be `.weights`.
+            return end if is_whole or not any(each.endswith(end) for each in (*WEIGHTS, *MODELS)) else ""
+        case ast.BinOp(op=ast.Div(), right=last):
             return _end(source, last, steps)
         case ast.Call(func=ast.Attribute(attr="join"), args=[*_, last]):
             return _end(source, last, steps)
