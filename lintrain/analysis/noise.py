@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import loss_terms, origins
+from lintrain.analysis import denoising_steps, loss_terms, origins
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, unparse, walk
@@ -159,6 +159,18 @@ def _is_noisy(source: Source, node: ast.expr) -> bool:
     return is_sum and any(_is_noise(source, each) for each in walk(made) if isinstance(each, ast.Name | ast.Call))
 
 
+def _is_clean_part(source: Source, given: ast.expr, target: ast.Name) -> bool:
+    """Whether a tensor is the clean image in what a network gets: `q_sample(x, t, noise)`, or a sum with noise."""
+    made = _made(source, given)
+    match made:
+        case ast.Call(args=[ast.Name(id=clean), *_]):
+            return last_name(made.func) in MIXERS and clean == target.id
+        case ast.BinOp(op=ast.Add()):
+            return _is_noisy(source, made) and target.id in {each.id for each in _names(made)}
+        case _:
+            return False
+
+
 def _is_regression(source: Source, call: ast.Call) -> bool:
     if last_name(call.func) in FUNCTIONS:
         return True
@@ -178,6 +190,12 @@ def _of_loss(source: Source, loss: ast.Call, nodes: Sequence[ast.AST]) -> Iterat
                 source.location(loss),
                 f"the network gets `{target.id}` and is trained to return it, with its noise",
                 "compare the prediction with the noise that was added, or with the clean input",
+            )
+        elif _is_clean_part(source, given, target) and any(denoising_steps.denoising(source)):
+            yield WrongNoise(
+                source.location(loss),
+                f"the network returns `{target.id}`, but the sampler takes its output off as noise",
+                "compare the prediction with the noise that was added",
             )
         elif _is_noise(source, target):
             yield from _of_target(source, loss, nodes, given, target)
