@@ -164,11 +164,17 @@ def _is_clean_part(source: Source, given: ast.expr, target: ast.Name) -> bool:
     made = _made(source, given)
     match made:
         case ast.Call(args=[ast.Name(id=clean), *_]):
-            return last_name(made.func) in MIXERS and clean == target.id
-        case ast.BinOp(op=ast.Add()):
-            return _is_noisy(source, made) and target.id in {each.id for each in _names(made)}
+            return last_name(made.func) in MIXERS and clean == target.id and not _is_noise(source, target)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            sides = ((left, right), (right, left))
         case _:
             return False
+    return any(
+        target.id in {each.id for each in _names(one)}
+        and not any(_is_noise(source, each) for each in _names(one))
+        and any(_is_noise(source, each) for each in _names(other))
+        for one, other in sides
+    )
 
 
 def _is_regression(source: Source, call: ast.Call) -> bool:
