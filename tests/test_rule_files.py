@@ -42,6 +42,15 @@ def test_the_text_of_a_rule_tells_what_it_needs(rules: list[RuleFile]) -> None:
         assert rule.needs_training or "prescreen" in vars(type(rule)) or rule.keywords, file.name
 
 
+def test_a_preview_rule_is_known_without_its_code(tmp_path: Path) -> None:
+    path = tmp_path / "early.py"
+    text = "from __future__ import annotations\n\n\nclass Early(Rule):\n    level = Level.NOTE\n    is_preview = True\n"
+    path.write_text(f'"""A page."""\n\n{text}    keywords = "fit"\n')
+    early, *others = [RuleFile(path), *(RuleFile(rule.path) for rule in RULES)]
+    assert early.is_preview
+    assert [each.name for each in (early, *others) if each.is_preview and each.is_loaded] == []
+
+
 def test_a_rule_is_loaded_only_where_its_words_are_said() -> None:
     with_backward = [rule for rule in RULES if rule.name in {"missing-zero-grad", "raw-dataset"}]
     fresh = [RuleFile(rule.path) for rule in with_backward]
