@@ -17,6 +17,7 @@ from lintrain.evidence.run import (
     LoopEvidence,
     MaskEvidence,
     NonFiniteGradient,
+    OptimizerGroup,
     ResponseEvidence,
     SpreadEvidence,
     StepEvidence,
@@ -171,3 +172,15 @@ def test_a_report_tells_how_far_a_step_moves_the_layers_and_what_else_moved() ->
         "4 of 4 tensors changed, by 1.0e-03 to 2.0e-02 of a layer's weights per step; frozen a, b and 1 more "
         "changed; running statistics of 2 frozen batch norms changed"
     )
+
+
+@pytest.mark.parametrize(("norm", "outcome"), [(0.0, Outcome.INCONCLUSIVE), (1e-9, Outcome.CONFIRMED)])
+def test_a_step_without_gradients_accuses_no_learning_rate(norm: float, outcome: Outcome) -> None:
+    layer = LayerGradient("net.0", (norm,), 1.0, 2)
+    still = StepEvidence("SGD", (OptimizerGroup(2e-3, 2e-3, 0.0, 2),), 2, 0, updates=(LayerUpdate("net.0", 0.0),))
+    measured = replace(MEASURED, step=still, backward=BackwardEvidence((layer,), (norm,), True))
+    assert verdict("low-learning-rate", measured).outcome is outcome
+    vanished = Finding("vanishing-gradients", Level.WARNING, HERE, "it is claimed")
+    cause = Finding("fully-masked-labels", Level.ERROR, HERE, "it is claimed")
+    judged = verdict("vanishing-gradients", measured)
+    assert RULES["vanishing-gradients"].follows_from(vanished, judged, cause)

@@ -77,9 +77,12 @@ class VanishingGradients(EvidenceRule):
         return Verdict.refuted(f"{text}, the smallest ratio of all layers", ratio=ratios[smallest])
 
     def follows_from(self, finding: Finding, verdict: Verdict, cause: Finding) -> bool:
-        return cause.rule in {"detached-loss", "equal-rewards", "keras-single-unit-softmax", "short-ctc-inputs"}
+        return cause.rule in CAUSES
 
 
+CAUSES = frozenset(
+    {"detached-loss", "equal-rewards", "fully-masked-labels", "keras-single-unit-softmax", "short-ctc-inputs"}
+)
 EQUAL = 1e-6
 
 

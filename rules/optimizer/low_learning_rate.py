@@ -81,6 +81,8 @@ class LowLearningRate(EvidenceRule):
         uses = evidence.loop.optimizers if evidence.loop else ()
         if any(use.steps_on_nothing == use.steps > 0 for use in uses):
             return Verdict.inconclusive("the steps of an optimizer found no gradient")
+        if backward.finite and not any(backward.norms):
+            return Verdict.inconclusive("every gradient is 0, which no learning rate changes")
         zero = [layer for layer in backward.layers if layer.weight_norm == 0.0]
         if zero:
             return Verdict.inconclusive(f"{len(zero)} layers begin with weights of zero")
