@@ -17,6 +17,7 @@ from lintrain.runtime.frameworks.loop.effects import Effects
 from lintrain.runtime.frameworks.loop.ledger import Ledger
 from lintrain.runtime.frameworks.loop.model import judged_rows
 from lintrain.runtime.frameworks.loop.schedules import Schedules
+from lintrain.runtime.measure.losses import loss_evidence
 from lintrain.runtime.measure.seen import Forward, Iteration, LossCall
 
 
@@ -262,3 +263,13 @@ def test_of_two_passes_the_one_on_the_rows_of_the_batch_is_shown() -> None:
         assert (found[0], found[1]) == (calls[0], outputs[0])
     assert judged_rows(Iteration((rows,), forwards[:1], calls[:1]), critic) is None
     assert judged_rows(Iteration((torch.randn(6, 4),), forwards, calls), critic) is None
+
+
+@pytest.mark.parametrize(("trained", "is_swapped"), [("target", True), ("input", False), ("both", False), ("", False)])
+def test_pictures_before_their_reconstruction_are_swapped_in_a_binary_cross_entropy(
+    trained: str, is_swapped: bool
+) -> None:
+    given = torch.rand(4, 3, requires_grad=trained in ("input", "both"))
+    target = torch.rand(4, 3, requires_grad=trained in ("target", "both"))
+    assert loss_evidence(LossCall("binary_cross_entropy", given, target, {})).is_swapped is is_swapped
+    assert not loss_evidence(LossCall("kl_div", given, target, {})).is_swapped

@@ -54,7 +54,7 @@ def loss_evidence(call: LossCall) -> LossEvidence:
         reduction=str(options.get("reduction", "mean")),
         ignored_index=_ignored_index(name, options),
         log_target=bool(options.get("log_target", False)),
-        is_swapped=_is_swapped(given, target),
+        is_swapped=_is_swapped(call.name, given, target),
         activated_at=_activated_at(given),
         ctc=ctc_targets(call),
         class_weights=class_weights(call),
@@ -93,10 +93,12 @@ def _result_shape(node: Any) -> tuple[int, ...]:
 VIEWS = ("Squeeze", "Unsqueeze", "View", "UnsafeView", "Reshape", "Slice", "Select", "Transpose", "Permute", "Clone")
 
 
-def _is_swapped(given: Any, target: Any) -> bool:
+def _is_swapped(name: str, given: Any, target: Any) -> bool:
     """Whether a gradient flows to the targets alone, and the inputs are whole numbers, as labels are."""
     if not attribute(target, "requires_grad", False) or given.requires_grad or not given.numel():
         return False
+    if name == "binary_cross_entropy":  # a straight line in its targets, so no network can learn from these alone
+        return True
     return bool((given == given.round()).all()) if given.is_floating_point() else True
 
 
