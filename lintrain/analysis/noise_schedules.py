@@ -86,7 +86,9 @@ def _is_share(source: Source, target: ast.expr) -> bool:
         return True
     taken = [node for node in source.nodes_of(ast.Assign) if re.search(rf"\b{name}\[", unparse(node.value))]
     return any(
-        source.contains(rf"sqrt\( *\(?1(?:\.0?)? *- *{name}\b|\(1(?:\.0?)? *- *{name}\)(?:\.sqrt\(| *\*\* *0\.5)")
+        source.contains(
+            rf"sqrt\( *\(?1(?:\.0?)? *- *{share_of}\b|\(1(?:\.0?)? *- *{share_of}\)(?:\.sqrt\(| *\*\* *0\.5)"
+        )
         for node in taken
-        if (name := re.escape(unparse(node.targets[0])))
+        if (share_of := re.escape(unparse(node.targets[0])))
     )
