@@ -1,17 +1,8 @@
 """A size, a rate or a new head is set where nothing reads it.
 
-A layer makes its weights when it is built. `model.fc.out_features = 10` changes a number that is printed with the
-layer, and the head still has 1,000 outputs; the loss then works with 1,000 classes, without an error. An optimizer
-reads its learning rate from `param_groups`, so `optimizer.lr = 1e-4` changes nothing either, nor does another number
-for the name `lr` that it was given. A group of parameters may have any key, and `"weight_decay_rate": 0` is none that
-`AdamW` reads, so it decays these weights, too. A network calls its layers by name: `vgg.fc = nn.Linear(4096, 2)` adds
-a layer that no pass calls, and the head with 1,000 outputs stays. cuDNN takes an attribute of any name, and
-`cudnn.determinstic = True` is one that it does not read. The dropout of `nn.LSTM` is between its layers, and does
-nothing where it has one. The layers of a pretrained model get their dropout when they are built, and
-`model.config.hidden_dropout_prob = 0.3` comes too late for them. Rates have other names in other kinds of models: a
-DistilBERT reads `dropout`, and never `hidden_dropout_prob`. A constant or a parameter that is named `weight_decay` and
-that nothing reads changes nothing either, nor do weights of classes that no loss gets, nor a module of Lightning that
-keeps `self.lr` and makes its optimizer without a rate.
+A layer makes its weights when it is built, an optimizer reads its rate from `param_groups`, and a network calls its
+layers by their names. A number or a module that is stored anywhere else is kept and read by nothing: the head keeps its
+1,000 outputs, and the steps keep their size. No error is raised.
 
 ## Bad
 
@@ -178,6 +169,7 @@ class IneffectiveSetting(Rule):
         return self.finding(
             unread.location,
             f"`{unread.name}` is computed, and no loss gets it",
+            why="The loss counts all rows alike, as it would without the weights.",
             help="pass it to the loss: `weight=…`, or `pos_weight=…` with logits",
             level=Level.WARNING,
         )
@@ -186,6 +178,7 @@ class IneffectiveSetting(Rule):
         return self.finding(
             event.location,
             f"`{name}` is only a number here: the weights keep their size",
+            why="The attribute is printed with the layer, and no pass reads it: the head keeps its outputs.",
             help=f"put a new layer in its place: `{owner} = …`",
         )
 
@@ -193,6 +186,7 @@ class IneffectiveSetting(Rule):
         return self.finding(
             event.location,
             f"`{network}` never calls `{name}`, so its old head stays",
+            why="No pass calls the new layer: the loss works with the outputs of the old head, without an error.",
             help=f"its head is `{head}`: replace that",
         )
 
@@ -200,6 +194,7 @@ class IneffectiveSetting(Rule):
         return self.finding(
             misuse.location,
             f"this dropout applies between the layers of `{misuse.text}`, which has only one",
+            why="A recurrent network drops values between its layers. With one layer it drops none.",
             help="put `nn.Dropout` after the layer, or set `num_layers`",
             level=Level.WARNING,
         )
@@ -208,6 +203,7 @@ class IneffectiveSetting(Rule):
         return self.finding(
             misuse.location,
             f"`{misuse.text}` ignores `groups`: rows of one group are in both parts of a fold",
+            why="What is learned about a group, such as a patient, helps on its other rows: scores are too good.",
             help="use a splitter that reads them: `GroupKFold` or `StratifiedGroupKFold`",
         )
 
@@ -215,6 +211,7 @@ class IneffectiveSetting(Rule):
         return self.finding(
             found.location,
             f"`{found.network}` has no head `{found.name}`, so its old one stays",
+            why="A network calls its layers by name. No pass calls the new one, and the old head is used.",
             help=f"its head is `{found.head}`: replace that",
         )
 
@@ -222,6 +219,7 @@ class IneffectiveSetting(Rule):
         return self.finding(
             location,
             f"cuDNN has no setting `{written}`, so this changes nothing",
+            why="The module takes an attribute of any name, and reads only its own.",
             help=f"write `{name}`",
         )
 
@@ -230,6 +228,7 @@ class IneffectiveSetting(Rule):
             location,
             f"`{name}` is only a number here: the optimizer keeps the rate that it was given",
             related=[Related(optimizer, "given here", "optimizer")],
+            why="The optimizer copied the number when it was made, so another one does not reach it.",
             help=f'set `group["lr"] = {name}` for each group in `param_groups`, or use a schedule',
         )
 
@@ -238,6 +237,7 @@ class IneffectiveSetting(Rule):
             location,
             f"nothing reads `self.{name}`: the optimizer uses the rate that is its default",
             related=[Related(optimizer, "made without a rate", "optimizer")],
+            why="Lightning keeps the number with the checkpoint and its logs, so the run looks as if it had used it.",
             help=f"pass `lr=self.{name}` to the optimizer",
         )
 
@@ -247,6 +247,7 @@ class IneffectiveSetting(Rule):
         return self.finding(
             misuse.location,
             f"the optimizer does not read `{name}`, so its steps stay as they are",
+            why="It reads its settings from `param_groups`, and keeps any other attribute without reading it.",
             help=f'set `group["{key}"]` of each group in `{owner}.param_groups`',
         )
 
@@ -255,6 +256,7 @@ class IneffectiveSetting(Rule):
             found.location,
             f"`{found.name}` is never read, so it changes nothing",
             related=[Related(found.call, f"this has {found.used}", "call")],
+            why="Another number gives the same training.",
             help=f"use `{found.name}` in that call, or remove it",
             level=Level.WARNING,
             subject=found.name,
@@ -269,6 +271,7 @@ class IneffectiveSetting(Rule):
             if is_head
             else f"the layers are built already, so `{found.name}` changes nothing",
             related=[Related(made, "built here", "model", found.model.text)] if made else [],
+            why="A model reads its configuration when it is built.",
             help=f"pass `{found.name}=` where the model is made",
             level=Level.ERROR if is_head else Level.WARNING,
         )
@@ -277,6 +280,7 @@ class IneffectiveSetting(Rule):
         return self.finding(
             found.location,
             f"`{found.name}` is no setting of `{found.kind}`, so it changes nothing",
+            why="A configuration keeps any name that it is given. Rates have other names in other kinds of models.",
             help=f"its rates are {', '.join(f'`{each}`' for each in found.own)}",
             level=Level.WARNING,
             subject=found.name,
@@ -286,6 +290,7 @@ class IneffectiveSetting(Rule):
         return self.finding(
             misuse.location,
             f"the optimizer does not read `{misuse.text}` of its groups, so it has no effect",
+            why="A group may have any key. The parameters get the value that the optimizer has for all.",
             help=f'the key is `"{KEYS.get(misuse.text, "weight_decay")}"`',
             level=Level.WARNING,
         )
