@@ -31,11 +31,12 @@ OTHER_TARGETS = lazy_pattern(r"get_velocity|\.prediction_type\b|config\.predicti
 
 @dataclass(frozen=True, slots=True)
 class WrongNoise:
-    """A mistake with noise: where, in words, and what to write."""
+    """A mistake with noise: where, in words, what to write, and what it does to the training."""
 
     location: Location
     message: str
     remedy: str
+    why: str
 
 
 def wrong_noise(source: Source) -> Iterator[WrongNoise]:
@@ -70,6 +71,8 @@ def _uniform(source: Source) -> Iterator[WrongNoise]:
                     source.location(made),
                     f"`{name}` draws numbers from 0 to 1, where noise is expected to be normal",
                     f"use `{name.replace('rand', 'randn')}`",
+                    "Uniform numbers have a mean of 0.5 and a third of the spread of normal noise, so the model is "
+                    "trained on another distribution than its loss or its schedule assumes. No error is raised.",
                 )
 
 
@@ -86,6 +89,8 @@ def _scaled_by_variance(source: Source) -> Iterator[WrongNoise]:
                     source.location(made),
                     "the noise is scaled by the variance, and not by the standard deviation",
                     f"use `{_half(made)}`",
+                    "The decoder gets samples of another distribution than the one that the divergence keeps close to "
+                    "the normal one, so it is trained for the wrong samples. No error is raised.",
                 )
 
 
@@ -196,12 +201,16 @@ def _of_loss(source: Source, loss: ast.Call, nodes: Sequence[ast.AST]) -> Iterat
                 source.location(loss),
                 f"the network gets `{target.id}` and is trained to return it, with its noise",
                 "compare the prediction with the noise that was added, or with the clean input",
+                "A network that copies its input has a loss of 0, so it does not learn to remove noise. The loss "
+                "falls, and no error is raised.",
             )
         elif _is_clean_part(source, given, target) and any(denoising_steps.denoising(source)):
             yield WrongNoise(
                 source.location(loss),
                 f"the network returns `{target.id}`, but the sampler takes its output off as noise",
                 "compare the prediction with the noise that was added",
+                "Each step of the sampler subtracts an image where it has to subtract noise, so the samples are wrong "
+                "even if the loss is low. No error is raised.",
             )
         elif _is_noise(source, target):
             yield from _of_target(source, loss, nodes, given, target)
@@ -218,12 +227,16 @@ def _of_target(
             source.location(loss),
             f"the network does not get `{unread}`, so it cannot know the noise",
             f"pass `{unread}` to the network",
+            "The noise is independent of what the network gets, so the best answer is 0 for every input. The loss soon "
+            "stops falling, and no error is raised.",
         )
     elif source.contains(VELOCITY) and not source.contains(OTHER_TARGETS):
         yield WrongNoise(
             source.location(loss),
             '`prediction_type="v_prediction"` means the velocity, but the target is the noise',
             "use `scheduler.get_velocity(…)` as the target",
+            "The scheduler takes the output of the network for a velocity, so a network that returns noise gives wrong "
+            "samples, even if its loss is low. No error is raised.",
         )
 
 

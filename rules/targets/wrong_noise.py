@@ -1,12 +1,14 @@
 """The noise of a generative model is of the wrong kind, or the loss compares it with the wrong tensor.
 
-A network that learns to remove noise gets the noisy input and returns the noise, or the clean input. One that returns
-its own input learns nothing, and one that gets the clean input cannot know the noise. Variational autoencoders and
-diffusion models expect normal noise: `rand` has a mean of 0.5. The noise of an autoencoder is scaled by the standard
-deviation, `exp(0.5 * logvar)`, and not by the variance. Each row needs noise, and a time, of its own: `torch.randn(1)`
-moves all of them alike. What is left of an image after some steps is the product of what each step leaves,
-`cumprod(1 - betas)`: a sum exceeds 1. A sampler begins with noise, and goes from the last step to the first. None of
-these raises an error.
+A network that learns to remove noise gets the noisy input and returns the noise, or the clean input. If the loss
+compares its output with another tensor, or the noise is not what the model expects, the model learns something else. No
+error is raised.
+
+Variational autoencoders and diffusion models expect normal noise: `rand` has a mean of 0.5. The noise of an autoencoder
+is scaled by the standard deviation, `exp(0.5 * logvar)`, and not by the variance. Each row needs noise, and a time, of
+its own: `torch.randn(1)` moves all of them alike. What is left of an image after some steps is the product of what each
+step leaves, `cumprod(1 - betas)`: a sum exceeds 1. A sampler begins with noise, and goes from the last step to the
+first.
 
 ## Bad
 
@@ -21,7 +23,7 @@ these raises an error.
         loss.backward()
         adam.step()
 
-A network that does not get the noise:
+A network that gets the clean input, and cannot know the noise:
 
     denoiser = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
     adam = torch.optim.Adam(denoiser.parameters(), lr=1e-3)
@@ -123,7 +125,8 @@ class WrongNoise(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
-            self.finding(each.location, each.message, help=each.remedy) for each in noise.wrong_noise(pipeline.source)
+            self.finding(each.location, each.message, why=each.why, help=each.remedy)
+            for each in noise.wrong_noise(pipeline.source)
         )
         yield from one_per_location(map(self._report_share, noise_schedules.wrong_shares(pipeline.source)))
         yield from one_per_location(map(self._report_shared, shared_draws.shared_draws(pipeline.source)))
@@ -134,6 +137,9 @@ class WrongNoise(Rule):
                     sampler.loop,
                     "noise is taken off from the first step to the last, the wrong way round",
                     related=[Related(sampler.step, "the noise is taken off here", "step")],
+                    why="A sampler starts with pure noise, which belongs to the last step. At the first step the "
+                    "network expects hardly any, so the samples are wrong even if it is well trained. No error is "
+                    "raised.",
                     help="go through the steps backwards: `reversed(range(steps))`",
                 )
 
@@ -143,11 +149,15 @@ class WrongNoise(Rule):
             return self.finding(
                 wrong.location,
                 "a product of the rates of noise is nearly 0 after a few steps",
+                why="Almost nothing is left of the image at any later time, so the network gets noise alone and cannot "
+                "learn to restore an image. No error is raised.",
                 help="multiply what each step leaves: `torch.cumprod(1 - betas, dim=0)`",
             )
         return self.finding(
             wrong.location,
             f"the sum of {steps} exceeds 1 after two steps, so the share of noise is nan",
+            why="The noisy input of all later times is nan, and so is the loss. A single such batch makes the weights "
+            "nan. No error is raised.",
             help="multiply them: `torch.cumprod`",
         )
 
@@ -156,11 +166,15 @@ class WrongNoise(Rule):
             return self.finding(
                 draw.location,
                 f"`{draw.code}` draws one time, which all rows of the batch share",
+                why="The gradient of each update depends on which time was drawn, so training is noisier and slower. "
+                "No error is raised.",
                 help="draw one for each row: `(len(x),)`",
                 level=Level.WARNING,
             )
         return self.finding(
             draw.location,
             f"`{draw.code}` draws one number, which is the noise of every entry",
+            why="The entries of a sample are not independent of each other, as the loss assumes, and the model never "
+            "sees most of the samples that it may get later. No error is raised.",
             help="draw as many as there are: `torch.randn_like(std)`",
         )
