@@ -64,11 +64,12 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class WrongPairs:
-    """A contrastive loss whose labels, or scores, make it learn something else: where, in words, and what to write."""
+    """A contrastive loss that learns something else: where, in words, what to write, and what that does to it."""
 
     location: Location
     message: str
     remedy: str
+    why: str
 
 
 def wrong_pairs(source: Source) -> Iterator[WrongPairs]:
@@ -95,24 +96,28 @@ def _judge(source: Source, call: ast.Call, scores: Scores) -> Iterator[WrongPair
             source.location(call),
             f"each row of `{unparse(scores.left)}` is compared with itself, which scores highest",
             "set the diagonal of the scores to `-inf` before the loss",
+            "The loss compares the partner of each row with the row itself, so it stays high. No error is raised.",
         )
     elif scores.are_of_one_view and scores.diagonal is Diagonal.FILLED and scores.change is not None:
         yield WrongPairs(
             source.location(scores.change),
             "the diagonal keeps a score, so each row is a candidate of itself",
             "fill it with `-inf`: the exponential of 0 is 1",
+            "The softmax counts one candidate too many for each row, so the loss is too high. No error is raised.",
         )
     elif scores.diagonal is Diagonal.LEFT_OUT and is_own:
         yield WrongPairs(
             source.location(call),
             "the labels are the diagonal of the scores, which is left out",
             "the loss is infinite: the partner of row `i` is in column `i + n` or `i - n`",
+            "No row has a partner, so the loss does nothing but move all rows apart. No error is raised.",
         )
     elif not scores.are_of_one_view and _is_zeros(source, call.args[1]):
         yield WrongPairs(
             source.location(call),
             "the labels are 0, so all rows are to match the first one of the batch",
             "the partner of row `i` is in column `i`: `torch.arange(len(scores))`",
+            "Training moves all embeddings towards that of one row, whatever they show. No error is raised.",
         )
 
 
@@ -307,6 +312,7 @@ def _unit_columns(source: Source) -> Iterator[WrongPairs]:
             source.location(call),
             "embeddings are normalized over the batch, so their products are no cosines",
             "normalize each row: `F.normalize(x, dim=1)`",
+            "Each embedding depends on the other rows of its batch, and its length counts. No error is raised.",
         )
 
 

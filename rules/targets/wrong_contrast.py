@@ -1,12 +1,15 @@
 """A contrastive loss has the wrong partner for each row, or compares something other than directions.
 
+A contrastive loss scores each row with its partner and with all other rows, and learns to raise the score of the
+partner. With another partner, a candidate that is no pair, or scores that are no cosines of two views, it learns
+something else. No error is raised.
+
 The scores of two views are a matrix whose row `i` belongs to column `i`. With labels of 0, all rows are to match the
 first one. In a matrix of all rows with themselves the diagonal has the highest score, and is no pair: as long as it is
-among the candidates, the loss cannot fall. A score of 0 does not leave it out, because the exponential of 0 is 1, and
+among the candidates, the loss stays high. A score of 0 does not leave it out, because the exponential of 0 is 1, and
 labels that are the diagonal itself make the loss infinite. Embeddings that are normalized over the batch, not each by
 itself, have products that are no cosines. Cosines that are multiplied by a temperature of 0.1, not divided by it, are
-nearly equal for every pair. Two views that are one result of a random transform always match. None of these raises an
-error.
+nearly equal for every pair. Two views that are one result of a random transform always match.
 
 ## Bad
 
@@ -124,7 +127,7 @@ class WrongContrast(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
-            self.finding(each.location, each.message, help=each.remedy)
+            self.finding(each.location, each.message, why=each.why, help=each.remedy)
             for each in contrasts.wrong_pairs(pipeline.source)
         )
         yield from one_per_location(map(self._report_product, contrast_temperatures.multiplied(pipeline.source)))
@@ -132,6 +135,8 @@ class WrongContrast(Rule):
             self.finding(
                 location,
                 "both views are the same image, so nothing is to be learned",
+                why="The pair matches whatever the network does, so the network does not learn to ignore what the "
+                "transform changes. No error is raised.",
                 help="call the transform once for each view: it draws other numbers each time",
             )
             for location in same_views.same_views(pipeline.source)
@@ -141,5 +146,7 @@ class WrongContrast(Rule):
         return self.finding(
             found.location,
             f"cosines are multiplied by the temperature of {found.number:g}, not divided by it",
+            why="The softmax over the scores is nearly even, so the loss cannot fall far below the logarithm of the "
+            "number of candidates. No error is raised.",
             help=f"divide the scores, `/ {found.temperature}`: as a factor it makes them nearly equal",
         )
