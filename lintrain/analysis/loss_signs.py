@@ -45,13 +45,28 @@ SIMILARITIES = lazy_pattern(r"cosine_similarity|matmul|einsum|@|\bbmm\(|\.dot\(|
 COSINES = frozenset({"cosine_similarity"})
 
 
+LESS_ENTROPY = (
+    "The policy soon takes one action only and stops exploring, often before it has found a good one. No error is "
+    "raised."
+)
+RARER_ACTIONS = (
+    "The policy learns to avoid what worked. The loss falls, the rewards get lower with it, and no error is raised."
+)
+PREFERS_REJECTED = (
+    "The loss falls and the accuracy of the preferences falls with it: the model learns to answer as the rejected "
+    "answers do. No error is raised."
+)
+"""What a wrong sign does to the training."""
+
+
 @dataclass(frozen=True, slots=True)
 class WrongSign:
-    """A term with the wrong sign: where, what is wrong with it in words, and what to write."""
+    """A term with the wrong sign: where, what is wrong in words, what to write, and what it does to the training."""
 
     location: Location
     message: str
     remedy: str
+    why: str
 
 
 def wrong_signs(source: Source) -> Iterator[WrongSign]:
@@ -67,6 +82,8 @@ def wrong_signs(source: Source) -> Iterator[WrongSign]:
             location,
             "this ratio is old to new, so training makes good actions less likely",
             "subtract the stored log-probability from that of the policy of now",
+            "The ratio falls as the action becomes more likely, so each update does the reverse of what PPO means. The "
+            "loss may still fall, while the rewards get lower. No error is raised.",
         )
 
 
@@ -80,6 +97,7 @@ def _entropy(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[Wron
             source.location(term.site),
             "the loss adds the entropy of the policy, so training lowers it",
             "subtract the entropy from the loss",
+            LESS_ENTROPY,
         )
 
 
@@ -109,6 +127,7 @@ def _policy(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[Wrong
             source.location(term.site),
             "minimizing this makes the actions with a high return less likely",
             "put a minus before the product of advantage and log-probability",
+            RARER_ACTIONS,
         )
 
 
@@ -179,10 +198,14 @@ def _surrogate(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[Wr
             "PPO maximizes the larger surrogate here, which limits no step",
             f"take the `{right}` of the two",
         )
-        yield WrongSign(source.location(call), message, remedy)
+        why = (
+            "The clipped surrogate counts only where it is larger, so a single batch may move the policy far from the "
+            "one that collected it. Training becomes unstable, and no error is raised."
+        )
+        yield WrongSign(source.location(call), message, remedy, why)
     elif upward > 0 and keeps_smaller:
         message = "minimizing this makes the actions with a high advantage less likely"
-        yield WrongSign(source.location(term.site), message, "put a minus before the surrogate")
+        yield WrongSign(source.location(term.site), message, "put a minus before the surrogate", RARER_ACTIONS)
 
 
 def _clamped(term: Term) -> ast.expr:
@@ -215,6 +238,8 @@ def _divergence(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[W
             source.location(inner.expression),
             "the loss falls as this divergence grows, so training raises it",
             "the divergence is `-0.5 * sum(1 + logvar - mu**2 - exp(logvar))`, and is added to the loss",
+            "The latent values move away from the prior without a limit, so samples that are drawn from the prior "
+            "decode to nothing useful. The loss falls, and no error is raised.",
         )
 
 
@@ -240,6 +265,8 @@ def _triplet(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[Wron
             source.location(term.expression),
             "this pulls the negative example closer and pushes the positive one away",
             "write `positive distance - negative distance + margin`",
+            "The loss falls as the embeddings of different things become alike, so a search by distance gets worse "
+            "with training. No error is raised.",
         )
 
 
@@ -273,6 +300,8 @@ def _critic(source: Source, call: ast.Call, terms: Sequence[Term]) -> Iterator[W
             source.location(terms[0].site),
             f"the actor minimizes the values that `{critic}` gives its actions",
             "put a minus before the mean of the values",
+            "The policy learns the actions that the critic expects the lowest reward of. The loss falls, the rewards "
+            "get lower, and no error is raised.",
         )
 
 
@@ -314,6 +343,7 @@ def _similarity(source: Source, terms: Sequence[Term]) -> Iterator[WrongSign]:
         source.location(cosines[0].site),
         "this loss is a cosine similarity, so training makes the two unlike",
         "minimize `1 - similarity`",
+        "The loss falls to -1, where the two point in opposite directions, and no error is raised.",
     )
 
 

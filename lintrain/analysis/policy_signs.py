@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import loss_terms
-from lintrain.analysis.loss_signs import NEGATIVE, POSITIVE, WrongSign, called
+from lintrain.analysis.loss_signs import LESS_ENTROPY, NEGATIVE, POSITIVE, PREFERS_REJECTED, WrongSign, called
 from lintrain.analysis.loss_terms import Term
 from lintrain.analysis.preference_sides import MEANT, is_chosen, is_rejected
 from lintrain.source.nodes import own_nodes, unparse
@@ -80,6 +80,7 @@ def _preference(source: Source, term: Term) -> Iterator[WrongSign]:
             source.location(term.expression),
             "minimizing this scores the rejected answer above the chosen one",
             "put a minus before the log-sigmoid",
+            PREFERS_REJECTED,
         )
 
 
@@ -124,6 +125,7 @@ def _entropy(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[Wron
             source.location(term.site),
             "the loss adds the entropy of the policy, so training lowers it",
             "subtract the entropy from the loss",
+            LESS_ENTROPY,
         )
 
 
@@ -173,6 +175,8 @@ def _rewards(source: Source) -> Iterator[WrongSign]:
                     source.location(term.site if is_here else node.value),
                     "the reward grows with the distance from the reference model",
                     "subtract the divergence from the reward",
+                    "Training then moves the model away from its reference on purpose: the reward rises without better "
+                    "answers, and the text degenerates. No error is raised.",
                 )
 
 

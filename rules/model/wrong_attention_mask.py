@@ -2,10 +2,12 @@
 
 In `nn.MultiheadAttention` and `nn.Transformer`, a mask of booleans is True for what must *not* be attended. With
 `ids != 0`, `attention_mask.bool()` or a lower triangle, the model reads the padding and the future, and nothing else.
-Numbers are added to the scores: 0 and 1 hide nothing. No error is raised. A decoder without `tgt_mask` sees the tokens
-that it has to predict. In attention of the script's own, what is filled with minus infinity is hidden, and scores that
-are not divided by the root of the width of a head are so large that the softmax picks one token. A softmax over the
-queries gives each token weights that do not add up to 1, and that depend on later tokens.
+No error is raised.
+
+Numbers are added to the scores: 0 and 1 hide nothing. A decoder without `tgt_mask` sees the tokens that it has to
+predict. In attention of the script's own, what is filled with minus infinity is hidden, and scores that are not divided
+by the root of the width of a head are so large that the softmax picks one token. A softmax over the queries gives each
+token weights that do not add up to 1, and that depend on later tokens.
 
 ## Bad
 
@@ -105,6 +107,26 @@ HIDES = {
 }
 """What becomes of a mask in a layer that takes it the other way round, by what it is True for."""
 
+READS_PADDING = (
+    "Each token gets nothing from the other words of its text, only from the padding. The loss falls less than it "
+    "could, and no error is raised."
+)
+READS_LATER = (
+    "Each token reads those after it, among them the one that it has to predict, so a low loss says nothing about "
+    "generation. The loss may be nan, as the last token has nothing to read. No error is raised."
+)
+SEES_TARGET = (
+    "The model learns to copy the next token from its input, and the loss falls to nearly 0. When it generates, that "
+    "token is not there, so the text is poor. No error is raised."
+)
+WHY = {
+    Holds.TOKENS: READS_PADDING,
+    Holds.PADDING: READS_PADDING,
+    Holds.EARLIER: READS_LATER,
+    Holds.LATER: READS_LATER,
+}
+"""What that does to the training."""
+
 
 class WrongAttentionMask(Rule):
     level = Level.ERROR
@@ -129,14 +151,21 @@ class WrongAttentionMask(Rule):
         for given in attention_masks.wrong_masks(pipeline.source):
             if given.mask.is_bool:
                 text, remedy = HIDES[given.mask.holds], "invert it: `~mask`"
+                why = WHY[given.mask.holds]
             else:
                 text = "adds 0 and 1 to the scores, which hides nothing"
                 remedy = "make it of booleans, True for what is hidden"
-            yield self.finding(given.location, f"`{given.argument}` {text}", help=remedy)
+                why = (
+                    "The scores change by 1 at most, so each token still reads those after it. A low loss then says "
+                    "little about generation, and no error is raised."
+                )
+            yield self.finding(given.location, f"`{given.argument}` {text}", why=why, help=remedy)
         for location in attention_masks.masked_after_softmax(pipeline.source):
             yield self.finding(
                 location,
                 "this hides weights after the softmax, in which the hidden scores still count",
+                why="The other weights add up to less than 1, and change with the tokens that are hidden. No error is "
+                "raised.",
                 help='fill the scores with `float("-inf")` before the softmax',
             )
         yield from self._of_own(pipeline.source)
@@ -144,12 +173,14 @@ class WrongAttentionMask(Rule):
             yield self.finding(
                 encoder.location,
                 f"`{encoder.layer}` gets no mask, so each token sees the next one, its target",
+                why=SEES_TARGET,
                 help="pass `mask=nn.Transformer.generate_square_subsequent_mask(length), is_causal=True`",
             )
         for decoder in seen_tokens.unmasked_decoders(pipeline.source):
             yield self.finding(
                 decoder.location,
                 f"`{decoder.layer}` gets no `tgt_mask`, so each token sees those after it",
+                why=SEES_TARGET,
                 help="pass `tgt_mask=nn.Transformer.generate_square_subsequent_mask(length)`",
             )
 
@@ -159,12 +190,15 @@ class WrongAttentionMask(Rule):
             yield self.finding(
                 filled.location,
                 f"this {HIDES[filled.mask.holds]}",
+                why=WHY[filled.mask.holds],
                 help="fill the scores where the mask is 0: `mask == 0`",
             )
         for scores in own_attention.unscaled(source):
             yield self.finding(
                 scores.location,
                 "these scores are not divided by the root of the width of a head",
+                why="The scores of wide heads are so large that the softmax picks one token and has a gradient of "
+                "nearly 0. Training is slow or unstable, and no error is raised.",
                 help="divide them by `math.sqrt(width)` before the softmax",
                 level=Level.WARNING,
             )
@@ -172,12 +206,15 @@ class WrongAttentionMask(Rule):
             yield self.finding(
                 scores.location,
                 "no mask hides later tokens, so each token sees the next one, its target",
+                why=SEES_TARGET,
                 help='fill the scores of later tokens with `float("-inf")` before the softmax',
             )
         for wrong in attention_axes.softmaxes_over_queries(source):
             yield self.finding(
                 wrong.location,
                 "these weights add up to 1 over the queries of each key, not over the keys",
+                why="The weights of each query have some other sum, so its output is no average of the values. The "
+                "model learns worse than it could, and no error is raised.",
                 related=[Related(wrong.shown, "the keys are on the last axis", "scores")],
                 help="use `dim=-1`",
             )

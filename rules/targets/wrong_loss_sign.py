@@ -129,6 +129,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import loss_signs, policy_signs, preference_sides
+from lintrain.analysis.loss_signs import PREFERS_REJECTED
 from lintrain.rule import Finding, Level, Pipeline, Rule, one_per_location
 
 
@@ -138,13 +139,14 @@ class WrongLossSign(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
-            self.finding(each.location, each.message, help=each.remedy)
+            self.finding(each.location, each.message, why=each.why, help=each.remedy)
             for each in (*loss_signs.wrong_signs(pipeline.source), *policy_signs.wrong_signs(pipeline.source))
         )
         yield from one_per_location(
             self.finding(
                 each.location,
                 "minimizing this scores the rejected answer above the chosen one",
+                why=PREFERS_REJECTED,
                 help="subtract the rejected score from the chosen one",
             )
             for each in preference_sides.exchanged_losses(pipeline.source)
