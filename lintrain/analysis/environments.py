@@ -45,11 +45,12 @@ REVERSES = lazy_pattern(r"revers|\[::-1\]|\bflip|appendleft|insert\(0|range\([^\
 
 @dataclass(frozen=True, slots=True)
 class Misread:
-    """A mistake: where, in words, and what to write."""
+    """A mistake: where, in words, what to write, and what it does to the training if that is not the same for all."""
 
     location: Location
     message: str
     remedy: str
+    why: str = ""
 
 
 def misread(source: Source) -> Iterator[Misread]:
@@ -185,6 +186,8 @@ def _past_the_end(source: Source, nodes: Sequence[ast.AST], node: ast.BinOp, sid
             source.location(node),
             f"`{_name(ends[0])}` is 1 where an episode ends, so only what follows its end counts",
             f"multiply by `1 - {_name(ends[0])}`",
+            "All other states are worth their own reward only, so nothing is learned about later rewards. The scores "
+            "stay low, and no error is raised.",
         )
     if len(factors) == 2 and any(_is_estimate(source, each) for each in factors if not is_discount(each)):
         flags = [name for name in _unpacked(nodes) if ENDS.search(name)]
@@ -193,6 +196,8 @@ def _past_the_end(source: Source, nodes: Sequence[ast.AST], node: ast.BinOp, sid
                 source.location(node),
                 f"`{flags[0]}` is never read, so targets go past the end of episodes",
                 f"multiply the value of the next state by `1 - {flags[0]}`",
+                "The last state of an episode gets the value of a state that never comes, and the earlier states learn "
+                "it from there. The scores stay low, and no error is raised.",
             )
 
 
@@ -258,6 +263,8 @@ def _in_wrong_order(source: Source, scope: ast.AST, nodes: Sequence[ast.AST]) ->
                             source.location(node),
                             f"`{out}` begins with the return of the last step, and is never reversed",
                             f"write `{out}.insert(0, {name})`, or reverse `{out}` after the loop",
+                            "Each action is weighted with the return of another step, so the policy learns from the "
+                            "wrong rewards. The scores stay low, and no error is raised.",
                         )
                 case _:
                     pass

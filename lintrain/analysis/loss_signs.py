@@ -45,16 +45,12 @@ SIMILARITIES = lazy_pattern(r"cosine_similarity|matmul|einsum|@|\bbmm\(|\.dot\(|
 COSINES = frozenset({"cosine_similarity"})
 
 
-LESS_ENTROPY = (
-    "The policy soon takes one action only and stops exploring, often before it has found a good one. No error is "
-    "raised."
-)
+LESS_ENTROPY = "The policy stops exploring early, often before it has found a good action. No error is raised."
 RARER_ACTIONS = (
     "The policy learns to avoid what worked. The loss falls, the rewards get lower with it, and no error is raised."
 )
 PREFERS_REJECTED = (
-    "The loss falls and the accuracy of the preferences falls with it: the model learns to answer as the rejected "
-    "answers do. No error is raised."
+    "The loss falls, but the model learns to rank each pair of answers the wrong way round. No error is raised."
 )
 """What a wrong sign does to the training."""
 
@@ -199,8 +195,8 @@ def _surrogate(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[Wr
             f"take the `{right}` of the two",
         )
         why = (
-            "The clipped surrogate counts only where it is larger, so a single batch may move the policy far from the "
-            "one that collected it. Training becomes unstable, and no error is raised."
+            "For a step that is too large, the surrogate without the clip counts, so a single batch may move the "
+            "policy far from the one that collected it. Training becomes unstable, and no error is raised."
         )
         yield WrongSign(source.location(call), message, remedy, why)
     elif upward > 0 and keeps_smaller:

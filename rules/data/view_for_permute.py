@@ -1,7 +1,8 @@
 """`view` or `reshape` is used to swap two axes.
 
 `view` and `reshape` keep the elements in the same order in memory and change only the shape. If the sizes of two axes
-are swapped, the shape is as expected, but the elements of different rows are mixed: the model trains on wrong data.
+are swapped, the shape is as expected, but the elements of different rows are mixed: the model trains on wrong data. No
+error is raised.
 
 ## Bad
 
@@ -155,6 +156,8 @@ class ViewForPermute(OddCallRule):
             yield self.finding(
                 heads.location,
                 "this moves no element between the axes of heads and tokens, and mixes them",
+                why="The shape is as expected, but each token gets numbers of other tokens of its text, later ones "
+                "among them. The model trains on mixed states, and no error is raised.",
                 related=[Related(heads.shown, "the order of the axes", "shape")],
                 help="move the axes as well, with `transpose(1, 2)`",
             )

@@ -116,6 +116,6 @@ class WrongReturn(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
-            self.finding(each.location, each.message, help=each.remedy)
+            self.finding(each.location, each.message, why=each.why, help=each.remedy)
             for each in environments.wrong_returns(pipeline.source)
         )
