@@ -1,9 +1,10 @@
 """A condition is always true, or always false, whatever it asks for.
 
-A generator is true even if it yields nothing, a function is true until it is called, and `mode == "a" or "b"` is true
-by its last text. A `torch.device` equals no text, so `device == "cuda"` is false on a GPU as well. No value beats a
-best value that was updated with it just before. One of the branches never runs: a wrapper for several GPUs, a check of
-the settings, or the way for a machine without a GPU.
+One of its branches never runs: a wrapper for several GPUs, a check of the settings, or the way for a machine without a
+GPU. Python raises no error for the condition. A `torch.device` equals no text, so `device == "cuda"` is false on a GPU
+as well.
+
+`mode == "a" or "b"` is true by its last text, and no value beats a best value that was updated with it just before.
 
 ## Bad
 
@@ -17,7 +18,7 @@ the settings, or the way for a machine without a GPU.
         criterion(network(x.to(device)), y.to(device)).backward()
         optimizer.step()
 
-A function that is not called:
+A function is true until it is called:
 
     device = "cuda" if torch.cuda.is_available else "cpu"  # <- constant-condition
     network = nn.Linear(8, 3).to(device)
@@ -28,7 +29,7 @@ A function that is not called:
         optimizer.step()
     # raises AssertionError
 
-A generator without `all` or `any`:
+A generator without `all` or `any` is true even if it yields nothing:
 
     network = nn.Linear(8, 3)
     if (not weights.requires_grad for weights in network.parameters()):  # <- constant-condition
@@ -116,6 +117,28 @@ MESSAGES = {
     constant_conditions.UPDATED: "{code} is always false after the update above",
     constant_conditions.NO_LOCAL: "{code} asks for a local name that the function never has",
 }
+WHY = {
+    constant_conditions.GENERATOR: "Python tests the generator object and computes none of its elements, so they do "
+    "not decide which branch runs. No error is raised.",
+    constant_conditions.TEXT: "Each part of an `or` is a condition of its own, and this text is compared with nothing. "
+    "The branch for all other values never runs, and no error is raised.",
+    constant_conditions.TUPLE: "An `assert` with brackets around its condition and its message never fails, and an "
+    "`if` never takes its other branch. No error is raised.",
+    constant_conditions.UNCALLED: "The result is the same on every machine. Code for the backend also runs where the "
+    "backend is missing, and most of it raises an error there.",
+    constant_conditions.NAMED: "The condition tests the function itself, which never changes, so the option or the "
+    "result that is meant decides nothing. No error is raised.",
+    constant_conditions.ITSELF: "The two values that are meant are never compared, and no error is raised. A "
+    "checkpoint that depends on the comparison may never be saved.",
+    constant_conditions.UPDATED: "No value beats a best value that already includes it. What depends on the "
+    "comparison, such as saving the best checkpoint, never happens. No error is raised.",
+    constant_conditions.NO_LOCAL: "Inside a function, `dir()` and `locals()` leave out the names of the module. A "
+    "setting that is looked up this way is never found, so it has no effect, and no error is raised.",
+}
+WHY_OF_DEVICE = (
+    "The device does not decide which code runs: what is meant for a GPU, such as a wrapper for several of them, never "
+    "runs, or runs on a CPU as well. The comparison raises no error."
+)
 HELP = {
     constant_conditions.GENERATOR: "write `all(…)` or `any(…)`",
     constant_conditions.TEXT: 'compare with each text: `mode in ("a", "b")`',
@@ -147,6 +170,7 @@ class ConstantCondition(Rule[Claim]):
                 yield self.finding(
                     misuse.location,
                     f"a `torch.device` equals no text, so this is always {result}",
+                    why=WHY_OF_DEVICE,
                     help='compare its type: `device.type == "cuda"`',
                     claim=Claim(_by_type(misuse.text)),
                 )
@@ -156,6 +180,7 @@ class ConstantCondition(Rule[Claim]):
         return self.finding(
             found.location,
             MESSAGES[found.what].format(code=code),
+            why=WHY[found.what],
             help=HELP[found.what].format(code=found.code),
             claim=Claim(f"{found.code}()" if found.what == constant_conditions.UNCALLED else ""),
         )
