@@ -213,6 +213,43 @@ from lintrain.rule import (
     one_per_location,
 )
 
+ENDS_EARLY = (
+    "The schedule ends after as many steps as the run has epochs: a linear one then keeps a rate of 0, and a cosine "
+    "one oscillates. The rest of the training does not follow it, and no error is raised."
+)
+OVERRUN = (
+    "The schedule ends after as many steps as the run has epochs. `OneCycleLR` raises a ValueError at the step after "
+    "its last one."
+)
+HARDLY_BEGINS = (
+    "The run takes only the first steps of the schedule, so the rate hardly leaves the warmup or its first value, and "
+    "never comes down. No error is raised."
+)
+ENDS_LATE = (
+    "The run ends in the middle of the schedule: a warmup takes longer than planned, and the rate never comes down to "
+    "where the schedule ends. No error is raised."
+)
+FALLS_EARLY = (
+    "The rate falls many times faster than planned. The rest of the training runs with a rate that hardly changes the "
+    "weights, and no error is raised."
+)
+WHY_PROCESSES = (
+    "On several processes the schedule is several times longer than the run, so the rate never comes down to where the "
+    "schedule ends. A run of one process is correct, and no error is raised."
+)
+WHY_TWICE = (
+    "Both calls advance the same schedule, so the rate changes earlier than its settings say. Most schedules raise no "
+    "error for it."
+)
+WHY_METRIC = (
+    "Only `ReduceLROnPlateau` watches a metric. Other schedules compute the rate for an epoch of this number: a loss "
+    "near 0 keeps the rate near its first value. Most of them raise no error."
+)
+WHY_KERAS = (
+    "Keras advances the schedule after every optimizer step, so the rate falls many times faster than planned, usually "
+    "within the first epochs. No error is raised."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -261,6 +298,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
                 counted.location,
                 f"`{counted.schedule}` counts batches, and gets the number of epochs",
                 related=[Related(counted.epochs, "the epochs are counted here", "epochs")],
+                why=WHY_KERAS,
                 help="multiply it by the batches of an epoch",
             )
         for configured in lightning_modules.configured_schedules(pipeline):
@@ -272,15 +310,14 @@ class ScheduleUnitMismatch(Rule[Claim]):
         step = pipeline.code(pace.step.location)
         if not pace.per_batch and lr_schedules.unit_of(length) is lr_schedules.Unit.BATCHES:
             message = f"the schedule counts batches, but `{step}` runs once per epoch"
-            advice = "call it after every `optimizer.step()`, or count the schedule in epochs"
+            why, advice = HARDLY_BEGINS, "call it after every `optimizer.step()`, or count the schedule in epochs"
         elif pace.per_batch and schedule_units.is_number_of_epochs(pipeline, scheduler, length, pace):
             message = f"the schedule counts epochs, but `{step}` runs on every batch"
-            advice = "count the schedule in batches, `len(loader) * epochs`, or step it once per epoch"
+            why, advice = ENDS_EARLY, "count the schedule in batches, `len(loader) * epochs`, or step it once per epoch"
         else:
             return
-        yield self.finding(
-            length.location, message, related=[Related(pace.step.location, "stepped here", "step")], help=advice
-        )
+        related = [Related(pace.step.location, "stepped here", "step")]
+        yield self.finding(length.location, message, related=related, why=why, help=advice)
 
     def _by_rate(
         self, pipeline: Pipeline, scheduler: Scheduler, pace: lr_schedules.Pace | None
@@ -302,6 +339,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
             argument.location,
             f"`{scheduler.name}` lowers the rate {when}, not epochs",
             related=[Related(pace.step.location, f"stepped here, on {unit}", "step")],
+            why=FALLS_EARLY,
             help="step the schedule once per epoch, or count it in batches",
         )
 
@@ -309,6 +347,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
         return self.finding(
             multiplied,
             "the schedule counts the steps of all processes, but each process steps its own",
+            why=WHY_PROCESSES,
             help="pass the schedule to `accelerator.prepare`"
             if may_prepare
             else "count the optimizer steps of one process",
@@ -318,6 +357,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
         return self.finding(
             counted,
             "the schedule counts rows, but each of its steps takes a batch of them",
+            why=HARDLY_BEGINS,
             help="count batches: `len(loader) * epochs`, divided by the batches that are accumulated",
         )
 
@@ -328,6 +368,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
             second.location,
             f"`{step}` {often}",
             related=[Related(first.location, "stepped here" + (" on every batch" if by_batch else ""), "step")],
+            why=WHY_TWICE,
             help="step the schedule at one of the two places",
             level=Level.WARNING,
         )
@@ -341,6 +382,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
                 length.location,
                 f"the schedule counts epochs, but `{step}` runs every {batches} batches",
                 related=[Related(pace.step.location, "stepped here, after every optimizer step", "step")],
+                why=ENDS_EARLY,
                 help=f"count optimizer steps, `len(loader) // {batches} * epochs`, or step the schedule once per epoch",
             )
         elif schedule_units.counts_all_batches(scheduler, length, pace):
@@ -348,6 +390,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
                 length.location,
                 f"the schedule counts all batches, but `{step}` runs every {batches} batches",
                 related=[Related(pace.step.location, "stepped here, after every optimizer step", "step")],
+                why=ENDS_LATE,
                 help=f"count optimizer steps: divide the number of batches by {batches}",
                 claim=Claim(None, counts_all=True),
             )
@@ -357,6 +400,7 @@ class ScheduleUnitMismatch(Rule[Claim]):
             step.location,
             f"`{schedule.name}` takes `{metric}` for the number of the epoch",
             related=[Related(schedule.origin, "made here", "origin")] if schedule.origin else [],
+            why=WHY_METRIC,
             help="call `step()` without it, or use `ReduceLROnPlateau`, which watches a metric",
         )
 
@@ -381,6 +425,11 @@ class ScheduleUnitMismatch(Rule[Claim]):
             returned.location if returned else length.location,
             f"the schedule counts {unit}, but Lightning steps it {pace}",
             related=[Related(length.location, f"counted in {unit}", "length")],
+            why=HARDLY_BEGINS
+            if unit is lr_schedules.Unit.BATCHES
+            else OVERRUN
+            if configured.scheduler.name == "OneCycleLR"
+            else ENDS_EARLY,
             help='add `"interval": "step"`' if unit is lr_schedules.Unit.BATCHES else 'remove `"interval": "step"`',
             claim=Claim(returned.with_interval("step") if returned and unit is lr_schedules.Unit.BATCHES else None),
         )
@@ -392,11 +441,15 @@ class ScheduleUnitMismatch(Rule[Claim]):
             if schedule_units.is_of_other_unit(evidence):
                 unit = evidence.arguments.get("schedule_interval")
                 message = f"Lightning steps this schedule once per {unit}, but its length counts something else"
-                yield self.finding(location, message, help='set `"interval"` to what the length counts')
+                why = HARDLY_BEGINS if unit == "epoch" else ENDS_EARLY
+                yield self.finding(location, message, why=why, help='set `"interval"` to what the length counts')
             elif schedule_units.spent_in_an_epoch(evidence):
                 message = "Lightning steps this schedule once per step, and nothing of its rate is left after an epoch"
                 yield self.finding(
-                    location, message, help='set `"interval"` to `"epoch"`, or count its length in steps'
+                    location,
+                    message,
+                    why=FALLS_EARLY,
+                    help='set `"interval"` to `"epoch"`, or count its length in steps',
                 )
             return
         schedule = schedule_units.measured(loop.schedules) if loop is not None else None
@@ -405,13 +458,15 @@ class ScheduleUnitMismatch(Rule[Claim]):
         batches, length = (loop.loader.batches if loop.loader else None) or 0, schedule.length or 0
         if schedule.steps_while_training:
             is_other = not loop.is_cut_short and length < batches
+            why = ENDS_EARLY
             message, remedy = "per batch, but its length counts epochs", "use `len(loader) * epochs` as its length"
         else:
             is_whole = batches > 1 and length % batches == 0 and length <= batches * loop.rounds_planned
             is_other = is_whole and length >= schedule_units.FAR * loop.rounds_planned
+            why = HARDLY_BEGINS
             message, remedy = "per epoch, but its length counts batches", "use the number of epochs as its length"
         if is_other:
-            yield self.finding(schedule.made_at, f"`{schedule.name}` is stepped once {message}", help=remedy)
+            yield self.finding(schedule.made_at, f"`{schedule.name}` is stepped once {message}", why=why, help=remedy)
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if evidence.framework == "lightning":
