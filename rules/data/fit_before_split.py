@@ -1,8 +1,9 @@
 """A preprocessor is fitted on all rows, including those that are held out for testing.
 
-A scaler, imputer, feature selector or vectorizer that is fitted before the split learns from the test rows: their mean,
-range or vocabulary; so does one that is fitted on all rows after the split. The test score is better than on unseen
-rows, by an unknown amount. Arithmetic does the same: `(rows - rows.mean(0)) / rows.std(0)` before the split.
+What is fitted on all rows learns from the test rows as well: their mean, range or vocabulary. The test score is better
+than on unseen rows, by an unknown amount, and no error is raised.
+
+Arithmetic does the same: `(rows - rows.mean(0)) / rows.std(0)` before the split.
 
 ## Bad
 
@@ -111,6 +112,12 @@ class Claim:
     statements: str
 
 
+WHY_TARGET = (
+    "The mean of a group includes the targets of its test rows, so the feature contains a part of what the model is to "
+    "predict. The test score is better than on unseen rows, and no error is raised."
+)
+
+
 class FitBeforeSplit(Rule[Claim]):
     level = Level.WARNING
     keywords = "train_test_split|fit_transform|.fit(|random_split|mean|min"
@@ -134,6 +141,7 @@ class FitBeforeSplit(Rule[Claim]):
                     Related(leak.split, "the rows are split here", "split", pipeline.code(leak.split)),
                     *(edit.related if edit else []),
                 ],
+                why=WHY_TARGET if leak.target else "",
                 help="split first, `fit` on the training rows, and `transform` both parts"
                 if leak.learner
                 else "split first, and take the means of the training rows for both parts"

@@ -1,8 +1,8 @@
 """A column of pandas is used as if it were a list.
 
-A tokenizer takes a text or a list of texts, and raises ValueError for a column. After a random split, a column has the
-numbers of its rows in the whole as its index: `column[0]` is the row with the label 0, which may be in the other part.
-The first epoch, or the making of the tensor, then ends with a KeyError.
+A column is read by the labels of its index, not by position, and libraries that check for a list do not accept it. The
+script ends with an error: a tokenizer raises ValueError when it is called, a lookup raises KeyError within the first
+epoch.
 
 ## Bad
 
@@ -15,7 +15,8 @@ The first epoch, or the making of the tensor, then ends with a KeyError.
     trainer = Trainer(model, args, train_dataset=rows, data_collator=collator)
     # raises ValueError: text input must be of type `str`
 
-Rows that are read by their number after a split:
+After a random split, a column has the numbers of its rows in the whole as its index: `column[0]` is the row with the
+label 0, which may be in the other part.
 
     import pandas as pd
     import torch
@@ -121,6 +122,15 @@ REMEDIES = {
 }
 """What helps, by the use of the column."""
 
+WHY_TEXTS = "The tokenizer checks the type of its texts, and raises ValueError for any other one when this line runs."
+WHY = {
+    "label": "The labels are the numbers of the rows before the split. A number whose row is in the other part raises "
+    "KeyError, usually within the first epoch.",
+    "read by label": "The values are looked up by the labels 0, 1, 2 and so on, not by position. The first label whose "
+    "row is in the other part raises KeyError.",
+}
+"""What the use of the column ends with."""
+
 
 class SeriesAsList(Rule):
     level = Level.ERROR
@@ -141,6 +151,7 @@ class SeriesAsList(Rule):
                     yield self.finding(
                         encoding.origin,
                         f"`{called}` gets {what}, but takes a text or a list of texts",
+                        why=WHY_TEXTS,
                         help="pass a list: `column.tolist()`",
                         subject=name,
                     )
@@ -156,6 +167,7 @@ class SeriesAsList(Rule):
                     misuse.location,
                     f"`{misuse.text}` looks up a label, and a split left gaps in the index",
                     related=[Related(misuse.value.gaps, "rows keep the labels that they have in the whole")],
+                    why=WHY[misuse.use],
                     help=REMEDIES[misuse.use],
                 )
 

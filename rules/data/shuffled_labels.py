@@ -86,6 +86,15 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targe
 LONGEST = 20
 """Characters of a name that a message shows."""
 
+WHY_MIXED = (
+    "Each row gets the label of another one: training learns at best how frequent each label is, and a score says "
+    "nothing. An error is raised only if the two splits have different numbers of rows."
+)
+WHY_PREDICTIONS = (
+    "Keras shuffles the images of a directory by default. Each prediction is compared with the label of another image, "
+    "so a correct model scores near chance. No error is raised."
+)
+
 
 class ShuffledLabels(Rule):
     level = Level.ERROR
@@ -118,6 +127,7 @@ class ShuffledLabels(Rule):
         return self.finding(
             found.location,
             f"`{labels}` are labels of other rows than `{inputs}`",
+            why=WHY_MIXED,
             help=f"pass `{found.right}`",
         )
 
@@ -131,7 +141,8 @@ class ShuffledLabels(Rule):
                 f"these labels are in the order of the files, but {images} is shuffled",
                 "pass `shuffle=False`",
             )
-        return self.finding(found.location, text, related=[Related(found.made, "made here", "origin")], help=remedy)
+        related = [Related(found.made, "made here", "origin")]
+        return self.finding(found.location, text, related=related, why=WHY_PREDICTIONS, help=remedy)
 
     def _report(self, found: pair_order.Parted) -> Finding:
         name, other = (each if len(each) <= LONGEST else "one part" for each in (found.name, found.other))
