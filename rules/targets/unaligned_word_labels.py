@@ -134,6 +134,11 @@ ALIGNS = lazy_pattern(r"word_ids|word_ids_|word_to_tokens|token_to_word|offset|-
 LOOKUP = lazy_pattern(r"\w+|[\w.]+\[\w+\]")
 """A label, or its number in a dictionary: `tag`, `label2id[tag]`."""
 
+WHY_SPECIAL = (
+    "Special tokens and padding belong to no word, and losses and metrics leave out only the label -100. Each of them "
+    "counts as a word of this class, which changes the loss and the scores. No error is raised."
+)
+
 
 class UnalignedWordLabels(Rule):
     level = Level.ERROR
@@ -157,6 +162,7 @@ class UnalignedWordLabels(Rule):
         return self.finding(
             found.location,
             f"special tokens get the class {found.label}, so they are trained on and scored",
+            why=WHY_SPECIAL,
             help="give -100 to tokens whose word is None",
             level=Level.WARNING,
         )

@@ -139,6 +139,7 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
                 padding.call,
                 f"these labels are padded with {number}, but the loss ignores {wrong[0]}",
                 related=[Related(padding.location, "the padding", "padding")],
+                why=_why(number, wrong[0]),
                 help=f"pass `padding_value={wrong[0]}`, or `ignore_index={number}` to the loss",
                 claim=Claim(number, wrong[0], padding.location),
             )
@@ -150,6 +151,7 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
         return self.finding(
             rows.location,
             f"these labels are padded with {rows.number}, which the loss counts as a class",
+            why=_why(rows.number),
             help=f"pad them with -100, or pass `ignore_index={rows.number}` to the loss",
             level=Level.WARNING,
             claim=Claim(rows.number),
@@ -160,6 +162,7 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
         return self.finding(
             masked.location,
             f"labels that are to be ignored are set to {masked.number}, {what}",
+            why=_why(masked.number),
             help=f"write -100, or pass `ignore_index={masked.number}` to your own loss",
             claim=Claim(masked.number),
         )
@@ -168,6 +171,7 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
         return self.finding(
             masked.location,
             f"the labels of these tokens are `{masked.code}`, which counts as a class",
+            why=_why(-1 if masked.code == "-1" else 0),
             help="repeat -100, which the loss leaves out",
         )
 
@@ -183,6 +187,7 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
                 yield self.finding(
                     collator.origin,
                     f"labels are padded with {shown}, which counts in the loss",
+                    why=_why(number if isinstance(number, int) else 0),
                     help="leave out `label_pad_token_id`, which is -100 by default",
                 )
 
@@ -204,6 +209,20 @@ class UnmatchedIgnoreIndex(Rule[Claim]):
             return None
         edit = fixes.Replace(claim.padding, str(claim.ignored))
         return fixes.Fix.of("pad with the number that the loss ignores", edit, safe=False)
+
+
+def _why(number: int, ignored: int = DEFAULT) -> str:
+    """What a label that should be left out does to the training, by its number and the one that the loss ignores."""
+    if number < 0:
+        return (
+            "A negative label that the loss does not ignore is out of bounds: the first batch that has one raises an "
+            "IndexError on a CPU, or a failed assertion on a GPU."
+        )
+    lost = f", and the class {ignored} is never learned" if ignored >= 0 else ""
+    return (
+        "The model is trained to predict this class at positions that should be left out, and the mean of the loss "
+        f"counts them{lost}. No error is raised."
+    )
 
 
 def _gives_torch(collator: Collator) -> bool:
