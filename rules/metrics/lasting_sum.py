@@ -1,7 +1,9 @@
 """A sum over the batches of all epochs is divided by the number of batches or rows in one.
 
 The sum starts before the loop over epochs and is never reset. What is printed as the mean loss of an epoch is the sum
-of the means of all epochs so far, so it grows while the model learns; a sum of hits gives an accuracy above 1.
+of the means of all epochs so far, so it grows while the model learns; a sum of hits gives an accuracy above 1. No error
+is raised.
+
 A metric of Keras or torchmetrics that nothing resets averages over all epochs, and hides what the last one changed.
 One metric of Lightning for training and validation counts the batches of both.
 
@@ -72,6 +74,15 @@ from collections.abc import Iterator
 from lintrain.analysis import last_batch, lasting_torchmetrics, loop_names
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
+WHY_METRIC = (
+    "The value is an average over all epochs so far, so it hides what the last epoch changed, such as overfitting. No "
+    "error is raised."
+)
+WHY_SHARED = (
+    "The value of the validation then also depends on rows that the model is trained on, and can hide overfitting. A "
+    "checkpoint or early stopping that monitors it goes by that value. No error is raised."
+)
+
 
 class LastingSum(Rule):
     level = Level.WARNING
@@ -91,6 +102,7 @@ class LastingSum(Rule):
             found.location,
             f"{shown} is logged for the training as well, and counts the batches of both",
             related=[Related(found.trained, "logged for the training", "sum")],
+            why=WHY_SHARED,
             help="make a metric of its own for each of them",
         )
 
@@ -103,6 +115,7 @@ class LastingSum(Rule):
                 Related(found.started, "made here, before all epochs", "start"),
                 Related(found.added, "gets each batch", "sum"),
             ],
+            why=WHY_METRIC,
             help=f"call `{found.total}.{method}()` at the end of each epoch",
         )
 

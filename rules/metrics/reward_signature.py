@@ -1,9 +1,10 @@
 """A reward function of GRPO does not accept what the trainer passes, or gives no reward to each completion.
 
 `GRPOTrainer` calls it with `prompts`, `completions`, `completion_ids` and each further column of the data set, all by
-name. A function without `**kwargs` raises a TypeError at the first step, after the first completions were generated. So
-does one that needs a column that the data set does not have, and one that returns a single number: the trainer expects
-a list with a reward for each completion.
+name. A function without `**kwargs` raises a TypeError at the first step, after the first completions were generated.
+
+So does one that needs a column that the data set does not have, and one that returns a single number: the trainer
+expects a list with a reward for each completion.
 
 A list that repeats one value raises no error, but the trainer subtracts the mean of a group from its rewards: what is
 the same for all completions is subtracted, and trains nothing.
@@ -94,6 +95,23 @@ PASSED_BY_NEW_TRAINERS = ("trainer_state", "log_extra", "log_metric", "environme
 NEVER_PASSED = {"prompt": "prompts", "completion": "completions"}
 """Names that the trainer does not pass on, not even where the data set has such a column, with those that it passes."""
 
+WHY_NEEDED = (
+    "The trainer passes its arguments and the columns of the data set by name. The call raises a TypeError for the "
+    "missing argument at the first step, after the first completions were generated."
+)
+WHY_NUMBER = (
+    "The trainer expects a list with a reward for each completion. The first step raises an error, after the first "
+    "completions were generated."
+)
+WHY_VALUE = (
+    "The trainer subtracts the mean of a group from its rewards, so nothing is left of a reward that is the same for "
+    "all completions. It trains nothing, and no error is raised."
+)
+WHY_TEXT = (
+    "Methods of texts, `re` and `float` raise an error for a list, at the first step. `in` and `len` look at the "
+    "messages and not at their text, so the reward is wrong without an error."
+)
+
 
 class RewardSignature(Rule):
     level = Level.ERROR
@@ -128,6 +146,7 @@ class RewardSignature(Rule):
                 trainer_methods.head_of(pipeline, function),
                 f"this reward function needs `{name}`, which the trainer never passes",
                 related=[Related(construction, "passed to the trainer here", "trainer")],
+                why=WHY_NEEDED,
                 help=f"name the parameter `{NEVER_PASSED[name]}`, which has all of a batch",
             )
             for argument, construction in given
@@ -143,6 +162,7 @@ class RewardSignature(Rule):
                 trainer_methods.head_of(pipeline, function),
                 f"this reward function needs `{name}`, which is no column of the data set",
                 related=[Related(run.construction, "passed to the trainer here", "trainer")],
+                why=WHY_NEEDED,
                 help=f"add the column `{name}`, or name the parameter as the column is named",
             )
             for argument, run in given
@@ -157,6 +177,7 @@ class RewardSignature(Rule):
             self.finding(
                 trainer_methods.location_in(pipeline, function, used),
                 "a completion is a list of messages here, and is used as a text",
+                why=WHY_TEXT,
                 help='read the text of the message: `completion[0]["content"]`',
             )
             for value in given
@@ -172,6 +193,7 @@ class RewardSignature(Rule):
                 trainer_methods.head_of(pipeline, function),
                 "this reward function returns one number, and not one for each completion",
                 related=[Related(construction, "passed to the trainer here", "trainer")],
+                why=WHY_NUMBER,
                 help="return a list with a reward for each completion",
             )
             for argument, construction in given
@@ -188,6 +210,7 @@ class RewardSignature(Rule):
                 trainer_methods.head_of(pipeline, function),
                 "this reward function gives all completions of a batch the same reward",
                 related=[Related(construction, "passed to the trainer here", "trainer")],
+                why=WHY_VALUE,
                 help="compute a reward for each completion",
             )
             for argument, construction in given

@@ -1,9 +1,10 @@
 """An embedding has fewer rows than the numbers of the words need.
 
 The first batch with a number at or above the size of the embedding raises an error on a CPU, or a failed assertion on a
-GPU, where TensorFlow gives zeros in place of the row. The numbers of the `Tokenizer` of Keras begin with 1, so the
-number of the last word is the number of words, and an embedding of so many rows ends one row before it. The same
-happens where the vocabulary was limited to more words than the embedding has rows.
+GPU, where TensorFlow gives zeros in place of the row. Batches without such a number train as usual.
+
+The numbers of the `Tokenizer` of Keras begin with 1, so the number of the last word is the number of words, and an
+embedding of so many rows ends one row before it.
 
 ## Bad
 
@@ -18,7 +19,7 @@ happens where the vocabulary was limited to more words than the embedding has ro
     network.add(keras.layers.Dense(1, activation="sigmoid"))
     network.compile(optimizer="adam", loss="binary_crossentropy")
 
-A vocabulary of another size:
+A vocabulary that is limited to more words than the embedding has rows:
 
     vectorize = keras.layers.TextVectorization(max_tokens=20000, output_sequence_length=100)
     network = keras.Sequential([keras.layers.Embedding(10000, 32), keras.layers.LSTM(8)])  # <- short-embedding
