@@ -16,7 +16,7 @@ epoch.
     # raises ValueError: text input must be of type `str`
 
 After a random split, a column has the numbers of its rows in the whole as its index: `column[0]` is the row with the
-label 0, which may be in the other part.
+label 0, which may be in the other part:
 
     import pandas as pd
     import torch
