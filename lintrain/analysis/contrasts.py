@@ -110,7 +110,7 @@ def _judge(source: Source, call: ast.Call, scores: Scores) -> Iterator[WrongPair
             source.location(call),
             "the labels are the diagonal of the scores, which is left out",
             "the loss is infinite: the partner of row `i` is in column `i + n` or `i - n`",
-            "No row has a partner, so the loss does nothing but move all rows apart. No error is raised.",
+            "No row has a partner, so training only moves rows apart. No error is raised.",
         )
     elif not scores.are_of_one_view and _is_zeros(source, call.args[1]):
         yield WrongPairs(
@@ -312,7 +312,7 @@ def _unit_columns(source: Source) -> Iterator[WrongPairs]:
             source.location(call),
             "embeddings are normalized over the batch, so their products are no cosines",
             "normalize each row: `F.normalize(x, dim=1)`",
-            "Each embedding depends on the other rows of its batch, and its length counts. No error is raised.",
+            "An embedding changes with the other rows of its batch, and long ones score higher. No error is raised.",
         )
 
 

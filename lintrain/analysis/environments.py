@@ -45,7 +45,7 @@ REVERSES = lazy_pattern(r"revers|\[::-1\]|\bflip|appendleft|insert\(0|range\([^\
 
 @dataclass(frozen=True, slots=True)
 class Misread:
-    """A mistake: where, in words, what to write, and what it does to the training if that is not the same for all."""
+    """A mistake: where, in words, what to write, and its consequence, if the page of its rule does not say it."""
 
     location: Location
     message: str

@@ -234,8 +234,8 @@ def _divergence(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[W
             source.location(inner.expression),
             "the loss falls as this divergence grows, so training raises it",
             "the divergence is `-0.5 * sum(1 + logvar - mu**2 - exp(logvar))`, and is added to the loss",
-            "The latent values move away from the prior without a limit, so samples that are drawn from the prior "
-            "decode to nothing useful. The loss falls, and no error is raised.",
+            "The latent values move away from the prior without a limit, so what is decoded from the prior is useless. "
+            "The loss falls, and no error is raised.",
         )
 
 
@@ -296,8 +296,8 @@ def _critic(source: Source, call: ast.Call, terms: Sequence[Term]) -> Iterator[W
             source.location(terms[0].site),
             f"the actor minimizes the values that `{critic}` gives its actions",
             "put a minus before the mean of the values",
-            "The policy learns the actions that the critic expects the lowest reward of. The loss falls, the rewards "
-            "get lower, and no error is raised.",
+            "The policy learns the actions that the critic values least. The loss falls, the rewards get lower, and no "
+            "error is raised.",
         )
 
 
@@ -339,7 +339,7 @@ def _similarity(source: Source, terms: Sequence[Term]) -> Iterator[WrongSign]:
         source.location(cosines[0].site),
         "this loss is a cosine similarity, so training makes the two unlike",
         "minimize `1 - similarity`",
-        "The loss falls to -1, where the two point in opposite directions, and no error is raised.",
+        "The loss falls until the two point in opposite directions, and no error is raised.",
     )
 
 

@@ -71,8 +71,9 @@ def _uniform(source: Source) -> Iterator[WrongNoise]:
                     source.location(made),
                     f"`{name}` draws numbers from 0 to 1, where noise is expected to be normal",
                     f"use `{name.replace('rand', 'randn')}`",
-                    "Uniform numbers have a mean of 0.5 and a third of the spread of normal noise, so the model is "
-                    "trained on another distribution than its loss or its schedule assumes. No error is raised.",
+                    "Uniform numbers have a mean of 0.5 and less than a third of the spread of normal noise, so the "
+                    "model is trained on another distribution than its loss or its schedule assumes. No error is "
+                    "raised.",
                 )
 
 

@@ -175,8 +175,8 @@ def _rewards(source: Source) -> Iterator[WrongSign]:
                     source.location(term.site if is_here else node.value),
                     "the reward grows with the distance from the reference model",
                     "subtract the divergence from the reward",
-                    "Training then moves the model away from its reference on purpose: the reward rises without better "
-                    "answers, and the text degenerates. No error is raised.",
+                    "Training moves the model away from its reference: the reward rises without better answers, and "
+                    "the text degenerates. No error is raised.",
                 )
 
 

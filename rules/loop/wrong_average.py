@@ -124,15 +124,14 @@ class WrongAverage(Rule):
             yield self.finding(
                 location,
                 f"this binds the name `{name}` to a new tensor, and changes no weight",
-                why="What the loop computes is lost, and the weights stay what they were. No error is raised, and no "
-                "number shows that the update is missing.",
+                why="What the loop computes is lost, and the weights stay as they were. No error is raised.",
                 help=f"change it in place: `{name}.copy_(…)` under `torch.no_grad()`",
             )
         for location, name, origin in () if source.is_partial else weight_averages.never_updated(source):
             yield self.finding(
                 location,
                 f"`{name}` never gets the weights of `{origin}` again while it trains",
-                why="What it computes for the training comes from the weights of the start, however long the network "
-                "trains, so training soon gains nothing more from it. No error is raised.",
+                why="What it returns stays that of its first weights, so what the network learns from it gets no "
+                "better. No error is raised.",
                 help=f"call `{name}.load_state_dict({origin}.state_dict())` every few steps, or average the weights",
             )

@@ -213,8 +213,8 @@ class WrongAttentionMask(Rule):
             yield self.finding(
                 wrong.location,
                 "these weights add up to 1 over the queries of each key, not over the keys",
-                why="The weights of each query have some other sum, so its output is no average of the values. The "
-                "model learns worse than it could, and no error is raised.",
+                why="The weights of each query add up to more or less than 1, so its output is no average of the "
+                "values. The model learns worse than it could, and no error is raised.",
                 related=[Related(wrong.shown, "the keys are on the last axis", "scores")],
                 help="use `dim=-1`",
             )

@@ -166,7 +166,7 @@ class WrongNoise(Rule):
             return self.finding(
                 draw.location,
                 f"`{draw.code}` draws one time, which all rows of the batch share",
-                why="The gradient of each update depends on which time was drawn, so training is noisier and slower. "
+                why="The gradient of each update depends on the time of its batch, so training is noisier and slower. "
                 "No error is raised.",
                 help="draw one for each row: `(len(x),)`",
                 level=Level.WARNING,
