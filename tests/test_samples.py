@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from lintrain.check.one_file import first_paragraph
 from lintrain.rulebook import RuleFile, load_rules
 from tests.pages import samples
-from tests.pages.samples import FOLDER, misreads_samples, samples_of
+from tests.pages.samples import FOLDER, findings_of, misreads_samples, samples_of
 
 RULES = {rule.name: rule for rule in load_rules()}
+LONGEST_OWN = 260
+"""Characters of the reason that a finding gives itself."""
+
 FILES = sorted(FOLDER.glob("*.md"))
 
 
@@ -19,6 +23,31 @@ def test_the_rule_says_of_its_samples_what_they_demand(name: str) -> None:
     rule: RuleFile = RULES[name]
     assert samples_of(FOLDER / f"{name}.md")
     assert misreads_samples(rule) == []
+
+
+LONGEST_REASON = 420
+"""The characters of a page's reason that surely is about one mistake; a longer one may list several."""
+
+SHARING = frozenset(
+    {
+        "callback-signature", "dictionary-output", "fp16-weights-with-scaler", "frozen-head", "ineffective-setting",
+        "lasting-sum", "missing-labels", "plain-backward", "short-embedding", "stepped-before-backward", "stuck-option",
+        "unknown-attribute", "unsynchronized-replicas", "wrong-state",
+    }
+)  # fmt: skip
+"""Rules with a longer reason that their findings share."""
+
+SEVERAL = frozenset(
+    {"wrong-attention-mask", "wrong-average", "wrong-contrast", "wrong-loss-sign", "wrong-noise", "wrong-return"}
+)
+"""Rules whose pages say what their mistakes have in common."""
+
+LONG = {name for name, rule in RULES.items() if len(first_paragraph(rule.manual.why)) > LONGEST_REASON}
+
+
+@pytest.mark.parametrize("name", sorted(LONG - SHARING | SEVERAL))
+def test_a_finding_of_one_of_several_mistakes_gives_its_own_reason(name: str) -> None:
+    assert {one.message for one in findings_of(RULES[name]) if not 0 < len(one.why) <= LONGEST_OWN} == set()
 
 
 CLEARED = """What is cleared is right.

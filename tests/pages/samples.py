@@ -22,6 +22,7 @@ from lintrain.check.assumptions import findings
 from lintrain.check.result import Reported
 from lintrain.fix import apply
 from lintrain.knowledge.versions import TargetVersions, exactly
+from lintrain.model.finding import Finding
 from lintrain.read import read_pipeline
 from lintrain.rulebook import RuleFile
 from lintrain.source.source import Source
@@ -62,6 +63,14 @@ def misreads_samples(rule: RuleFile) -> list[str]:
         for sample in samples_of(path_of(rule))
         for complaint in _complaints(rule, sample)
     ]
+
+
+def findings_of(rule: RuleFile) -> list[Finding]:
+    """What the rule reports in its samples, with its own reason, or with none."""
+    read = (
+        (assemble(sample.code, sharing=sample.mended or ""), sample.targets) for sample in samples_of(path_of(rule))
+    )
+    return [one.finding for script, targets in read for one in _reported(rule, script, targets)]
 
 
 @cache
