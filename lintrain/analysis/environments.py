@@ -263,8 +263,8 @@ def _in_wrong_order(source: Source, scope: ast.AST, nodes: Sequence[ast.AST]) ->
                             source.location(node),
                             f"`{out}` begins with the return of the last step, and is never reversed",
                             f"write `{out}.insert(0, {name})`, or reverse `{out}` after the loop",
-                            "Each action is weighted with the return of another step, so the policy learns from the "
-                            "wrong rewards. The scores stay low, and no error is raised.",
+                            "Each step is trained with the return of another one, so an action gets the credit of "
+                            "others. The scores stay low, and no error is raised.",
                         )
                 case _:
                     pass

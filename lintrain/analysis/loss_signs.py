@@ -78,8 +78,8 @@ def wrong_signs(source: Source) -> Iterator[WrongSign]:
             location,
             "this ratio is old to new, so training makes good actions less likely",
             "subtract the stored log-probability from that of the policy of now",
-            "The ratio falls as the action becomes more likely, so each update does the reverse of what PPO means. The "
-            "loss may still fall, while the rewards get lower. No error is raised.",
+            "The ratio falls as the action becomes more likely, so each update does the opposite of what PPO intends. "
+            "The loss may still fall, while the rewards get lower. No error is raised.",
         )
 
 

@@ -174,7 +174,7 @@ class WrongNoise(Rule):
         return self.finding(
             draw.location,
             f"`{draw.code}` draws one number, which is the noise of every entry",
-            why="The entries of a sample are not independent of each other, as the loss assumes, and the model never "
-            "sees most of the samples that it may get later. No error is raised.",
+            why="The loss assumes that the noise of each entry is independent. With one number for all, the model "
+            "never sees most of the samples that it may get later. No error is raised.",
             help="draw as many as there are: `torch.randn_like(std)`",
         )
