@@ -209,6 +209,21 @@ def test_a_message_against_the_convention_is_refused(text: str, complaint: str) 
 
 
 @pytest.mark.parametrize(
+    ("text", "complaints"),
+    [
+        ("the loss has no gradient", []),
+        ("The loss has no gradient. No error is raised.", []),
+        ("`argmax` has no gradient.", []),
+        ("The loss has no gradient", ["starts with a capital"]),
+        ("the loss has no gradient.", ["starts with a small letter"]),
+        ("The loss of `argmax has no gradient.", ["has an odd number of backticks"]),
+    ],
+)
+def test_a_reason_is_a_phrase_or_whole_sentences(text: str, complaints: list[str]) -> None:
+    assert list(demands.reason_complaints(text)) == complaints
+
+
+@pytest.mark.parametrize(
     "text", ["`Model` has no head", "MSE of classes", "DataLoader(…) has no collator", "2 of 3 rows"]
 )
 def test_code_and_abbreviations_may_start_a_message(text: str) -> None:

@@ -96,9 +96,25 @@ def breaks_convention(rule: RuleFile) -> list[str]:
         for script in scripts(rule, BAD)
         for finding in findings_of([rule], script)
         for part, text in (("message", finding.message), ("why", finding.why), ("help", finding.help))
-        for complaint in text_complaints(text, longest=LONGEST_MESSAGE if part == "message" else None)
+        for complaint in _complaints_about(part, text)
         if text and not (part == "why" and text == _page_why(rule))
     ]
+
+
+def _complaints_about(part: str, text: str) -> Iterator[str]:
+    if part == "why":
+        return reason_complaints(text)
+    return text_complaints(text, longest=LONGEST_MESSAGE if part == "message" else None)
+
+
+def reason_complaints(text: str) -> Iterator[str]:
+    """What is wrong with a reason: it is a phrase as a message is, or whole sentences as a page has them."""
+    if not text.endswith("."):
+        yield from text_complaints(text)
+        return
+    if text[:1].islower():
+        yield "starts with a small letter"
+    yield from text_complaints(text[:1].lower() + text[1:-1])
 
 
 def text_complaints(text: str, longest: int | None = None) -> Iterator[str]:
