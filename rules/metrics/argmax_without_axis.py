@@ -120,6 +120,17 @@ ONE_NUMBER = ("numpy.int64' has no len", "numpy.int64' object is not iterable", 
 """Parts of the errors of metrics that get one whole number for their predictions."""
 
 
+OVER_ROWS = (
+    "The result has an entry for each class, so a comparison with the targets raises an error. With as many rows as"
+    " classes, it counts hits by chance."
+)
+OVER_ALL = (
+    "The result is the position of the highest score of the whole batch. A comparison with the targets repeats this one"
+    " number for each of them without an error, so the hits are wrong. A metric of a library raises an error."
+)
+"""What a choice along the rows, and one among all scores, does to the hits that are counted with it."""
+
+
 class ArgmaxWithoutAxis(Rule[Claim]):
     level = Level.ERROR
     keywords = "argmax|max("
@@ -164,6 +175,8 @@ class ArgmaxWithoutAxis(Rule[Claim]):
         return self.finding(
             found.location,
             "these are classes already, so a second `argmax` chooses a row",
+            why="The position of the highest class id says nothing about a prediction. A metric that expects a class"
+            " for each row raises an error, or its score is meaningless.",
             help="remove one of the two: classes come from `preprocess_logits_for_metrics`, or from an `argmax` above",
             subject="compute_metrics",
         )
@@ -172,6 +185,8 @@ class ArgmaxWithoutAxis(Rule[Claim]):
         return self.finding(
             found.location,
             "these are generated token ids, so `argmax` chooses a position in each text",
+            why="The position of the highest token id says nothing about a text. The metric scores these positions in"
+            " place of the generated texts.",
             help="decode them as they are: `generate` has chosen the tokens",
             subject="compute_metrics",
         )
@@ -183,6 +198,8 @@ class ArgmaxWithoutAxis(Rule[Claim]):
             found.location,
             "axis 1 has the tokens of a text, so this chooses a token for each class",
             related=[Related(made, "has scores for each token", "model")] if made is not None else [],
+            why="The result has a position for each class, and not a class for each token. The metric raises an error"
+            " because the labels have another shape, or its score is meaningless.",
             help="choose along the last axis: `axis=-1`",
             subject="compute_metrics",
         )
@@ -193,6 +210,7 @@ class ArgmaxWithoutAxis(Rule[Claim]):
             found.location,
             f"{chosen}, and not a class for each row",
             related=[Related(found.compared, "compared with the class of each row", "metric")],
+            why=OVER_ROWS if found.has_axis else OVER_ALL,
             help="choose along dimension 1",
         )
 
@@ -201,6 +219,8 @@ class ArgmaxWithoutAxis(Rule[Claim]):
             yield self.finding(
                 call.location,
                 "this chooses along another axis than that of the classes",
+                why="The result is the position of a row or token, and not a class. Hits that are counted with it are"
+                " hits by chance.",
                 help="choose along the axis of the classes, which the loss reads",
             )
         failed = evidence.stage("evaluation")

@@ -1,8 +1,10 @@
 """`metric_for_best_model`, or a script that reads the results, names a metric that the evaluation does not return.
 
-After each evaluation the Trainer looks up this metric in the results. If it is missing, the run ends there with an
-error, after the first epoch or a few hundred steps of training. With several evaluation sets in a dictionary, there is
-not even a loss without the name of its set, which `load_best_model_at_end=True` asks for.
+After each evaluation the Trainer looks up `metric_for_best_model` in the results. If it is missing, the run ends there
+with an error, after the first epoch or a few hundred steps of training.
+
+With several evaluation sets in a dictionary, there is not even a loss without the name of its set, which
+`load_best_model_at_end=True` asks for.
 
 What `evaluate` and `predict` return has names with a prefix, `eval_` and `test_` by default. A script that reads them
 under other names ends with a `KeyError` after the training, often before the model is saved.
@@ -142,6 +144,7 @@ class MissingBestMetric(Rule[Claim]):
             found.location,
             f"the metrics of `{found.method}` begin with `{found.prefix}_`, so there is no such name",
             related=[Related(found.call, "returned here", "metrics")],
+            why="The results do not contain the name, so the script ends with a `KeyError` here, after the evaluation.",
             help=f'read `"{found.prefix}_…"`, or pass `metric_key_prefix`',
             subject=KEY,
         )
@@ -158,6 +161,8 @@ class MissingBestMetric(Rule[Claim]):
             location,
             f"the best checkpoint is chosen by `{name}`, but each set has its own metrics",
             related=[Related(given.location, f"evaluates on `{sets[0]}` and others", "sets")],
+            why="With several sets, each name in the results begins with that of its set, even the loss. The Trainer"
+            " does not find the metric, and the run ends with an error after the first evaluation.",
             help=f'name the set as well: `metric_for_best_model="{sets[0]}_{name}"`',
             subject="eval_dataset",
             claim=Claim(name, None),  # which set is to decide is not certain
