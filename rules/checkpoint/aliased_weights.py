@@ -97,6 +97,11 @@ from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targe
 SHARDED = r"\b(?:FSDP|FullyShardedDataParallel|deepspeed|fully_shard)\b"
 """Wrappers whose `state_dict` gathers copies."""
 
+SAME_NETWORK = (
+    "The assignment copies nothing and raises no error. The second network always has the weights that are being"
+    " trained, and never older or averaged ones. Freezing it also freezes the first."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -125,6 +130,7 @@ class AliasedWeights(Rule[Claim]):
             yield self.finding(
                 location,
                 f"`{code}` is no copy: both networks have the same weights from here on",
+                why="Each optimizer step that changes one network also changes the other. No error is raised.",
                 help=f"copy the numbers: `{code}.clone()`",
                 claim=Claim(code if code.endswith(".data") else f"{code}.data"),
             )
@@ -133,6 +139,8 @@ class AliasedWeights(Rule[Claim]):
             yield self.finding(
                 location,
                 f"`{code}` is no copy, so the average is written into the model's own weights",
+                why="Each update of the average changes the weights that are being trained, and the average always"
+                " equals them. No error is raised.",
                 help=f"copy the numbers: `{_copy_of(numbers)}`",
                 claim=Claim(numbers),
             )
@@ -140,6 +148,7 @@ class AliasedWeights(Rule[Claim]):
             yield self.finding(
                 location,
                 f"`{second}` is no copy of `{first}`, but the same network",
+                why=SAME_NETWORK,
                 help=f"copy the network: `{_copy_of(first)}`",
                 claim=Claim(first),
             )
@@ -150,6 +159,7 @@ class AliasedWeights(Rule[Claim]):
                 alias.location,
                 f"{shown} is {kept}, and changes in every later step",
                 related=[Related(alias.used, "used here as if it had not changed", "use")],
+                why=_consequence(alias),
                 help=f"keep a copy: `{_copy_of(alias.code)}`",
                 claim=Claim(alias.code),
             )
@@ -160,6 +170,21 @@ class AliasedWeights(Rule[Claim]):
         copied = _copy_of(finding.claim.code)
         imports = [fixes.AddImport("copy")] if copied.startswith("copy.") else []
         return fixes.Fix.of("keep a copy", fixes.Replace(finding.location, copied), *imports, safe=False)
+
+
+def _consequence(alias: kept_weights.Alias) -> str:
+    """What is lost without a copy; empty for `state_dict()`, which the page explains."""
+    if alias.is_model:
+        return (
+            "Both names refer to one model, which training changes in place. What was kept at the best epoch is the"
+            " last model when it is used, and no error is raised."
+        )
+    if "state_dict" in alias.code:
+        return ""
+    return (
+        "Each optimizer step changes the tensors in place, so a later comparison with the weights of the model finds no"
+        " difference. No error is raised."
+    )
 
 
 def _kept(code: str) -> str:

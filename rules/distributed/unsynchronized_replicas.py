@@ -2,9 +2,10 @@
 
 Each process computes gradients on its own rows. Only a call of the wrapped model (`DistributedDataParallel`, or the
 model that Accelerate or Fabric prepared) averages them. If the script calls the original model, or never wraps it,
-every process trains a separate model, and the saved one has used only the rows of one process. Weights that one process
-changes after wrapping also stay different. Inside `no_sync` gradients are only added up: the last backward pass before
-a step has to be outside of it.
+every process trains a separate model, and the saved one has used only the rows of one process.
+
+Weights that one process changes after wrapping also stay different. Inside `no_sync` gradients are only added up: the
+last backward pass before a step has to be outside of it.
 
 ## Bad
 
@@ -121,6 +122,8 @@ class UnsynchronizedReplicas(EvidenceRule):
                 context.location,
                 "every backward pass is inside `no_sync`, so gradients are never averaged",
                 related=[Related(context.backward, "a backward pass of this process alone", "backward")],
+                why="Inside `no_sync` each process only adds up the gradients of its own rows. Without a backward pass"
+                " outside of it, every process trains a separate model, and no error is raised.",
                 help="leave the last batch before each step outside of `no_sync`",
             )
 

@@ -1,10 +1,11 @@
 """The new head of a classifier is frozen.
 
-A layer that is frozen as it was created keeps its random values, and the layers before it learn to fit them. An
-adapter freezes every weight that it did not add, including the newly initialized classification head, unless its
-configuration names the head. The head then keeps its random values: training finishes and its loss falls a little,
-because the adapters alone fit the features to a random target. The saved adapter does not contain the head either, so
-loading it creates another random one.
+A head that is frozen as it was created keeps its random values. Training finishes without an error and the loss falls
+a little, because the layers or adapters before the head learn to fit the features to a random target.
+
+An adapter freezes every weight that it did not add, including the newly initialized classification head, unless its
+configuration names the head. The saved adapter does not contain the head either, so loading it creates another random
+one.
 
 ## Bad
 
@@ -166,6 +167,8 @@ class FrozenHead(Rule[Claim]):
             location,
             f"this `{name}` {setting}: the new classifier is frozen",
             related=[*made, Related(applied, "everything but the adapters is frozen here")],
+            why="The adapters alone fit the features to a head that keeps its random values. The saved adapter does not"
+            " contain the head, so loading it creates another random one. No error is raised.",
             help=f"pass `{argument}`{'' if task_type else ', with the name of the head'}",
             subject="peft_config",
             claim=Claim(task_type),
