@@ -1,10 +1,11 @@
 """An option of the command line has the same value whatever its user writes.
 
 `type=bool` of argparse calls `bool` on the text that is given, and each text but the empty one is true: `--noise
-False` gives True. A switch that stores what it has by default, such as `action="store_true", default=True`, changes
-nothing. Neither does `--momentum` if no code reads `options.momentum`, nor a parameter that a function does not read
-while a call gets a literal under its name. The run trains with another setting than its command says, and no error
-shows it.
+False` gives True. The run trains with another setting than its command says, and no error shows it.
+
+A switch that stores what it has by default, such as `action="store_true", default=True`, changes nothing. Neither does
+`--momentum` if no code reads `options.momentum`, nor a parameter that a function does not read while a call gets a
+literal under its name.
 
 ## Bad
 
@@ -130,6 +131,8 @@ class StuckOption(Rule):
                 yield self.finding(
                     misuse.location,
                     f"`{misuse.text}` changes nothing: it stores the default",
+                    why="The option has the same value with the switch and without it, so no command can choose the"
+                    " other one. No error is raised.",
                     help="use `action=argparse.BooleanOptionalAction`, or the other default",
                     subject=misuse.text,
                 )
@@ -142,6 +145,8 @@ class StuckOption(Rule):
         return self.finding(
             option.location,
             f"`{option.name}` changes nothing: no code reads it",
+            why="The value is parsed and then ignored, so the run trains with another setting than its command says. No"
+            " error is raised.",
             help="pass it on to what it is for, or remove the option",
             subject=option.name,
         )
@@ -151,6 +156,8 @@ class StuckOption(Rule):
             found.location,
             f"`{found.name}` changes nothing: nothing reads it, and {found.value} is passed on in its place",
             related=[Related(found.call, "gets the literal here", "call")],
+            why="The call uses the same literal for each value that callers pass, so runs with different values give"
+            " the same results. No error is raised.",
             help=f"pass on the parameter: `{found.name}={found.name}`",
         )
 

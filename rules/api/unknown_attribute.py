@@ -1,10 +1,11 @@
 """A method reads an attribute of its object that nothing sets.
 
 The method raises AttributeError, and often only after hours: where the epoch is evaluated, the weights are saved or
-training is resumed. The attribute has another name in `__init__`, or the line that set it is gone. Of a data set with
-all its splits, as `load_dataset` without `split` gives it, methods such as `train_test_split` are missing. Parsed
-options lack those that the parser does not declare: `args.output_dir` of a parser with `--outpath`. A Trainer gives
-its metric function arrays of NumPy, which do not have the methods of tensors.
+training is resumed. The attribute has another name in `__init__`, or the line that set it is gone.
+
+A data set with all its splits, as `load_dataset` without `split` gives it, has no methods such as `train_test_split`.
+Parsed options lack those that the parser does not declare: `args.output_dir` of a parser with `--outpath`. A Trainer
+gives its metric function arrays of NumPy, which do not have the methods of tensors.
 
 ## Bad
 
@@ -115,6 +116,8 @@ class UnknownAttribute(Rule):
         return self.finding(
             found.location,
             f"{owner} is an array of NumPy, which has no {found.lacks}",
+            why="A Trainer passes arrays of NumPy to its metric function, and not tensors. The first evaluation ends"
+            " with an AttributeError or a TypeError.",
             help="use the functions of NumPy, with `axis`, or `torch.from_numpy(…)` first",
             subject="compute_metrics",
         )
@@ -123,6 +126,7 @@ class UnknownAttribute(Rule):
         return self.finding(
             found.location,
             f"`self.hparams` is empty, so it has no `{found.name}`",
+            why="Lightning does not save the arguments of `__init__` by itself. This line raises AttributeError.",
             help="call `self.save_hyperparameters()` in `__init__`",
             subject="hparams",
         )
@@ -132,6 +136,8 @@ class UnknownAttribute(Rule):
             found.location,
             f"the parser has no option `--{found.name}`, so `{found.code}` fails",
             related=[Related(found.declared, "the options are declared here", "options")],
+            why="Parsed options have only the names that the parser declares. The run ends with an AttributeError when"
+            " it reaches this line.",
             help=f"add `--{found.name}` to the parser, or read an option that it has",
             subject=found.name,
         )
@@ -143,6 +149,8 @@ class UnknownAttribute(Rule):
                 yield self.finding(
                     misuse.location,
                     f"a data set with all its splits has no `{misuse.text}`",
+                    why="Without `split`, `load_dataset` returns a dictionary of the splits, which lacks this method of"
+                    " a single one. The call raises AttributeError.",
                     help=f'choose one: `["train"].{misuse.text}(…)`',
                     subject=misuse.text,
                 )
