@@ -1,8 +1,9 @@
 """The column of the labels, or the row that is to be predicted, is also among the inputs.
 
 The network learns to copy it, so its scores are almost perfect, also on validation and test rows. Rows whose label is
-not known yet have no such column, so what was trained is of no use there. A target that is the last value of its window
-of a series is copied in the same way: the next value is what comes after. No error is raised.
+not known yet have no such column, so what was trained is of no use there. No error is raised.
+
+A target that is the last value of its window of a series is copied in the same way: the next value is what comes after.
 
 ## Bad
 
@@ -102,6 +103,8 @@ class LabelAmongInputs(Rule):
             found.location,
             f"the target begins with {rows} of its window, so the inputs hold it",
             related=[Related(found.window, "the window is cut here", "window")],
+            why="The network copies these values from its inputs, and does not have to predict them. Its scores are too"
+            " good, also on test rows, and no error is raised.",
             help="begin the target where the window ends",
         )
 

@@ -88,6 +88,12 @@ if TYPE_CHECKING:
 FLAT = lazy_pattern(r"(?P<tensor>[\w.\[\]\"']+)\.(?:view|reshape)\((?P<sizes>-1(?:, ?[^,]+)?)\)")
 
 
+WRONG_WAY = (
+    "The labels are moved the wrong way, so the model learns to repeat the token before each position, and not to"
+    " predict the next one. No error is raised."
+)
+"""What labels do that are moved to the other side."""
+
 SAME = 1e-6
 """Outputs that differ by less, as a share of the largest, are the same but for rounding."""
 
@@ -117,6 +123,8 @@ class MissingShift(Rule):
             found.location,
             f"`{found.name}` is the same window as the inputs, not shifted by one",
             related=[Related(found.inputs, "the inputs", "inputs")],
+            why="Inputs and targets have the same token at each position, so the model learns to copy its input. The"
+            " loss falls to almost zero, even on random tokens, and no error is raised.",
             help="start it one token later: `data[i + 1 : i + 1 + size]`",
         )
 
@@ -125,6 +133,8 @@ class MissingShift(Rule):
             found.location,
             "each position gets the log-probability of the token at the same position",
             related=[Related(found.forward, "predicts the token after each of these", "forward")],
+            why="The logits of a position predict the token after it, so these are not the log-probabilities of the"
+            " text. A loss of them teaches the model to repeat its input. No error is raised.",
             help="take `logits[:, :-1]` and the tokens `[:, 1:]`",
         )
 
@@ -135,6 +145,8 @@ class MissingShift(Rule):
             location,
             "predictions of each position are compared with the token at the same position",
             related=[Related(model.origin, "predicts the token after each position", "model")] if model.origin else [],
+            why="The logits of a position predict the token after it, so the metric counts how often the model repeats"
+            " its input. The loss is not affected, and no error is raised.",
             help="compare `predictions[:, :-1]` with `labels[:, 1:]`",
             subject="compute_metrics",
         )
@@ -160,10 +172,12 @@ class MissingShift(Rule):
             ahead is not None and ahead < SAME
         )
         if loss and loss.location and loss.alignment and is_causal:
-            which = "before it" if loss.alignment.offset == -1 else "at the same position"
+            is_before = loss.alignment.offset == -1
+            which = "before it" if is_before else "at the same position"
             yield self.finding(
                 loss.location,
                 f"logits of each position are compared with the token {which}",
+                why=WRONG_WAY if is_before else "",
                 help="compare `logits[:, :-1]` with `labels[:, 1:]`",
             )
 
@@ -173,6 +187,8 @@ class MissingShift(Rule):
             yield self.finding(
                 evidence.location,
                 "labels are shifted the wrong way: each position is to predict its own token",
+                why="The model moves its labels by one itself. With these labels each position learns to repeat its own"
+                " token: the loss falls to almost zero, and no error is raised.",
                 help="use the same tokens for `labels` and `input_ids`",
             )
 
