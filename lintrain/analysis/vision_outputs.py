@@ -18,10 +18,11 @@ MOVES = frozenset({"to", "cuda", "cpu", "train", "float"})
 
 @dataclass(frozen=True, slots=True)
 class WrongOutput:
-    """A use of an output, or of batches, that a network rules out: where, what is wrong, what to write, the network."""
+    """A use of an output, or of batches, that a network rules out: where, what is wrong, its effect, what to write."""
 
     location: Location
     problem: str
+    why: str
     remedy: str
     network: Location
 
@@ -96,6 +97,8 @@ def _segmented(source: Source, nodes: list[ast.AST], call: ast.Call, network: Lo
             yield WrongOutput(
                 source.location(at),
                 "this is the dictionary that the network returns, and not a tensor",
+                "Networks of torchvision for segmentation return a dictionary, whose entry `out` has the scores. A"
+                " loss, `argmax` or `softmax` of the dictionary raises an error.",
                 f'take its entry: `{name or unparse(call)[:24]}["out"]`',
                 network,
             )
@@ -118,6 +121,8 @@ def _detected(source: Source, nodes: list[ast.AST], call: ast.Call, network: Loc
                 yield WrongOutput(
                     source.location(at),
                     "this is the dictionary of the detector's losses, and not one loss",
+                    "In training, the detectors of torchvision return a dictionary with a loss for each of their parts."
+                    " The first step ends with an AttributeError: a dictionary has no `backward`.",
                     f"add them up: `sum({name}.values()).backward()`",
                     network,
                 )
@@ -145,6 +150,8 @@ def _stacked(source: Source, given: ast.expr, network: Location) -> Iterator[Wro
         yield WrongOutput(
             source.location(given.func),
             "this loader stacks images and boxes, but a detector takes lists",
+            "By default, a loader raises an error for images or boxes of different sizes. If all are of one size, it"
+            " makes one dictionary of all targets, for which the detector raises an error.",
             "pass `collate_fn=lambda rows: tuple(zip(*rows))`",
             network,
         )

@@ -2,8 +2,9 @@
 
 The Trainer calls each event with `args`, `state` and `control`, and by name with the model, the processing class, the
 optimizer, the schedule and the loaders; `on_evaluate` also gets `metrics`, and `on_log` gets `logs`. A method without
-`**kwargs` raises a TypeError at its first event, which for `on_evaluate` is the end of the first evaluation. A class
-that is no `TrainerCallback` needs a method for every event, because the Trainer looks each of them up.
+`**kwargs` raises a TypeError at its first event, which for `on_evaluate` is the end of the first evaluation.
+
+A class that is no `TrainerCallback` needs a method for every event, because the Trainer looks each of them up.
 
 ## Bad
 
@@ -105,6 +106,8 @@ class CallbackSignature(Rule):
                 yield self.finding(
                     location,
                     f"`{name}` is no `TrainerCallback`, and has no `{event}`",
+                    why="The Trainer looks up a method for every event, and raises AttributeError at the first that is"
+                    " missing. `TrainerCallback` has an empty one for each.",
                     help=f"write `class {name}(TrainerCallback):`",
                     subject=name,
                 )

@@ -2,8 +2,10 @@
 
 The gradients of a network are computed with the weights that its output was computed with. A step in between writes
 other numbers into them, and `backward` raises RuntimeError: "one of the variables needed for gradient computation has
-been modified by an inplace operation". Old releases of PyTorch computed wrong gradients instead. It happens where two
-networks are trained against each other, and both losses use the same output.
+been modified by an inplace operation". Old releases of PyTorch computed wrong gradients instead.
+
+It happens if two losses use the same output: of networks that are trained against each other, or of one whose parts
+have an optimizer each.
 
 ## Bad
 

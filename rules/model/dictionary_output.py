@@ -1,9 +1,10 @@
 """A model that returns a dictionary is used as if it took and gave plain tensors.
 
-Models of transformers return an output with named parts, such as `logits`; a loss takes no such thing, and two names
-that get it as a tuple get the names of its parts. The networks of torchvision for segmentation return a dictionary,
-whose entry `out` has the scores. Detectors take a list of images and one of targets, and return a dictionary of losses
-in training. The run ends with an error in its first step: a dictionary has no `backward`, a loss gets no tensor.
+The run ends with an error in its first step: a dictionary has no `backward`, and a loss expects a tensor.
+
+Models of transformers return an output with named parts, such as `logits`; two names that get it as a tuple get the
+names of its parts. The networks of torchvision for segmentation return a dictionary, whose entry `out` has the scores.
+Detectors take a list of images and one of targets, and return a dictionary of losses in training.
 
 ## Bad
 
@@ -120,10 +121,18 @@ from lintrain.pipeline.values.python import Constant, Value
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, one_per_location
 
 USES = {
-    "unpacked": "these names get the names of the output's parts, and not the parts",
-    "tensor": "this is the output of the model with all its parts, and not a tensor",
+    "unpacked": (
+        "these names get the names of the output's parts, and not the parts",
+        "An output yields the names of its parts, as a dictionary does. The assignment raises ValueError, or the first"
+        " use of a name raises an error: a text such as `logits` has no methods of a tensor.",
+    ),
+    "tensor": (
+        "this is the output of the model with all its parts, and not a tensor",
+        "The output is a dictionary of named parts, such as `logits`. It has no methods of a tensor, and a loss does"
+        " not accept it, so this raises an error.",
+    ),
 }
-"""What is wrong with each use of a model's output that the reader keeps."""
+"""What is wrong with each use of a model's output that the reader keeps, and what it leads to."""
 LOADERS = frozenset({"from_pretrained", "from_config", ""})
 PLAIN = {"return_dict": True, "torchscript": False, "trust_remote_code": False}
 """Settings under which a model may return a tuple, with the values under which it does not."""
@@ -139,30 +148,33 @@ class DictionaryOutput(Rule):
                 found.location,
                 found.problem,
                 related=[Related(found.network, "the network is made here", "model")],
+                why=found.why,
                 help=found.remedy,
             )
             for found in vision_outputs.wrong_outputs(pipeline.source)
         )
         yield from one_per_location(
-            self._report(location, output.model, problem, pipeline.code(location))
-            for location, output, problem in _misused(pipeline)
+            self._report(location, output.model, use, pipeline.code(location))
+            for location, output, use in _misused(pipeline)
             if isinstance(output.model, Model) and _returns_a_dictionary(pipeline, output, output.model)
         )
 
-    def _report(self, location: Location, model: Model, problem: str, code: str) -> Finding:
+    def _report(self, location: Location, model: Model, use: str, code: str) -> Finding:
         made = [Related(model.origin, "the model is made here", "model")] if model.origin else []
         part = f"`{code}.logits`" if code.isidentifier() else "`.logits` of it"
-        return self.finding(location, problem, related=made, help=f"read the part that is wanted, such as {part}")
+        problem, why = USES[use]
+        help_text = f"read the part that is wanted, such as {part}"
+        return self.finding(location, problem, related=made, why=why, help=help_text)
 
 
 def _misused(pipeline: Pipeline) -> Iterator[tuple[Location, ModelOutput, str]]:
-    """The outputs of models that a loss gets, or that are used like a tuple or a tensor."""
+    """The outputs of models that a loss gets, or that are used like a tuple or a tensor: the use is of `USES`."""
     for call in pipeline.losses:
         if call.prediction is not None and isinstance(call.prediction.value, ModelOutput) and not call.is_alternative:
-            yield call.prediction.location, call.prediction.value, USES["tensor"]
+            yield call.prediction.location, call.prediction.value, "tensor"
     for misuse in pipeline.misuses:
         if isinstance(misuse.value, ModelOutput) and misuse.use in USES:
-            yield misuse.location, misuse.value, USES[misuse.use]
+            yield misuse.location, misuse.value, misuse.use
 
 
 def _returns_a_dictionary(pipeline: Pipeline, output: ModelOutput, model: Model) -> bool:
