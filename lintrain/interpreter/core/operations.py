@@ -47,8 +47,9 @@ def known_items(value: Value, most: int) -> list[Value] | None:
 def literal_items(value: Value) -> list[Value]:
     """The literals that are certainly in a list of which more is not known: the -100 of `[-100] * len(ids)`."""
     lists = [each for each in options_of(value) if isinstance(each, Sequence)]
-    literals = [item for each in lists for item in each.items if isinstance(item, Constant)]
-    return [*literals[:MOST_LITERALS], UNKNOWN]
+    # Each once: a list that is added to itself again and again must not double.
+    literals = {repr(item.value): item for each in lists for item in each.items if isinstance(item, Constant)}
+    return [*list(literals.values())[:MOST_LITERALS], UNKNOWN]
 
 
 MOST_LITERALS = 8
