@@ -28,17 +28,14 @@ def test_the_rule_says_of_its_samples_what_they_demand(name: str) -> None:
 LONGEST_REASON = 420
 """The characters of a page's reason that surely is about one mistake; a longer one may list several."""
 
-SHARING = frozenset(
-    {
-        "callback-signature", "dictionary-output", "fp16-weights-with-scaler", "frozen-head", "ineffective-setting",
-        "lasting-sum", "missing-labels", "plain-backward", "short-embedding", "stepped-before-backward", "stuck-option",
-        "unknown-attribute", "unsynchronized-replicas", "wrong-state",
-    }
-)  # fmt: skip
+SHARING = frozenset({"fp16-weights-with-scaler", "missing-labels", "plain-backward", "wrong-state"})
 """Rules with a longer reason that their findings share."""
 
 SEVERAL = frozenset(
-    {"wrong-attention-mask", "wrong-average", "wrong-contrast", "wrong-loss-sign", "wrong-noise", "wrong-return"}
+    {
+        *("constant-condition", "ineffective-setting", "wrong-attention-mask", "wrong-average", "wrong-contrast"),
+        *("wrong-loss-sign", "wrong-noise", "wrong-return"),
+    }
 )
 """Rules whose pages say what their mistakes have in common."""
 
