@@ -94,8 +94,6 @@ class RateAsFactor(Rule):
         related = [Related(given, "the rate that is multiplied", "rate")] if given else []
         if rate is not None and highest is not None and _is_a_rate(highest, rate):
             message = f"`LambdaLR` multiplies the rate of {show_number(rate)} by at most {show_number(highest)}"
-        elif rate is not None and _is_factor(schedule, rate):
-            message = f"`LambdaLR` multiplies the rate of {show_number(rate)} by a share of itself"
         elif (found := rates_as_factors.rate_in(pipeline, schedule)) is not None:
             factor, code = found
             message = f"`LambdaLR` multiplies the rate by {f'`{code}`' if len(code) <= SHOWN else 'itself'} again"
@@ -135,11 +133,6 @@ class RateAsFactor(Rule):
         if first <= given * TINY:
             return Verdict.confirmed(text, first=first)
         return Verdict.refuted(text, first=first)
-
-
-def _is_factor(schedule: Scheduler, rate: float) -> bool:
-    """Whether the function of a schedule returns a multiple of the optimizer's rate, which is no usual factor."""
-    return "rate" in schedule.given and 0 < rate <= USUAL
 
 
 def _is_a_rate(highest: float, rate: float) -> bool:

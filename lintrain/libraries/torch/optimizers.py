@@ -335,10 +335,6 @@ def _of_torch(call: Call) -> Value:
         schedule.factors = lambda_schedules.factors(call)
         if (horizon := lambda_schedules.horizon(call)) is not None:
             schedule.given["horizon"] = horizon
-        optimizer = schedule.optimizer
-        rate = lambda_schedules.rate_in(call, optimizer.learning_rate) if isinstance(optimizer, Optimizer) else None
-        if rate is not None:
-            schedule.given["rate"] = rate
     return schedule
 
 
