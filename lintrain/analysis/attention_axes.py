@@ -40,8 +40,8 @@ class WrongAxis:
     shown: Location
 
 
-def softmaxes_over_queries(source: Source) -> Iterator[WrongAxis]:
-    """The softmaxes whose weights add up to one over the queries of each key, though they weight the values."""
+def softmaxes_over_others(source: Source) -> Iterator[WrongAxis]:
+    """The softmaxes whose weights add up to one over another axis than the keys, though they weight the values."""
     for function, product in source.cached(attentions):
         calls = [each for each in own_nodes(function) if isinstance(each, ast.Call) and _is_softmax(each)]
         axis = _axis_of(source, calls[0]) if len(calls) == 1 else None

@@ -139,7 +139,7 @@ class WrongAttentionMask(Rule):
             return True
         if any(own_attention.unscaled(source)) or any(own_attention.unmasked(source)):
             return True
-        if any(attention_axes.softmaxes_over_queries(source)):
+        if any(attention_axes.softmaxes_over_others(source)):
             return True
         return source.contains(ATTENDS) and (
             any(attention_masks.wrong_masks(source))
@@ -209,10 +209,10 @@ class WrongAttentionMask(Rule):
                 why=SEES_TARGET,
                 help='fill the scores of later tokens with `float("-inf")` before the softmax',
             )
-        for wrong in attention_axes.softmaxes_over_queries(source):
+        for wrong in attention_axes.softmaxes_over_others(source):
             yield self.finding(
                 wrong.location,
-                "these weights add up to 1 over the queries of each key, not over the keys",
+                "these weights add up to 1 over another axis than that of the keys",
                 why="The weights of each query add up to more or less than 1, so its output is no average of the "
                 "values. The model learns worse than it could, and no error is raised.",
                 related=[Related(wrong.shown, "the keys are on the last axis", "scores")],
