@@ -1,7 +1,7 @@
 """The EOS token is also the padding token, and all padding is masked in the labels.
 
 Every EOS token in the data loses its label, too, so the model never learns to stop. The loss looks normal, and
-generated text continues until the length limit. The padding token of Whisper is its end token from the start.
+generated text continues until the length limit.
 
 ## Bad
 
@@ -163,6 +163,8 @@ class PadTokenIsEos(Rule):
         return self.finding(
             location,
             "padding of Whisper is its end token, so the end of each text loses its label",
+            why="The tokenizer pads with it from the start. The model never learns where a text ends, and goes on "
+            "writing after it. No error is raised.",
             help="mask by the attention mask: `labels.masked_fill(mask.ne(1), -100)`",
             subject="labels",
         )
