@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis import origins
+from lintrain.pipeline.events import Event
 from lintrain.pipeline.record import Pipeline
+from lintrain.pipeline.values.python import Function, Instance
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
 
@@ -68,6 +70,52 @@ def _is_cut(function: ast.FunctionDef, position: int | str) -> bool:
     asked = [each.value for each in nodes if isinstance(each, ast.Attribute) and each.attr in WITHOUT_GRAPH]
     used = [each for each in nodes if isinstance(each, ast.Name) and each.id == name]
     return bool(used) and all(each in asked for each in used)
+
+
+def cut_outputs(source: Source, forward: Event) -> frozenset[str]:
+    """The names of a pass's outputs that its network gives without history: `return out, hidden.detach()`."""
+    found = forward.subject.cls.lookup("forward") if isinstance(forward.subject, Instance) else None
+    if found is None or not isinstance(found[1], Function):
+        return frozenset()
+    nodes = walk(found[1].node)
+    returned = [each.value for each in nodes if isinstance(each, ast.Return) and each.value is not None]
+    assigned = (each for each in source.nodes_of(ast.Assign) if source.location(each.value) == forward.location)
+    targets = [target for each in assigned for target in each.targets if isinstance(target, ast.Tuple)]
+    return frozenset(
+        origins.text_of(name)
+        for target in targets
+        for position, name in enumerate(target.elts)
+        if isinstance(name, ast.Name | ast.Attribute)
+        and returned
+        and all(_gives_cut(nodes, value, position, len(target.elts)) for value in returned)
+    )
+
+
+def _gives_cut(nodes: Sequence[ast.AST], returned: ast.expr, position: int, count: int) -> bool:
+    """Whether a function returns a detached tensor at a position, itself or by a name that always is one."""
+    if not isinstance(returned, ast.Tuple) or len(returned.elts) != count:
+        return False
+    given = returned.elts[position]
+    if not isinstance(given, ast.Name):
+        return _is_detached(given)
+    stores = [
+        each for each in nodes if isinstance(each, ast.Name) and each.id == given.id and isinstance(each.ctx, ast.Store)
+    ]
+    values = [
+        each.value
+        for each in nodes
+        if isinstance(each, ast.Assign) and len(each.targets) == 1 and each.targets[0] in stores
+    ]
+    return bool(values) and len(values) == len(stores) and all(map(_is_detached, values))
+
+
+def _is_detached(value: ast.expr) -> bool:
+    """Whether the outermost calls of an expression take its history off: `hidden.clone().detach().squeeze()`."""
+    while isinstance(value, ast.Call | ast.Attribute | ast.Subscript):
+        if isinstance(value, ast.Attribute) and value.attr in CUTS:
+            return True
+        value = value.func if isinstance(value, ast.Call) else value.value
+    return False
 
 
 def _computed_from(nodes: Sequence[ast.AST], name: str) -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from lintrain.analysis import gradients, origins
-from lintrain.analysis.cut_arguments import names_on_graph
+from lintrain.analysis.cut_arguments import cut_outputs, names_on_graph
 from lintrain.analysis.iterations import covers_all
 from lintrain.analysis.training_loops import TrainingLoop, is_left_after, training_loops
 from lintrain.model.location import Location
@@ -95,14 +95,19 @@ def _are_given_apart(pipeline: Pipeline, both: Sequence[Event], *backwards: Even
 def uses_separate_outputs(pipeline: Pipeline, forward: Event, *backwards: Event) -> bool:
     """Whether losses use outputs of one pass that different parts of the network give: `logits, values = net(x)`."""
     source = pipeline.source
-    bound = (each.targets for each in source.nodes_of(ast.Assign) if source.location(each.value) == forward.location)
-    names = frozenset(origins.text_of(name) for targets in bound for name in origins.names_in(targets))
+    names = _outputs_of(source, forward)
     used = [_used_of(pipeline, each, names) for each in backwards]
     known = all(used) and len(frozenset[str]().union(*used)) == sum(map(len, used))
     found = forward.subject.cls.lookup("forward") if isinstance(forward.subject, Instance) else None
     if not known or found is None or not isinstance(found[1], Function):
         return False
     return _gives_separate_outputs(found[1].source or source, found[1].node)
+
+
+def _outputs_of(source: Source, forward: Event) -> frozenset[str]:
+    """The names that the outputs of a pass get."""
+    bound = (each.targets for each in source.nodes_of(ast.Assign) if source.location(each.value) == forward.location)
+    return frozenset(origins.text_of(name) for targets in bound for name in origins.names_in(targets))
 
 
 def _used_of(pipeline: Pipeline, backward: Event, names: frozenset[str]) -> frozenset[str]:
@@ -167,7 +172,11 @@ def passes_behind(pipeline: Pipeline, backward: Event, forwards: Mapping[Locatio
             continue
         here = source.location(each.expression)
         found.update((event.order, event) for location, event in forwards.items() if here.holds(location))
-    yield from (found[order] for order in sorted(found, reverse=True))
+    for order in sorted(found, reverse=True):
+        cut = cut_outputs(source, found[order])
+        # Of `out, hidden = net(x)` the loss may use only what the network itself detaches.
+        if not cut or not (used := _used_of(pipeline, backward, _outputs_of(source, found[order]))) or used - cut:
+            yield found[order]
 
 
 def is_output(source: Source, name: ast.expr, forwards: Mapping[Location, Event]) -> bool:

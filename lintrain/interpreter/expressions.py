@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from contextlib import nullcontext
 
 from lintrain.interpreter import narrowing
 from lintrain.interpreter.core import arithmetic, dispatch, operations
@@ -277,7 +278,10 @@ def _boolean(reader: Reader, node: ast.BoolOp, scope: Scope) -> Value:
     is_or = isinstance(node.op, ast.Or)
     options: list[Value] = []
     for operand in node.values:
-        value = dispatch.evaluate(reader, operand, scope)
+        # An operand after one that may settle it may be skipped: `"text" in row and row["text"]`.
+        skippable = reader.condition(reader.source.location(node)) if options else nullcontext()
+        with skippable:
+            value = dispatch.evaluate(reader, operand, scope)
         truth = operations.truth(value)
         # `True or f()` never calls `f`: what comes after an operand that settles it is not read.
         if truth is is_or:

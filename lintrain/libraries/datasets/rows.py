@@ -84,7 +84,8 @@ def note_missing(reader: Reader, dataset: Value, name: str, location: Location) 
     """Record that code needs a column that a data set certainly does not have."""
     if not isinstance(dataset, Dataset) or not dataset.is_complete or dataset.has_transform or dataset.may_differ:
         return
-    if reader.alternatives > 1:  # one condition may have chosen both the data set and the function
+    # One condition may have chosen both the data set and the function, or both it and the branch that reads it.
+    if reader.alternatives > (0 if reader.conditions else 1):
         return
     if dataset.columns and name not in dataset.columns and name not in dataset.hidden:
         reader.record.misuses.append(Misuse(location, dataset, MISSING, name))
