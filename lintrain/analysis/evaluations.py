@@ -16,9 +16,9 @@ from lintrain.analysis.held_out import held_out_names
 from lintrain.analysis.training_loops import words_of
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.layer_modes import differs_by_mode, ignores_mode, sets_own_mode
-from lintrain.pipeline.modules import is_module, modules_in
+from lintrain.pipeline.modules import has_parameters, is_module, modules_in
 from lintrain.pipeline.record import Pipeline
-from lintrain.pipeline.values.model import Optimizer
+from lintrain.pipeline.values.model import Module, Optimizer
 from lintrain.pipeline.values.python import UNKNOWN, Bound, Class, Function, Instance, Sequence, Unknown, Value, literal
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.project_search import scripts_have_modes
@@ -192,6 +192,8 @@ def is_in_eval_mode(pipeline: Pipeline, forward: Event) -> bool:
 
 def is_trained(pipeline: Pipeline, model: Value) -> bool:
     """Whether the script certainly trains a model: `backward` follows a forward pass of it that records gradients."""
+    if isinstance(model, Module) and not has_parameters(model):
+        return False  # a sigmoid that a method of the trainer uses
     trained = pipeline.cached(_trained_parts, pipeline)
     return not trained.isdisjoint(expressions.touched_by(pipeline, model))
 

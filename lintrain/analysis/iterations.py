@@ -25,6 +25,7 @@ from lintrain.pipeline.modules import modules_in
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Launcher, Model, Module, Optimizer, Parameters, Scaler
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Instance, Unknown, Value, literal
+from lintrain.source.nodes import unparse
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 ON_GRADIENTS = frozenset({Act.BACKWARD, Act.STEP, Act.ZERO_GRAD, Act.CLIP})
@@ -44,10 +45,33 @@ def _hides_gradients(pipeline: Pipeline, loop: Loop) -> bool:
     inside = events_in(pipeline, loop)
     if any(gradients.handles(pipeline, event) for event in inside):
         return True
-    followed = {id(event.subject): event.subject for event in inside if event.act is Act.STEP}
+    steps = [event for event in inside if event.act is Act.STEP]
+    if any(takes_gradients(pipeline, loop, step) for step in steps):
+        return True
+    followed = {id(event.subject): event.subject for event in steps}
     escapes = [event for event in inside if event.act is Act.ESCAPE]
     escapes = [event for event in escapes if not EVALUATES.search(pipeline.code(event.location).partition("(")[0])]
     return any(may_hide(pipeline, event, optimizer) for event in escapes for optimizer in followed.values())
+
+
+def takes_gradients(pipeline: Pipeline, loop: Loop, step: Event) -> bool:
+    """Whether a loop calls a method that no optimizer of torch has, and that may read gradients: `accumulate()`."""
+    name = text_of_event(step)
+    if not name:
+        return False
+    called = re.findall(rf"(?<![\w.]){re.escape(name)}\.(\w+)\(", pipeline.code(loop.location))
+    return any(_may_read_gradients(pipeline, each) for each in {*called} - OF_OPTIMIZERS)
+
+
+def _may_read_gradients(pipeline: Pipeline, method: str) -> bool:
+    """Whether a method of an optimizer reads gradients, or is defined in no file that was read."""
+    sources = pipeline.sources.values()
+    defined = [node for source in sources for node in source.nodes_of(ast.FunctionDef) if node.name == method]
+    return not defined or any(".grad" in unparse(node) for node in defined)
+
+
+OF_OPTIMIZERS = frozenset({"add_param_group", "backward", "load_state_dict", "state_dict", "step", "zero_grad"})
+"""Methods that leave the gradients to `step`."""
 
 
 def clippings(pipeline: Pipeline) -> Iterator[tuple[TrainingLoop, Event]]:

@@ -193,12 +193,13 @@ class ConstantCondition(Rule[Claim]):
 
 
 def _is_asked_for(pipeline: Pipeline, compared: Misuse) -> bool:
-    """Whether a file asks if a device is a text, or its line compares the type as well."""
+    """Whether a file asks if a device is a text, or its line compares the type, or with a device, as well."""
     source = pipeline.sources[compared.location.path]
     names = DEVICE.findall(compared.text)
     line = source.lines[compared.location.line - 1]
     is_asked = any(source.contains(rf"isinstance\(\s*{re.escape(name)}\b") for name in names)
-    return is_asked or ".type" in line or "isinstance(" in line
+    rest = line.replace(compared.text, "", 1)  # `device == "cpu" or device == torch.device("cpu")`
+    return is_asked or ".type" in line or "isinstance(" in line or "torch.device(" in rest
 
 
 DEVICE = lazy_pattern(r"[A-Za-z_][\w.]*")

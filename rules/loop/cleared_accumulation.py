@@ -196,6 +196,7 @@ def _stepped_after(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
         inside = pipeline.events_in(loop)
         is_one_run = (backward.function, backward.uncalled) == (step.function, step.uncalled)
         is_other = backward.is_conditional_in(loop) or any(event.act is Act.STEP for event in inside)
+        is_other = is_other or iterations.takes_gradients(pipeline, loop, step)
         if not is_one_run or is_other or any(gradients.handles(pipeline, event) for event in inside):
             continue
         for event in inside:

@@ -76,7 +76,20 @@ from lintrain.pipeline.values.loading import Loader
 from lintrain.pipeline.values.model import Task
 from lintrain.pipeline.values.python import Function, Instance, Value, is_missing, literal
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
+from lintrain.source.nodes import unparse
 
 COLLATORS = {
     Task.SEQUENCE_CLASSIFICATION: "DataCollatorWithPadding({})",
@@ -326,7 +339,9 @@ def _collated_by_class(pipeline: Pipeline, _: Pipeline) -> dict[int, Loader]:
     for loader in pipeline.loaders:
         location = loader.locations.get("collate_fn")
         is_named = location is not None and pipeline.code(location).isidentifier()
-        if isinstance(loader.dataset, Instance) and isinstance(loader.collate, Function) and is_named:
+        if not isinstance(loader.dataset, Instance) or not isinstance(loader.collate, Function):
+            continue
+        if is_named and not _stacks_as_default(loader.collate):
             found.setdefault(id(loader.dataset.cls), loader)
     return found
 
@@ -355,3 +370,13 @@ def _text_column(loader: Loader) -> str:
     if rows.may_differ or rows.has_transform or not rows.is_tokenized or "return_tensors" in collator.arguments:
         return ""
     return next(iter(rows.text_columns), "")
+
+
+def _stacks_as_default(collate: Function) -> bool:
+    """Whether a collate function leaves the rows to the default one, perhaps without some of them."""
+    code = unparse(collate.node)
+    return "default_collate(" in code and MAKES_BATCHES.search(code) is None
+
+
+MAKES_BATCHES = lazy_pattern(r"pad|stack\(|cat\(|tensor\(|zip\(")
+"""Code that makes a batch of rows of different length itself."""
