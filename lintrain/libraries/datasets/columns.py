@@ -107,7 +107,8 @@ def _described(value: Value) -> Column:
             item = OF_NUMBERS[kind]
             if shape.is_open:
                 return Column("", item=item)
-            return Column("", Kind.LIST, item=item) if shape.sizes else Column("", item)
+            # A list of a single number is what a loss reads as the number itself: `torch.tensor([label])`.
+            return Column("", Kind.LIST, item=item) if shape.sizes not in {(), (1,)} else Column("", item)
         case Sequence(items=items) if items:
             return _listed(_merged(items))
         case Either(options=options):

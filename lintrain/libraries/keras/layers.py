@@ -19,6 +19,7 @@ from lintrain.interpreter.core.registry import (
 from lintrain.knowledge.keras_successors import argument_rename
 from lintrain.model.location import Location
 from lintrain.pipeline.record import LibraryName, Misuse
+from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Layer, Network
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -75,8 +76,12 @@ def _layer(path: str) -> Transfer | None:
 def _make_layer(call: Call) -> Value:
     package, _, name = call.path.rpartition(".")
     path = f"{package}.{SAME_LAYERS.get(name, name)}"
-    _note_kernel(call, path)
     values = _of_today(path, _in_order(call, call.values(*POSITIONAL.get(path, ()))))
+    if (side := _old_kernel(call, path)) is not None and call.reader.source.contains(OF_KERAS_1):
+        values = {each: value for each, value in values.items() if each != "strides"} | {"kernel_size": UNKNOWN}
+    elif side is not None:
+        text = f"{name} {literal(side.value)}"
+        call.reader.record.misuses.append(Misuse(side.location, UNKNOWN, "kernel as strides", text))
     return Layer(path, values, made=call.location, origin=call.location)
 
 
@@ -86,15 +91,17 @@ USUAL_SIDES = frozenset({3, 5, 7, 9, 11})
 """Sides of a kernel; as strides of the same size they would skip no pixel, but odd ones are not used for patches."""
 
 
-def _note_kernel(call: Call, path: str) -> None:
-    """Note `Conv2D(64, 3, 3)`: Keras 1 had the two sides of the kernel there, and later versions have the strides."""
+OF_KERAS_1 = r"\b(?:border_mode|dim_ordering|nb_epoch|nb_val_samples|samples_per_epoch|subsample|[Wb]_regularizer)\s*="
+"""Arguments that only Keras 1 has: code with one of them means its layers."""
+
+
+def _old_kernel(call: Call, path: str) -> Argument | None:
+    """The second side of `Conv2D(64, 3, 3)`: Keras 1 had both sides of the kernel there, and later strides follow it."""
     if path not in SQUARE or len(call.positional) < 3 or "strides" in call.keywords or "kernel_size" in call.keywords:
-        return
+        return None
     rows, columns = call.positional[1:3]
     side = literal(rows.value)
-    if type(side) is int and side in USUAL_SIDES and literal(columns.value) == side:
-        text = f"{call.path.rpartition('.')[2]} {side}"
-        call.reader.record.misuses.append(Misuse(columns.location, UNKNOWN, "kernel as strides", text))
+    return columns if type(side) is int and side in USUAL_SIDES and literal(columns.value) == side else None
 
 
 def _in_order(call: Call, values: dict[str, Value]) -> dict[str, Value]:
