@@ -65,3 +65,12 @@ def test_a_script_that_was_saved_again_is_searched_again(tmp_path: Path) -> None
     assert uses_devices(network)
     (tmp_path / "main.py").unlink()
     assert not uses_devices(network)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("accelerator = Accelerator()\n", True), ("columns = ['speed', 'acceleration']\n", False)],
+)
+def test_only_a_library_that_moves_modules_is_one_that_does(tmp_path: Path, text: str, said: bool) -> None:
+    network = network_in(tmp_path, {"main.py": f"{ON_CPU}{text}"})
+    assert uses_devices(network) is said

@@ -44,11 +44,29 @@ def softmaxes_over_others(source: Source) -> Iterator[WrongAxis]:
     """The softmaxes whose weights add up to one over another axis than the keys, though they weight the values."""
     for function, product in source.cached(attentions):
         calls = [each for each in own_nodes(function) if isinstance(each, ast.Call) and _is_softmax(each)]
-        axis = _axis_of(source, calls[0]) if len(calls) == 1 else None
+        axis = _axis_of(source, calls[0]) if len(calls) == 1 and _gets_scores(function, product, calls[0]) else None
         if axis is None or not _is_queries(axis, product, _views_of_four(function)):
             continue
         if not _are_turned(function, calls[0]) and not DIVIDED.search(unparse(function)):
             yield WrongAxis(source.location(calls[0]), source.location(product))
+
+
+def _gets_scores(function: ast.FunctionDef, product: ast.expr, softmax: ast.Call) -> bool:
+    """Whether a softmax gets the product of queries and keys, as it is or after operations that keep its axes."""
+    scores = set[str]()
+    for node in _assignments(function):
+        if len(node.targets) == 1 and (product in walk(node.value) or _keeps_axes(node.value, scores)):
+            scores.add(unparse(node.targets[0]))
+    given = [_receiver(softmax), *softmax.args[:1], *(each.value for each in softmax.keywords)]
+    return any(each is not None and (product in walk(each) or _keeps_axes(each, scores)) for each in given)
+
+
+def _keeps_axes(value: ast.expr, scores: set[str]) -> bool:
+    """Whether an expression is computed from the scores without a part of the network or a function of the file."""
+    calls = (each.func for each in walk(value) if isinstance(each, ast.Call))
+    own = any(isinstance(each, ast.Name) or unparse(each).startswith("self.") for each in calls)
+    named = (each for each in walk(value) if isinstance(each, ast.Name | ast.Attribute))
+    return not own and any(unparse(each) in scores for each in named)
 
 
 def _is_softmax(call: ast.Call) -> bool:

@@ -92,20 +92,22 @@ def _in(source: Source, body: list[ast.stmt], name: str, spread: Location) -> It
     for statement in body:
         if not isinstance(statement, ast.If) or not _asks_for_layers(statement.test, name):
             continue
-        for node in _run_nodes(statement.body):
+        for node in _run_nodes(statement.body, name):
             if isinstance(node, ast.Call) and _filled(node) in {f"{name}.weight", f"{name}.weight.data"}:
                 yield Constant(source.location(node), spread)
         rest = statement.orelse
         yield from _in(source, rest, name, spread) if len(rest) == 1 else ()
 
 
-def _run_nodes(body: list[ast.stmt]) -> list[ast.AST]:
-    """The nodes of some statements, without what is switched off by `if False:`."""
+def _run_nodes(body: list[ast.stmt], name: str) -> list[ast.AST]:
+    """The nodes of some statements, without what is switched off by `if False:`, or asks for another kind of layer."""
     nodes = [each for part in body for each in walk(part)]
+    asked = f"isinstance({name}, "
     off = {
         id(part)
         for each in nodes
-        if isinstance(each, ast.If) and isinstance(each.test, ast.Constant) and not each.test.value
+        if isinstance(each, ast.If)
+        and ((isinstance(each.test, ast.Constant) and not each.test.value) or unparse(each.test).startswith(asked))
         for statement in each.body
         for part in walk(statement)
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 
@@ -165,10 +166,13 @@ def _used_outside(scope: ast.AST, node: ast.Assign, name: str, entry: str) -> as
         return None
     inside = {part for test in tests for part in walk(test)}
     calls = (each for each in walk(scope) if isinstance(each, ast.Call) and each.args and each not in inside)
+    # `checkpoint = torch.load(…)` is another mapping of this name.
+    bound = (each.lineno for each in kept_uses.bound(scope, name) if each.lineno > node.lineno)
+    rebound = min(bound, default=math.inf)
     used = (
         each
         for each in calls
-        if _gets(each, "save", name) or (_gets(each, "load_state_dict", entry) and each.lineno > node.lineno)
+        if _gets(each, "save", name) or (_gets(each, "load_state_dict", entry) and node.lineno < each.lineno <= rebound)
     )
     return next(used, None)
 
@@ -272,6 +276,8 @@ def _is_list_of_weights(node: ast.expr) -> bool:
 def _compared_later(source: Source, scope: ast.AST, node: ast.Assign, name: str) -> ast.expr | None:
     """Where what was kept of a model is compared with the model, after it trained."""
     handed_on = {part for call in walk(scope) if isinstance(call, ast.Call) for part in _uses_them(call)}
+    gradients = (each.value for each in walk(scope) if isinstance(each, ast.Attribute) and each.attr == "grad")
+    handed_on |= {part for each in gradients for part in walk(each) if isinstance(part, ast.expr)}
     for each in walk(scope):
         if not kept_uses.reads(each, name) or not isinstance(each, ast.Name) or each.lineno <= node.lineno:
             continue

@@ -218,9 +218,12 @@ def _needs_grad(node: ast.expr) -> bool:
 
 
 def _handles_device(method: ast.FunctionDef, name: str) -> bool:
-    """Whether a statement of a method that mentions the attribute also moves something."""
+    """Whether a statement of a method that mentions the attribute moves something, or one moves what is made of it."""
     statements = (each for each in walk(method) if isinstance(each, ast.Assign | ast.Return | ast.Expr | ast.If))
-    return any(_mentions(each, name) and _moves_any(each) for each in statements)
+    if any(_mentions(each, name) and _moves_any(each) for each in statements):
+        return True
+    moving = (each for each in walk(method) if isinstance(each, ast.Attribute) and each.attr in {"to", "cuda"})
+    return not _names_for(method, name).isdisjoint(unparse(each.value) for each in moving)
 
 
 def _mentions(node: ast.AST, name: str) -> bool:

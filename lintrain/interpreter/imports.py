@@ -187,7 +187,7 @@ def canonical(path: str) -> str:
         if path == alias or path.startswith(f"{alias}."):
             path = name + path[len(alias) :]
             break
-    path = SHORT_KERAS.sub(r"keras.\1.", path)
+    path = SHORT_KERAS.sub(r"keras.\1.", path).replace("torch.torch.", "torch.", 1)  # torch has itself as attribute
     if path.startswith("torch."):
         return INNER_TORCH.sub(r"\1.\2", path)
     if path.startswith("torchvision."):

@@ -58,7 +58,8 @@ TO_FORMAT = r"(?:dtype\s*=\s*)?torch\.(?:b?float|double|half|u?int|long|bool)\w*
 """What `to` gets for another number format, which moves nothing."""
 
 MOVES_MODULES = (
-    rf"(?i)\.to\((?!\s*{TO_FORMAT})|\.cuda\(|accelerat|lightning|Trainer\b|set_default_|torch\.device\([^)]*\):"
+    rf"(?i)\.to\((?!\s*{TO_FORMAT})|\.cuda\(|\baccelerat(?:e|or)\b|lightning|Trainer\b|"
+    r"set_default_|torch\.device\([^)]*\):"
 )
 """Code that moves modules to a device, or may do so by itself."""
 

@@ -96,7 +96,7 @@ OF_KERAS_1 = r"\b(?:border_mode|dim_ordering|nb_epoch|nb_val_samples|samples_per
 
 
 def _old_kernel(call: Call, path: str) -> Argument | None:
-    """The second side of `Conv2D(64, 3, 3)`: Keras 1 had both sides of the kernel there, and later strides follow it."""
+    """The second side in `Conv2D(64, 3, 3)`: Keras 1 has both sides of the kernel there, later versions the strides."""
     if path not in SQUARE or len(call.positional) < 3 or "strides" in call.keywords or "kernel_size" in call.keywords:
         return None
     rows, columns = call.positional[1:3]
