@@ -169,7 +169,9 @@ def _odd(source: Source, named: Sequence[tuple[str, ast.expr]]) -> Iterator[Othe
     for name, own, written, value in splits:
         # The part "train" of a second split has other rows: `rest["train"]`, of `splits["test"]`.
         is_same = _owner(value) in taken_from
-        if written == "train" and own in {"validation", "test"} and own not in right and is_same:
+        # `[folder / "train" / name for name in val_rows]` has the files of the held-out rows.
+        is_of_own = any(isinstance(each, ast.Name) and split_of(each.id) == own for each in walk(value))
+        if written == "train" and own in {"validation", "test"} and own not in right and is_same and not is_of_own:
             yield OtherSplit(source.location(value), name, "the file of the training rows")
 
 

@@ -48,8 +48,11 @@ def unscaled(source: Source) -> Iterator[Unscaled]:
     unused = {name: node for name, node in made.items() if not _scales(list(source.nodes), name, functions)}
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
-        backward = next((node for node in nodes if isinstance(node, ast.Call) and _is_backward(node)), None)
-        if backward is None or not any(isinstance(node, ast.With) and _casts(node) for node in nodes):
+        cast = next((node.lineno for node in nodes if isinstance(node, ast.With) and _casts(node)), None)
+        calls = (node for node in nodes if isinstance(node, ast.Call) and _is_backward(node))
+        # A loss of the lines before was computed without the cast.
+        backward = next((node for node in calls if cast is not None and node.lineno > cast), None)
+        if backward is None:
             continue
         given = _given(source, scope)
         if given is not None and given.arg not in made and not _scales(nodes, given.arg, functions):

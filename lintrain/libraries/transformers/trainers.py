@@ -127,7 +127,8 @@ def _read_collator(call: Call, run: TrainerRun) -> None:
         with call.reader.aside():
             row = row_of(call.reader, dataset, call.location)
             run.collated = read_collate(call.reader, collator, row, call.location, is_of_many=_has_many(run))
-    if not isinstance(dataset, Dataset):
+    # Trainers of TRL tokenize the rows before the collator gets them.
+    if not isinstance(dataset, Dataset) or (run.path.startswith("trl.") and not dataset.is_tokenized):
         return
     rows = Rows(dataset, False, depth=len(call.reader.conditions), origin=call.location)
     run.collated = read_collate(call.reader, collator, rows, call.location, is_of_many=_has_many(run))
