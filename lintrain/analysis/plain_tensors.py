@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from lintrain.analysis import origins
+from lintrain.analysis import loose_parameters, origins
 from lintrain.analysis.script_text import networks_of
 from lintrain.analysis.whole_numbers import COUNTS, counted_in
 from lintrain.model.location import Location
@@ -90,11 +90,17 @@ def _of_network(source: Source, node: ast.ClassDef) -> Iterator[PlainTensor]:
             if target.startswith("self."):
                 yield PlainTensor(moved[target], node.name, target[5:], "", True, None)
         known.discard(target)
-        if not is_tensor(statement.value, known) or is_moved(statement.value):
+        learns = loose_parameters.needs_grad(statement.value)
+        if not is_tensor(statement.value, known) or (is_moved(statement.value) and not learns):
             continue
         known.add(target)
         if isinstance(statement.targets[0], ast.Attribute) and target.startswith("self."):
-            found = _judged(source, node, others, statement, statement.targets[0].attr)
+            name = statement.targets[0].attr
+            found = (
+                _learning(source, node, init, statement, name)
+                if learns
+                else _judged(source, node, others, statement, name)
+            )
             if found is not None:
                 yield found
 
@@ -108,16 +114,26 @@ def _statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements_of(getattr(statement, "orelse", []))
 
 
+def _learning(
+    source: Source, owner: ast.ClassDef, init: ast.FunctionDef, statement: ast.Assign, name: str
+) -> PlainTensor | None:
+    """The attribute if it was made to be trained, and no optimizer can get it."""
+    read = loose_parameters.first_read(source, owner, init, name)
+    if read is None:
+        return None
+    code = unparse(statement.value)
+    return PlainTensor(source.location(statement), owner.name, name, code, True, source.location(read))
+
+
 def _judged(
     source: Source, owner: ast.ClassDef, methods: list[ast.FunctionDef], statement: ast.Assign, name: str
 ) -> PlainTensor | None:
     """The attribute if the network uses it as it is, and no code handles it in another way."""
-    code, needs_grad = unparse(statement.value), _needs_grad(statement.value)
+    code = unparse(statement.value)
     uses = [each for each in source.nodes_of(ast.Attribute) if each.attr == name]
     inside = {each for each in walk(owner) if isinstance(each, ast.Attribute)}
     stored = [each for each in uses if isinstance(each.ctx, ast.Store)]
-    outside = [each for each in uses if each not in inside]
-    if len(stored) != 1 or (needs_grad and outside):
+    if len(stored) != 1:
         return None
     if any(isinstance(each.value, ast.Attribute) and each.value.attr == name for each in _moving(source)):
         return None
@@ -131,7 +147,7 @@ def _judged(
     if used is None or any(_handles_device(method, name) for method in methods):
         return None
     location = source.location(statement)
-    return PlainTensor(location, owner.name, name, code, needs_grad, source.location(used))
+    return PlainTensor(location, owner.name, name, code, False, source.location(used))
 
 
 def _moving(source: Source) -> Iterator[ast.Attribute]:
@@ -207,16 +223,6 @@ def _takes_type_of_other(node: ast.AST) -> bool:
             return False
 
 
-def _needs_grad(node: ast.expr) -> bool:
-    return any(
-        isinstance(each, ast.keyword)
-        and each.arg == "requires_grad"
-        and isinstance(each.value, ast.Constant)
-        and each.value.value is True
-        for each in walk(node)
-    )
-
-
 def _handles_device(method: ast.FunctionDef, name: str) -> bool:
     """Whether a statement of a method that mentions the attribute moves something, or one moves what is made of it."""
     statements = (each for each in walk(method) if isinstance(each, ast.Assign | ast.Return | ast.Expr | ast.If))
@@ -278,9 +284,7 @@ def _met_by_inputs(owner: ast.ClassDef, method: ast.FunctionDef, name: str) -> I
             case ast.BinOp(left=left, right=right):
                 sides = [left, right]
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "F"), attr=called)) if called not in MAKES:
-                sides = [
-                    part for each in _given(node) for part in (each.elts if isinstance(each, ast.List) else [each])
-                ]
+                sides = _given(node)
             case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=layer), args=[only]):
                 if _is_the_tensor(only, name, names) and layer in _layers_of(owner):
                     yield node
@@ -312,9 +316,9 @@ LAYERS = frozenset({"Embedding", "Linear", "Conv1d", "Conv2d", "LayerNorm", "Bil
 
 
 def _given(call: ast.Call) -> list[ast.expr]:
-    """What a call is given, the items of lists each for itself."""
+    """What a call is given, the items of lists and tuples each for itself."""
     given = [*call.args, *(each.value for each in call.keywords)]
-    return [part for each in given for part in (each.elts if isinstance(each, ast.List) else [each])]
+    return [part for each in given for part in (each.elts if isinstance(each, ast.List | ast.Tuple) else [each])]
 
 
 def _layers_of(owner: ast.ClassDef) -> set[str]:
