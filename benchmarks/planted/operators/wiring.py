@@ -49,7 +49,7 @@ def layers_repeated(form: Form) -> Iterator[list[Edit]]:
             yield [form.replace(made, f"{HERE}[{form.code(made.elt)}] * ({count})")]
 
 
-@plants("unapplied-layer", also="unused-parameters")
+@plants("twice-applied-layer")
 def layer_applied_twice(form: Form) -> Iterator[list[Edit]]:
     """`self.conv2(…)` of `forward` becomes `self.conv1(…)`, a layer of the same size that was applied before."""
     for each in form.classes("Module"):
