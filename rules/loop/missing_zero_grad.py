@@ -90,11 +90,11 @@ PyTorch documentation, `torch.optim.Optimizer.zero_grad`; PyTorch tutorial "Zero
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import (
     adversaries,
-    evaluations,
     gradients,
     iterations,
     lightning_updates,
@@ -166,7 +166,8 @@ class MissingZeroGrad(Rule[Claim]):
         ):
             return False
         runs_once = FIRST_STEP_ONLY.match(pipeline.code(training.loop.location)) is not None
-        loops = [loop for loop in training.backward.loops if runs_once or not _is_over_epochs(loop, training)]
+        is_own = not runs_once and _adds_up(pipeline, training)
+        loops = (training.loop,) if is_own else training.backward.loops
         if runs_once and len(loops) == 1:
             return False
         around = [event for loop in loops for event in pipeline.events_in(loop)]
@@ -298,13 +299,22 @@ def _runs(pipeline: Pipeline, step: Event, function: str) -> bool:
     return pipeline.code(step.location).endswith(f".step({function})")
 
 
-def _is_over_epochs(loop: Loop, training: training_loops.TrainingLoop) -> bool:
-    """Whether a loop counts epochs around one that steps with each batch: what it clears adds up until then."""
-    inside = [training.backward, *training.steps]
+def _adds_up(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
+    """Whether one optimizer steps in each iteration of a loop: what is cleared around that loop adds up until then."""
     steps_each_time = len(training.steps) == 1 and all(
-        event.loops[-1] is training.loop and not event.is_conditional_in(training.loop) for event in inside
+        event.loops[-1] is training.loop and not event.is_conditional_in(training.loop)
+        for event in (training.backward, *training.steps)
     )
-    return loop is not training.loop and steps_each_time and evaluations.COUNTS.search(loop.header) is not None
+    if not steps_each_time or training_loops.is_left_after(pipeline, training.steps[0], training.loop):
+        return False
+    name = training_loops.text_of_event(training.steps[0])
+    return name.replace(".", "").isidentifier() and not _is_bound_in(pipeline, training.loop, name.partition(".")[0])
+
+
+def _is_bound_in(pipeline: Pipeline, loop: Loop, name: str) -> bool:
+    """Whether each iteration may have another optimizer: `for optimizer, loss in zip(…)`."""
+    bound = rf"(?m)^\s*(?:for\b[^\n]*\b{name}\b[^\n]*\bin\b|(?:\w+,\s*)*{name}\s*(?:,\s*\w+)*\s*=(?!=))"
+    return re.search(bound, pipeline.code(loop.location)) is not None
 
 
 def _may_clear(pipeline: Pipeline, clear: Event, training: training_loops.TrainingLoop, optimizer: Value) -> bool:
