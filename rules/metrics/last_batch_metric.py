@@ -68,7 +68,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from lintrain.analysis import hits, last_batch, overwritten_sums
+from lintrain.analysis import hits, last_batch, overwritten_sums, restarted_sums
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 
@@ -84,7 +84,11 @@ class LastBatchMetric(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         metrics = (self._report_metric(found) for found in last_batch.metrics_of_last_batch(pipeline))
         counts = map(self._report, hits.of_last_batch(pipeline))
-        overwritten = chain(hits.overwritten(pipeline), overwritten_sums.divided_after_loops(pipeline.source))
+        overwritten = chain(
+            hits.overwritten(pipeline),
+            overwritten_sums.divided_after_loops(pipeline.source),
+            restarted_sums.restarted_sums(pipeline),
+        )
         others = map(self._report_overwritten, overwritten)
         lines: dict[int, Finding] = {}
         logged = map(self._report_logged, last_batch.logged_of_last_batch(pipeline.source))
