@@ -215,10 +215,14 @@ def _loses_its_result(forward: ast.FunctionDef) -> bool:
     keeps = any(isinstance(each, ast.Attribute | ast.Subscript) and isinstance(each.ctx, ast.Store) for each in nodes)
     if forward.decorator_list or keeps or any(isinstance(node, gives) for node in nodes):
         return False
-    return any(isinstance(node, ast.Call) for node in nodes) and isinstance(forward.body[-1], ast.Assign | ast.Expr)
+    last = forward.body[-1]
+    computes = isinstance(last, ast.Assign | ast.Expr) or any(map(_assigned, walk(forward)))
+    is_over = isinstance(last, ast.Assign | ast.Expr | ast.AugAssign | ast.For | ast.With | ast.If | ast.Assert)
+    return any(isinstance(node, ast.Call) for node in nodes) and is_over and computes
 
 
-def _assigned(statement: ast.stmt) -> str:
+def _assigned(statement: ast.AST) -> str:
+    """The name that a statement assigns; empty for other code."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)]):
             return name

@@ -48,7 +48,8 @@ def _early_returns(source: Source) -> list[EarlyReturn]:
         for loop, last in returning:
             if _goes_on(loop) or not _trains(source, loop) or _is_on_purpose(source, scope, loop, last):
                 continue
-            total = _total_in(loop, last) if loop in loaders else ""
+            goes_through_batches = loop in loaders or _steps(walk(loop))
+            total = _total_in(loop, last) if goes_through_batches else ""
             if total or _counts(loop):
                 found.append(EarlyReturn(source.location(last), source.location(loop), total))
     return found

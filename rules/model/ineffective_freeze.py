@@ -62,11 +62,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import tuning
+from lintrain.analysis import misspelt_freezes, tuning
 from lintrain.pipeline import events, modules, record
 from lintrain.pipeline.values.model import Model, ModelPart, Module, Parameter
 from lintrain.pipeline.values.python import Instance, Value, literal
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Rule, Verdict, dataclass, fixes, lazy_pattern
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Rule,
+    Source,
+    Targets,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 MODULES = lazy_pattern(
     r"albert|attention|backbone|base_model|bert|classifier|conv1|cross_attn|deberta|decoder|distilbert|dropout|electra|"
@@ -88,14 +101,35 @@ class Claim:
 class IneffectiveFreeze(Rule[Claim]):
     level = Level.ERROR
     keywords = "grad"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return bool(misspelt_freezes.misspelt_freezes(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        found = set[Location]()
         for misuse in pipeline.misuses:
             owner = misuse.text.rpartition(".")[0]
             is_freeze = misuse.use == "requires_grad" and _has_no_such_attribute(misuse, owner)
             statement = tuning.assignment_at(pipeline, misuse.location)
             if is_freeze and statement is not None and not _is_frozen_otherwise(pipeline, misuse):
+                found.add(statement)
                 yield self._report(misuse, statement)
+        for each in misspelt_freezes.misspelt_freezes(pipeline.source):
+            location = pipeline.source.location(each.statement)
+            if location not in found:
+                yield self._report_misspelt(each, location)
+
+    def _report_misspelt(self, each: misspelt_freezes.Misspelt, location: Location) -> Finding[Claim]:
+        statement = f"{each.owner}.requires_grad = {each.value}"
+        return self.finding(
+            location,
+            f"`{each.name}` is unknown to torch, so this has no effect",
+            help=f"write `{statement}`",
+            subject=each.owner,
+            claim=Claim(statement, None),
+        )
 
     def _report(self, misuse: record.Misuse, location: Location) -> Finding[Claim]:
         owner, _, name = misuse.text.rpartition(".")

@@ -36,7 +36,9 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 REQUIRES_GRAD = "requires_grad"
 
-MISSPELT = frozenset({"require_grad", "require_grads", "requires_grads", "required_grad", "requiers_grad"})
+MISSPELT = frozenset(
+    {"require_grad", "require_grads", "requires_grads", "required_grad", "requiers_grad", "requires_gradient"}
+)
 """Attributes that torch does not know, meant for `requires_grad`."""
 
 CHOOSES = lazy_pattern(r"\b(if|continue|break|try|while|and|or)\b")
