@@ -99,7 +99,19 @@ from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Model, Module, Optimizer, Task
 from lintrain.pipeline.values.python import Unknown, Value, options_of, text_of
-from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    Location,
+    Pipeline,
+    Related,
+    Rule,
+    Verdict,
+    dataclass,
+    fixes,
+    lazy_pattern,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,8 +419,21 @@ def _is_for_validation(pipeline: Pipeline, inside: Sequence[Event], switch: Even
         return True
     between = [event for event in inside if switch.order < event.order < forward.order]
     passes = [event for event in between if event.act is Act.FORWARD]
+    if any(_is_evaluation(pipeline, each, forward) for each in passes):
+        return True
     validates = any(each.without_grad or each.switches or evaluations.evaluates(pipeline, each) for each in passes)
     return validates and not training_loops.always_with(switch, forward)
+
+
+def _is_evaluation(pipeline: Pipeline, each: Event, forward: Event) -> bool:
+    """Whether a pass of the trained network is one of validation data, or generates: its mode is meant for it alone."""
+    code = pipeline.code(each.location)
+    is_same = each.without_grad and training_loops.touches(pipeline, each, forward.subject)
+    return is_same and (GENERATES.search(code) or VALIDATES.search(code)) is not None
+
+
+GENERATES = lazy_pattern(r"^[\w.]+\.generate\(")
+VALIDATES = lazy_pattern(r"(?i)^[\w.]+\([^()]*(?<![a-z])(?:val|valid|validation|test|dev|eval)(?![a-z])")
 
 
 def _is_loaded_in_eval_mode(part: Value) -> bool:

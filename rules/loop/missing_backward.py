@@ -50,11 +50,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from lintrain.analysis import (
     gradients,
     left_out,
     lightning_steps,
+    open_updates,
     statements,
     trainer_backwards,
     training_loops,
@@ -140,12 +142,23 @@ class MissingBackward(Rule[Claim]):
                 help="call `self.accelerator.backward(loss)`, or leave the step to the Trainer",
             )
         yield from one_per_location(map(self._report_block, left_out.blocks_without_backward(pipeline.source)))
-        if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.BACKWARD, Act.TRAIN):
+        if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.TRAIN):
             return
-        if gradients.handled(pipeline) or "backward" in pipeline.source.cached(uncalled.idle_methods):
+        if "backward" in pipeline.source.cached(uncalled.idle_methods):
             return
-        passes = ((step, _pass_without_gradients(pipeline, step)) for step in pipeline.acts(Act.STEP))
-        yield from one_per_location(self._report(pipeline, step, forward) for step, forward in passes if forward)
+        is_alone = not pipeline.acts(Act.BACKWARD) and not gradients.handled(pipeline)
+        steps = pipeline.acts(Act.STEP) if is_alone else ()
+        passes = ((step, _pass_without_gradients(pipeline, step)) for step in steps)
+        found = [self._report(pipeline, step, forward) for step, forward in passes if forward]
+        opened = map(partial(self._report_open, pipeline), open_updates.without_backward(pipeline.source))
+        yield from one_per_location([*found, *opened])
+
+    def _report_open(self, pipeline: Pipeline, update: open_updates.OpenUpdate) -> Finding[Claim]:
+        return self.finding(
+            pipeline.source.location(update.call),
+            f"`{update.optimizer}` steps without gradients: `backward` is never called",
+            help="call `backward` on the loss before the step",
+        )
 
     def _report(self, pipeline: Pipeline, step: Event, forward: Event) -> Finding[Claim]:
         optimizer = training_loops.text_of_event(step)

@@ -68,7 +68,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lintrain.analysis import adversaries, gradients, iterations, keras_gradients, training_loops
+from lintrain.analysis import adversaries, gradients, iterations, keras_gradients, open_updates, training_loops
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Optimizer
 from lintrain.pipeline.values.python import Unknown, Value
@@ -116,6 +116,11 @@ class MissingStep(Rule[Claim]):
         for each in adversaries.unstepped(pipeline.source):
             found.add(each.backward)
             yield self._report_other(each)
+        for update in open_updates.without_step(pipeline.source):
+            location = pipeline.source.location(update.call)
+            if location not in found and training_loops.trains_by_hand(pipeline):
+                found.add(location)
+                yield self._report_open(update, location)
         if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.TRAIN):
             return
         if gradients.handled(pipeline):
@@ -143,6 +148,13 @@ class MissingStep(Rule[Claim]):
                 Related(each.stepped, "steps the other one", "step"),
             ],
             help=f"call `{each.name}.step()` here",
+        )
+
+    def _report_open(self, update: open_updates.OpenUpdate, location: Location) -> Finding[Claim]:
+        return self.finding(
+            location,
+            f"`{update.optimizer}` never steps, so the weights do not change",
+            help=f"call `{update.optimizer}.step()` after `backward`",
         )
 
     def _report(self, pipeline: Pipeline, backward: Event, cleared: Event) -> Finding[Claim]:
