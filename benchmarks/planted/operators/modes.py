@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from benchmarks.accuracy.code import HERE, Edit
-from benchmarks.planted.form import Form, receiver
+from benchmarks.planted.form import Form, last_name, receiver
 from benchmarks.planted.planting import plants
 
 EVALUATES = re.compile(r"(^|_)(val|valid|validate|validation|eval|evaluate|evaluation|test|evaluator)(_|$)", re.I)
@@ -62,9 +62,9 @@ def train_removed(form: Form) -> Iterator[list[Edit]]:
     (train,) = trains
     loop = form.loop(train)
     around = loop if loop is not None else form.function(train)
-    if form.calls_in(around, "backward") and not isinstance(around, ast.Module):
+    if form.calls_in(around, "backward") and not isinstance(around, ast.Module) and _has_modes(form):
         same = [call for call in evals if receiver(call).split(".")[-1] == receiver(train).split(".")[-1]]
-        if same and _is_called_in_loop(form, around):
+        if any(_is_evaluated_in(form, loop, same) for loop in _loops_that_train(form, around)):
             backward = form.calls_in(around, "backward")[0]
             yield [form.delete(form.statement(train)), form.here(form.statement(backward))]
 
@@ -73,10 +73,25 @@ def _sets_mode(form: Form, call: ast.Call) -> bool:
     return not call.args and not call.keywords and form.is_statement(call) and bool(receiver(call))
 
 
-def _is_called_in_loop(form: Form, around: ast.AST) -> bool:
+def _has_modes(form: Form) -> bool:
+    """Whether the networks of a file may differ between the modes: it defines none, or names what does."""
+    return form.says("Dropout", "dropout", "BatchNorm") or not form.says("Module)")
+
+
+def _loops_that_train(form: Form, around: ast.AST) -> list[ast.AST]:
+    """The loops over epochs: the one that trains, or those that call the function that does."""
     if not isinstance(around, ast.FunctionDef):
-        return True
-    return any(form.loop(call) is not None for call in form.calls(around.name))
+        return [around]
+    return [loop for call in form.calls(around.name) if (loop := form.loop(call)) is not None]
+
+
+def _is_evaluated_in(form: Form, loop: ast.AST, evals: list[ast.Call]) -> bool:
+    """Whether a loop sets eval mode, itself or in a function of the file that it calls."""
+    functions = [form.function(call) for call in evals]
+    called = {last_name(call.func) for call in form.nodes(ast.Call) if form.is_in(call, loop)}
+    return any(form.is_in(call, loop) for call in evals) or any(
+        isinstance(each, ast.FunctionDef) and each.name in called for each in functions
+    )
 
 
 @plants("missing-no-grad", also="retained-graph")

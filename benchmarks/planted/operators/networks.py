@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -25,8 +26,18 @@ def list_for_module_list(form: Form) -> Iterator[list[Edit]]:
             and isinstance(call.args[0], ast.List | ast.ListComp)
             and any("Module" in last_name(b) for b in owner.bases)
         ):
-            if not isinstance(call.args[0], ast.List) or call.args[0].elts:
+            if (not isinstance(call.args[0], ast.List) or call.args[0].elts) and has_weights(form.code(call.args[0])):
                 yield [form.replace(call, HERE + form.code(call.args[0]))]
+
+
+def has_weights(code: str) -> bool:
+    """Whether layers may have weights: nothing is lost of a list of activations or poolings."""
+    return not WITHOUT_WEIGHTS.search(code)
+
+
+WITHOUT_WEIGHTS = re.compile(
+    r"^\W*(?:nn\.|torch\.nn\.)?\w*(?:Pool|ReLU|ELU|Dropout|Identity|Flatten|Upsample|Softmax)\w*\("
+)
 
 
 @plants("late-super-init")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from benchmarks.accuracy.code import HERE, Edit
 from benchmarks.planted.form import Form, last_name
+from benchmarks.planted.operators.networks import has_weights
 from benchmarks.planted.planting import plants
 
 LAYERS = ("Linear", "Conv2d", "Conv1d", "BatchNorm2d", "BatchNorm1d", "LayerNorm")
@@ -44,7 +45,8 @@ def layers_repeated(form: Form) -> Iterator[list[Edit]]:
         assert isinstance(first.iter, ast.Call)
         names = {each.id for each in ast.walk(made.elt) if isinstance(each, ast.Name)}
         counter = first.target.id if isinstance(first.target, ast.Name) else ""
-        if counter and counter not in names and len(first.iter.args) == 1 and last_name(made.elt.func)[:1].isupper():
+        is_layer = last_name(made.elt.func)[:1].isupper() and has_weights(form.code(made.elt))
+        if counter and counter not in names and len(first.iter.args) == 1 and is_layer:
             count = form.code(first.iter.args[0])
             yield [form.replace(made, f"{HERE}[{form.code(made.elt)}] * ({count})")]
 
