@@ -64,6 +64,7 @@ from lintrain.analysis import (
     evaluations,
     iterations,
     left_out,
+    loader_loops,
     sampling_loops,
     statements,
     training_loops,
@@ -118,10 +119,12 @@ class MissingNoGrad(Rule):
             if forward.without_grad or forward.switches or _is_of_loss(pipeline, forward):
                 continue
             generating = sampling_loops.generating_loop(pipeline, forward)
-            if generating is None and not (_evaluates(pipeline, forward) or _evaluates_rows(pipeline, forward)):
+            predicting = _predicting_loop(pipeline, forward)
+            evaluates = _evaluates(pipeline, forward) or _evaluates_rows(pipeline, forward)
+            if generating is None and predicting is None and not evaluates:
                 continue
             if _surely_records(pipeline, forward):
-                loop = generating or evaluations.evaluation_loop(pipeline, forward)
+                loop = generating or evaluations.evaluation_loop(pipeline, forward) or predicting
                 location = loop.location if loop else forward.location
                 found.setdefault(location, self._report(pipeline, forward, loop))
                 passes.add(forward.location)
@@ -282,6 +285,18 @@ def _evaluates(pipeline: Pipeline, forward: Event) -> bool:
     if latest is None and any(event.function == forward.function for event in pipeline.acts(Act.BACKWARD)):
         return True
     return (latest is not None and latest.act is Act.EVAL_MODE) or _only_evaluates(pipeline, forward)
+
+
+def _predicting_loop(pipeline: Pipeline, forward: Event) -> Loop | None:
+    """The loop over batches in a function that sets eval mode itself and trains nothing, whatever its name."""
+    latest = evaluations.mode_before(pipeline, forward) if forward.loops else None
+    if latest is None or latest.act is not Act.EVAL_MODE or latest.function != forward.function or not latest.function:
+        return None
+    source = pipeline.source_of(forward.location)
+    loaders = {source.location(loop) for loop, _ in source.cached(loader_loops.loops_over_loaders)}
+    around = [loop for loop in forward.loops if loop.location in loaders and loop.location.holds(forward.location)]
+    acts = pipeline.acts(*evaluations.TRAINING_ACTS)
+    return around[-1] if around and not any(event.function == forward.function for event in acts) else None
 
 
 LOSS = lazy_pattern(r"(?i)(?:^|[._])(?:loss|criterion)(?:_?(?:fn|func|function|module))?$")

@@ -116,9 +116,9 @@ def no_grad_unwrapped(form: Form) -> Iterator[list[Edit]]:
 
 
 def _import(form: Form) -> list[Edit]:
-    first = next((each for each in form.tree.body if isinstance(each, ast.Import | ast.ImportFrom)), None)
-    later = first is not None and not (isinstance(first, ast.ImportFrom) and first.module == "__future__")
-    return [form.before(first, "import contextlib")] if first is not None and later else []
+    imports = [each for each in form.tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
+    late = [each for each in imports if not (isinstance(each, ast.ImportFrom) and each.module == "__future__")]
+    return [form.before(late[0], "import contextlib")] if late else []
 
 
 def _forwards(node: ast.AST) -> bool:
