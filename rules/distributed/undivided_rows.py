@@ -78,26 +78,37 @@ PyTorch documentation, `torch.utils.data.distributed.DistributedSampler`; Accele
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
-from lintrain.analysis import same_rows
+from lintrain.analysis import same_rows, unused_samplers
 from lintrain.rule import Evidence, EvidenceRule, Finding, Level, Pipeline, Related, Verdict, one_per_location
 
 
 class UndividedRows(EvidenceRule):
     level = Level.ERROR
-    keywords = "init_process_group & DDP|DistributedDataParallel & backward"
+    keywords = "init_process_group|DistributedSampler & DDP|DistributedDataParallel|DistributedSampler"
     message = "every process trains on the same rows"
     help_text = "pass a `DistributedSampler` to the loader, or prepare the loader like the model"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_per_location(
-            self.finding(
-                found.backward,
-                self.message,
-                related=[Related(found.location, "the same rows in each process", "rows")],
-                help="give each process its own rows: a `DistributedSampler`, or a seed with the rank in it",
-            )
-            for found in same_rows.same_rows(pipeline)
+        unused = map(self._report_unused, unused_samplers.unused_samplers(pipeline.source))
+        yield from one_per_location(chain(unused, map(self._report_same, same_rows.same_rows(pipeline))))
+
+    def _report_same(self, found: same_rows.SameRows) -> Finding:
+        return self.finding(
+            found.backward,
+            self.message,
+            related=[Related(found.location, "the same rows in each process", "rows")],
+            help="give each process its own rows: a `DistributedSampler`, or a seed with the rank in it",
+        )
+
+    def _report_unused(self, found: unused_samplers.UnusedSampler) -> Finding:
+        name = f"`{found.name}`" if len(found.name) <= 30 else "the sampler"
+        return self.finding(
+            found.loader,
+            f"no loader gets {name}, so every process goes through all rows",
+            related=[Related(found.location, "the sampler that divides them", "rows")],
+            help=f"pass it to the loader: `sampler={found.name}`, without `shuffle`",
         )
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
