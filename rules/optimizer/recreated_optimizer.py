@@ -3,6 +3,8 @@
 Adam and SGD with momentum keep averages of the gradients. A new optimizer starts without them, so each epoch begins
 like the first one, and a schedule of the old optimizer has no effect. No error is raised.
 
+A schedule that each epoch creates counts from 0 again: its rate never changes, whatever its length.
+
 ## Bad
 
     for epoch in range(3):
@@ -62,12 +64,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import training_loops
+from lintrain.analysis import renewed_schedules, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event, Loop
 from lintrain.pipeline.values.model import Module, Optimizer
 from lintrain.pipeline.values.python import Constant, Instance, Unknown, Value
-from lintrain.rule import Finding, Level, OddCallRule, Pipeline, Related, lazy_pattern, one_per_location
+from lintrain.rule import (
+    Evidence,
+    Finding,
+    Level,
+    OddCallRule,
+    Pipeline,
+    Related,
+    Verdict,
+    lazy_pattern,
+    one_per_location,
+)
 
 KEEPS_AVERAGES = frozenset({"Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta"})
 
@@ -81,6 +93,13 @@ OF_OTHERS = lazy_pattern(
 MODEL = lazy_pattern(r"model|net|^self$", re.IGNORECASE)
 """Names of what is trained, where nothing else is known of it."""
 
+SCHEDULE = "schedule"
+"""What a finding is about whose loop makes a schedule again."""
+WHY_SCHEDULE = (
+    "Each of these schedules takes one step before the next one takes its place, so the rate stays where it is for the "
+    "first step. No error is raised."
+)
+
 STARTS_AGAIN = frozenset({Act.FREEZE, Act.REPLACE, Act.ADAPT, Act.NEW_PART})
 
 
@@ -89,7 +108,7 @@ class RecreatedOptimizer(OddCallRule):
     odd = "optimizer again"
     odd_message = "a new optimizer takes the place of one that was just like it, and its averages are lost"
     odd_help = "create the optimizer once, before the loop"
-    keywords = "optim|Adam & epoch & backward"
+    keywords = "optim|Adam|LR|sched & backward"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         if not training_loops.trains_by_hand(pipeline):
@@ -98,6 +117,18 @@ class RecreatedOptimizer(OddCallRule):
             self._report(pipeline, created, loop)
             for created in pipeline.acts(Act.OPTIMIZER)
             if (loop := _repeated_by(pipeline, created)) is not None
+        )
+        renewed = renewed_schedules.renewed_schedules(pipeline)
+        yield from one_per_location(map(self._report_schedule, renewed))
+
+    def _report_schedule(self, renewed: renewed_schedules.RenewedSchedule) -> Finding:
+        return self.finding(
+            renewed.location,
+            f"each {_unit(renewed.loop)} creates a new `{renewed.name}`, which counts from 0 again",
+            related=[Related(renewed.step, "takes its only step", "step")],
+            why=WHY_SCHEDULE,
+            help="create the schedule once, before the loop",
+            subject=SCHEDULE,
         )
 
     def _report(self, pipeline: Pipeline, created: Event, loop: Loop) -> Finding:
@@ -108,6 +139,16 @@ class RecreatedOptimizer(OddCallRule):
             related=[Related(loop.location, "repeats it for the same model", "loop", loop.header)],
             help="create the optimizer once, before the loop over epochs",
         )
+
+    def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
+        if finding.subject != SCHEDULE or evidence.loop is None:
+            return super().verify(finding, evidence)
+        made = [each for each in evidence.loop.schedules if each.made_at and each.made_at.meets(finding.location)]
+        most = max((each.steps for each in made), default=0)
+        text = f"{len(made)} schedules were created here, with up to {most} steps each"
+        if len(made) > 1 and most <= 1:
+            return Verdict.confirmed(text, schedules=len(made))
+        return Verdict.refuted(text, schedules=len(made)) if most > 1 else Verdict.inconclusive(text)
 
 
 def _unit(loop: Loop) -> str:

@@ -115,8 +115,8 @@ def unscale_removed(form: Form) -> Iterator[list[Edit]]:
 
 @plants("missing-scaler-update")
 def scaler_update_removed(form: Form) -> Iterator[list[Edit]]:
-    """`scaler.update()` is removed."""
-    for call in form.calls("update"):
+    """`scaler.update()` is removed, in the file that makes the scaler."""
+    for call in form.calls("update") if any(True for _ in form.calls("GradScaler")) else ():
         if "scaler" in receiver(call) and form.is_statement(call) and not call.args:
             same = [each for each in form.calls("step") if receiver(each) == receiver(call)]
             if len(same) == 1 and len([each for each in form.calls("update") if receiver(each) == receiver(call)]) == 1:
@@ -127,7 +127,7 @@ def scaler_update_removed(form: Form) -> Iterator[list[Edit]]:
 def loss_not_scaled(form: Form) -> Iterator[list[Edit]]:
     """`scaler.scale(loss).backward()` becomes `loss.backward()`, and `scaler.step(optimizer)` the optimizer's own."""
     scaled = [call for call in form.calls("backward") if ".scale(" in receiver(call)]
-    for call in scaled:
+    for call in scaled if any(True for _ in form.calls("autocast")) else ():
         steps_of = [each for each in form.calls("step") if "scaler" in receiver(each) and len(each.args) == 1]
         updates = [each for each in form.calls("update") if "scaler" in receiver(each) and form.is_statement(each)]
         if len(scaled) == len(steps_of) == len(updates) == 1 and isinstance(call.func, ast.Attribute):
@@ -146,7 +146,11 @@ def backward_without_accelerator(form: Form) -> Iterator[list[Edit]]:
     """`accelerator.backward(loss)` becomes `loss.backward()`."""
     for call in form.calls("backward"):
         if receiver(call).rsplit(".", 1)[-1] in {"accelerator", "fabric"} and len(call.args) == 1:
-            yield [form.replace(call, HERE + f"{form.code(call.args[0])}.backward()")]
+            loss = form.code(call.args[0])
+            whole = (
+                loss if isinstance(call.args[0], ast.Name | ast.Attribute | ast.Subscript | ast.Call) else f"({loss})"
+            )
+            yield [form.replace(call, HERE + f"{whole}.backward()")]
 
 
 @plants("unprepared-object", also="undivided-rows mixed-devices")

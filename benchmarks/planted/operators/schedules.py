@@ -160,7 +160,7 @@ def scaled_gradients_stepped(form: Form) -> Iterator[list[Edit]]:
 @plants("recreated-optimizer", also="schedule-unit-mismatch unstepped-scheduler")
 def schedule_made_each_epoch(form: Form) -> Iterator[list[Edit]]:
     """The schedule is made once more in each epoch: its line is moved into the loop over the epochs."""
-    for made in form.assigned("StepLR", "MultiStepLR", "ExponentialLR", "CosineAnnealingLR"):
+    for made in form.assigned("StepLR", "MultiStepLR", "CosineAnnealingLR"):
         name = ast.unparse(made.targets[0])
         called = [call for call in form.calls("step") if receiver(call) == name]
         for _, _, inner in steps(form):
