@@ -55,6 +55,8 @@ OF_LOADER = lazy_pattern(r"DataLoader\(\s*(?:dataset\s*=\s*)?(?P<rows>[A-Za-z_][
 """The code of a loader, with the name of its data set."""
 
 LOADER = lazy_pattern(r"(loader|_dl|batches)\b", re.IGNORECASE)
+BY_BATCHES = lazy_pattern(r"range\(.*,.*,[^,]*batch_?size[^,]*\)", re.IGNORECASE)
+"""Names of loaders, and a range that counts rows by batches: `range(0, len(rows), batch_size)`."""
 
 
 MOST_STEPS = 32
@@ -358,8 +360,14 @@ def _runs_each_time(step: Event, training: TrainingLoop, epochs: Loop) -> bool:
 
 
 def is_over_batches(pipeline: Pipeline, loop: Loop) -> bool:
-    """Whether a loop iterates over the batches of a loader, according to its value or its name."""
-    return loader_of(loop) is not None or (LOADER.search(loop.header) is not None and "range" not in loop.header)
+    """Whether a loop iterates over the batches of a loader, according to its value or its name.
+
+    Also where the name is that of a progress bar around the loader, and where a range counts rows by batches of them.
+    """
+    if loader_of(loop) is not None or "range" in loop.header:
+        return loader_of(loop) is not None or BY_BATCHES.search(loop.header) is not None
+    names = (option.name for option in options_of(loop.over) if isinstance(option, Unknown))
+    return any(LOADER.search(each) for each in (loop.header, *names))
 
 
 def loader_of(loop: Loop) -> Loader | None:

@@ -55,8 +55,34 @@ def is_number_of_epochs(pipeline: Pipeline, scheduler: Scheduler, length: Argume
     if lr_schedules.unit_of(length) is lr_schedules.Unit.EPOCHS and lr_schedules.counts_epochs(pipeline, pace.epochs):
         return True
     number = literal(length.value)
-    has_length = "num_training_steps" in scheduler.given
-    return has_length and isinstance(number, int) and pace.epoch_count == number
+    # Half a period of a cosine may be as long as the epochs by chance if both are small.
+    has_length = "num_training_steps" in scheduler.given or ("T_max" in scheduler.given and pace.per_batch)
+    fewest = 1 if "num_training_steps" in scheduler.given else FEWEST
+    return has_length and isinstance(number, int) and number >= fewest and pace.epoch_count == number
+
+
+FEWEST = 10
+"""Steps from which on half a period of a cosine is compared with the number of epochs."""
+
+RESTARTS = "restarts"
+"""A part of the names of schedules that begin again, which may do so in each epoch."""
+
+
+def ends_with_first_epoch(pipeline: Pipeline, scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace) -> bool:
+    """Whether a schedule that ends at a rate of 0 is as long as one epoch, and steps in each batch of several."""
+    named = " ".join((scheduler.name, *(each.text for each in scheduler.given.values())))
+    is_whole = "num_training_steps" in scheduler.given and RESTARTS not in named
+    if not is_whole or not pace.per_batch or pace.epochs is None or pace.epochs.runs_once or has_one_batch(pace):
+        return False
+    if scheduler.origin is None or pace.epochs.location.holds(scheduler.origin):
+        return False
+    if not lr_schedules.counts_epochs(pipeline, pace.epochs) and (pace.epoch_count or 0) < 2:
+        return False
+    return all(_is_one_pass(option) for option in options_of(length.value))
+
+
+def _is_one_pass(count: Value) -> bool:
+    return isinstance(count, Count) and count.is_exact and not count.multipliers and not count.divisors
 
 
 def counts_all_batches(scheduler: Scheduler, length: Argument, pace: lr_schedules.Pace) -> bool:

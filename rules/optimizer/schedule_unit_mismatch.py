@@ -217,6 +217,9 @@ ENDS_EARLY = (
     "The schedule ends after as many steps as the run has epochs: a linear one then keeps a rate of 0, and a cosine "
     "one oscillates. The rest of the training does not follow it, and no error is raised."
 )
+ENDS_WITH_FIRST = (
+    "The schedule ends with the first epoch, at a rate of 0. The other epochs change no weight, and no error is raised."
+)
 OVERRUN = (
     "The schedule ends after as many steps as the run has epochs. `OneCycleLR` raises a ValueError at the step after "
     "its last one."
@@ -314,6 +317,9 @@ class ScheduleUnitMismatch(Rule[Claim]):
         elif pace.per_batch and schedule_units.is_number_of_epochs(pipeline, scheduler, length, pace):
             message = f"the schedule counts epochs, but `{step}` runs on every batch"
             why, advice = ENDS_EARLY, "count the schedule in batches, `len(loader) * epochs`, or step it once per epoch"
+        elif schedule_units.ends_with_first_epoch(pipeline, scheduler, length, pace):
+            message = f"the schedule counts the batches of one epoch, but `{step}` runs in all of them"
+            why, advice = ENDS_WITH_FIRST, "multiply its length by the number of epochs"
         else:
             return
         related = [Related(pace.step.location, "stepped here", "step")]
