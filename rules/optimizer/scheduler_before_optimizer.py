@@ -93,7 +93,7 @@ from lintrain.analysis import lr_schedules, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer, Scheduler
-from lintrain.pipeline.values.python import options_of
+from lintrain.pipeline.values.python import Unknown, options_of
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 
@@ -181,7 +181,7 @@ def _in_a_piece(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
 def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> Event | None:
     """The optimizer's first step, if it certainly follows the scheduler's step in every iteration."""
     trained = scheduler.optimizer
-    if not step.loops or not lr_schedules.takes_no_argument(step) or not isinstance(trained, Optimizer):
+    if not step.loops or not lr_schedules.takes_no_argument(step) or not isinstance(trained, Optimizer | Unknown):
         return None
     # Unknown code that gets the optimizer before the loop, such as a schedule of a class not seen here, steps nothing.
     events = [
@@ -192,5 +192,8 @@ def _first_step_after(pipeline: Pipeline, scheduler: Scheduler, step: Event) -> 
     if not events or events[0].act is not Act.STEP or not all(each.is_inside(step.loops[-1]) for each in events):
         return None
     first = events[0]
+    # Of an optimizer that a function gets, only the name says that it is one.
+    if isinstance(trained, Unknown) and not (trained.name and training_loops.is_certain_step(first)):
+        return None
     is_certain = not step.is_conditional_in(step.loops[-1]) or step.conditions == first.conditions
     return first if is_certain and first.order > step.order else None

@@ -3,6 +3,8 @@
 A schedule changes the learning rate only in `step`. Without it, the learning rate keeps its initial value: the peak for
 a decay, and 0 for a warmup, with which the model does not learn at all. No error is raised.
 
+The same holds for an optimizer without a schedule, where another one got its schedule besides its own.
+
 ## Bad
 
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)  # <- unstepped-scheduler
@@ -132,7 +134,7 @@ from __future__ import annotations
 import ast  # accounts for every node that may use a name or an attribute, by identity and context
 from collections.abc import Iterator, Set
 
-from lintrain.analysis import lightning_manual, lightning_modules, script_text, training_loops
+from lintrain.analysis import lightning_manual, lightning_modules, script_text, shared_schedules, training_loops
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer, Scheduler
@@ -163,6 +165,11 @@ ALL_NAMES = frozenset({"locals", "globals", "vars"})
 """Functions that return all names at once."""
 
 
+SHARED = "shared"
+"""What a finding is about whose schedule is the second one of an optimizer."""
+WHY_SHARED = "One optimizer keeps its first rate, and the rate of the other changes twice as fast. No error is raised."
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The missing call, None without a fix."""
@@ -188,6 +195,7 @@ class UnsteppedScheduler(Rule[Claim]):
         if not training_loops.trains_by_hand(pipeline):
             return
         yield from one_per_location(self._report_late(late, step) for late, step in _stepped_after(pipeline))
+        yield from one_per_location(map(self._report_shared, shared_schedules.shared_schedules(pipeline)))
         for scheduler in pipeline.schedulers:
             step = _step_of_its_optimizer(pipeline, scheduler)
             if step is None or scheduler.origin is None or _needs_no_step(pipeline, scheduler):
@@ -202,6 +210,20 @@ class UnsteppedScheduler(Rule[Claim]):
                 help=f"call `{name}.step()` after the optimizer step",
                 claim=Claim(f"{name}.step()" if "…" not in name and _counts_steps(pipeline, scheduler, step) else None),
             )
+
+    def _report_shared(self, shared: shared_schedules.SharedSchedule) -> Finding[Claim]:
+        is_short = len(shared.optimizer) + len(shared.other) < 30
+        return self.finding(
+            shared.location,
+            f"no schedule gets `{shared.other}`, and this is the second of `{shared.optimizer}`"
+            if is_short
+            else "this is the second schedule of its optimizer, and another one has none",
+            related=[Related(shared.first, "changes the same rate", "schedule")],
+            why=WHY_SHARED,
+            help=f"pass `{shared.other}` to it",
+            subject=SHARED,
+            claim=Claim(None),
+        )
 
     def _report_manual(self, scheduler: Scheduler) -> Finding[Claim]:
         assert scheduler.origin is not None
@@ -250,6 +272,8 @@ class UnsteppedScheduler(Rule[Claim]):
         loop = evidence.loop
         if loop is None:
             return Verdict.inconclusive(evidence.without_loop)
+        if finding.subject == SHARED:
+            return Verdict.inconclusive(f"which optimizer each of {len(loop.schedules)} schedules has is not measured")
         unstepped = [schedule for schedule in loop.schedules if not schedule.steps]
         if loop.schedules and not unstepped:
             first = loop.schedules[0]
