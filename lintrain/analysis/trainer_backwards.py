@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
@@ -54,9 +54,14 @@ def idle_steps(source: Source) -> Iterator[Location]:
             yield Location(whole.path, whole.line, whole.column, whole.line, end)
 
 
-NEEDED = lazy_pattern(r"\baccelerator\.(?:accumulate|autocast)\(")
+NEEDED = lazy_pattern(r"\baccelerator\.(?:accumulate|autocast|prepare)\(")
 OWN = lazy_pattern(r"\baccelerator\.backward\b|\.manual_backward\(|\.scale\(|scale_loss|\.no_sync\(")
 """Code that scales or divides losses, perhaps only in some of the cases."""
+
+UNSCALED = lazy_pattern(r"""mixed_precision\s*=\s*["'](?:no|bf16)["']""")
+"""Code that asks for a precision in which no loss is scaled."""
+
+OPTIMIZER = lazy_pattern(r"(?i)opt(?:im\w*|imi[sz]er\w*)?(?:_\w+)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +74,41 @@ class PastAccelerator:
 
 
 def past_accelerators(source: Source) -> Iterator[PastAccelerator]:
-    """The plain backward passes of training steps in a file that accumulates or casts by an accelerator."""
+    """The plain backward passes of training steps in a file that accumulates, casts or prepares by an accelerator."""
     if not source.contains(NEEDED) or source.contains(OWN):
         return
-    calls = [node for node in source.nodes_of(ast.Call) if isinstance(node.func, ast.Attribute)]
-    needed = [call for call in calls if NEEDED.search(f"{unparse(call.func)}(")]
+    calls = [node for node in source.nodes_of(ast.Call) if NEEDED.search(f"{unparse(node.func)}(")]
     # The accumulation divides the loss for certain, the cast scales it in float16.
-    first = min(needed, key=lambda call: (last_name(call.func) != "accumulate", call.lineno))
+    needed = sorted(calls, key=lambda call: (NEEDS.index(last_name(call.func)), call.lineno))
+    prepared = {last_name(each) for call in calls if last_name(call.func) == "prepare" for each in call.args}
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
-        steps = any(isinstance(node, ast.Attribute) and node.attr == "step" for node in nodes)
-        for node in nodes if steps else ():
-            if isinstance(node, ast.Call) and _is_plain_backward(node):
-                yield PastAccelerator(node, first, last_name(first.func))
+        backward = [node for node in nodes if isinstance(node, ast.Call) and _is_plain_backward(node)]
+        first = _needed_by(source, nodes, needed, prepared) if backward else None
+        if first is not None:
+            yield from (PastAccelerator(node, first, last_name(first.func)) for node in backward)
+
+
+NEEDS = ("accumulate", "autocast", "prepare")
+"""What an accelerator is asked for, in the order of how much its own `backward` matters for it."""
+
+
+def _needed_by(
+    source: Source, nodes: Sequence[ast.AST], needed: Sequence[ast.Call], prepared: set[str]
+) -> ast.Call | None:
+    """The call of an accelerator that counts on its `backward` in a training step; None if the scope is none.
+
+    Where an accelerator only prepares the optimizer, the options that start the script decide whether it scales.
+    """
+    owners = [node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr == "step"]
+    casts_here = any(
+        node in needed and last_name(node.func) != "prepare" for node in nodes if isinstance(node, ast.Call)
+    )
+    first = needed[0]
+    if last_name(first.func) != "prepare":
+        return first if owners or casts_here else None
+    names = {last_name(owner) for owner in owners if OPTIMIZER.search(last_name(owner))}
+    return first if names & prepared and not source.contains(UNSCALED) else None
 
 
 def _is_plain_backward(node: ast.AST) -> bool:

@@ -14,9 +14,7 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 MODEL = lazy_pattern(r"(?i)model|unet|net$|transformer|encoder|policy|lora")
 OPTIMIZER = lazy_pattern(r"(?i)(?:^|[._])\w*optim\w*$")
-PREPARES_OTHERWISE = lazy_pattern(
-    r"prepare_optimizer|deepspeed_config|DummyOptim|\.prepare\([^)]*[*][^)]*\)|_optimizers\b"
-)
+PREPARES_OTHERWISE = lazy_pattern(r"prepare_optimizer|\.prepare\([^)]*[*][^)]*\)|_optimizers\b")
 """Code that may prepare an optimizer in another way, or leaves it to DeepSpeed."""
 
 
@@ -38,7 +36,10 @@ def unprepared_optimizers(source: Source) -> Iterator[UnpreparedOptimizer]:
     calls = [node for node in source.nodes_of(ast.Call) if isinstance(node.func, ast.Attribute)]
     preparing = [call for call in calls if unparse(call.func).endswith("accelerator.prepare")]
     given = [unparse(each) for call in preparing for each in call.args]
-    if not any(MODEL.search(each) for each in given) or any("optim" in each.lower() for each in given):
+    if any("optim" in each.lower() for each in given):
+        return
+    trained = {each.partition(".")[0] for each in _given_to_optimizers(source)}
+    if not any(MODEL.search(each) or each in trained for each in given):
         return
     made = _made(source) - set(_handed_on(source))
     for step in sorted(calls, key=lambda call: call.lineno):
@@ -57,13 +58,27 @@ def _made(source: Source) -> set[str]:
     return called - others - unpacked
 
 
+def _given_to_optimizers(source: Source) -> Iterator[str]:
+    """The code of what calls get that make an optimizer: `net` of `optimizer = make_optimizer(net)`."""
+    for node in source.nodes_of(ast.Assign):
+        if isinstance(node.value, ast.Call) and any(OPTIMIZER.search(unparse(target)) for target in node.targets):
+            yield from (unparse(each) for each in node.value.args)
+
+
 SCHEDULES = lazy_pattern(r"(?i)sched|LR$|^print$|^len$|warmup")
 """Calls that read an optimizer, and leave it as it is."""
 
 
 def _handed_on(source: Source) -> Iterator[str]:
-    """The code of what calls get that make no schedule, alone or in a list or dictionary: they may prepare it."""
+    """The code of what calls get that make no schedule, alone or in a list or dictionary: they may prepare it.
+
+    A function of the file that prepares nothing only trains with it.
+    """
+    functions = {node.name: node for node in source.nodes_of(ast.FunctionDef)}
     for call in source.nodes_of(ast.Call):
+        function = functions.get(call.func.id) if isinstance(call.func, ast.Name) else None
+        if function is not None and "prepare" not in unparse(function):
+            continue
         if not SCHEDULES.search(unparse(call.func).rpartition(".")[2]):
             for given in (*call.args, *(each.value for each in call.keywords)):
                 yield from (unparse(each) for each in walk(given) if isinstance(each, ast.Name | ast.Attribute))

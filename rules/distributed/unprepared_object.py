@@ -133,8 +133,8 @@ class UnpreparedObject(Rule[Claim]):
         yield from self._turned(pipeline)
         found = self._followed(pipeline)
         yield from found.values()
-        # Where the accelerator itself is known, so is what it prepares.
-        if not pipeline.launchers:
+        # Where both the accelerator and the optimizer are known, so is whether it prepares it.
+        if not found:
             yield from self._by_name(pipeline)
 
     def _followed(self, pipeline: Pipeline) -> dict[Location, Finding[Claim]]:
