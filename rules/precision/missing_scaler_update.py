@@ -57,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, iterations, script_text, training_loops
+from lintrain.analysis import expressions, half_used_scalers, iterations, script_text, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Scaler
 from lintrain.pipeline.values.python import Unknown
@@ -79,6 +79,10 @@ REJECTED = (
     "step() has already been called since the last update()",
     "unscale_() is being called after step()",
 )
+
+
+LONGEST = 30
+"""Characters of a name that a message has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,20 @@ class MissingScalerUpdate(Rule[Claim]):
             for step, message, remedy in _stepped_around(pipeline, training):
                 related = [Related(training.backward.location, "computes the gradients", "backward")]
                 found.setdefault(step.location, self.finding(step.location, message, related=related, help=remedy))
+        for half in half_used_scalers.half_used(pipeline.source):
+            found.setdefault(half.location, self._report_half(half))
         yield from found.values()
+
+    def _report_half(self, half: half_used_scalers.HalfUsed) -> Finding[Claim]:
+        name = half.scaler if len(half.scaler) <= LONGEST else "scaler"
+        return self.finding(
+            half.location,
+            f"steps with gradients that `{name}` has scaled up"
+            if half.scales
+            else f"`{name}` is not updated after each step, so its second step raises an error",
+            related=[Related(half.scaled, "computes the gradients", "backward")],
+            help=f"call `{name}.step(optimizer)`" if half.scales else f"call `{name}.update()` after the step",
+        )
 
     def _report(self, step: Event) -> Finding[Claim]:
         scaler = training_loops.text_of_event(step, "scaler_text")
