@@ -44,11 +44,13 @@ def left_behind(source: Source) -> Iterator[LeftBehind]:
         nodes = [node for statement in loop.body for node in walk(statement)]
         lost = {node.value for node in nodes if isinstance(node, ast.Expr)}  # a move that nothing takes moves nothing
         calls = [node for node in nodes if isinstance(node, ast.Call) and node not in lost]
-        moves: dict[str, ast.AST] = {name: call for call in calls if (name := _moved_part(source, call)) in names}
+        # What is made from a part of the batch and then moved brings the outputs to the GPU, too.
+        moves: dict[str, ast.AST] = {name: call for call in calls if (name := _moved_part(source, call))}
         moves |= {name: node for name, node in _moved_items(source, nodes) if name in names}
         if not moves:
             continue
-        stored = Counter(map(_name_bound, (*walk(loop.target), *nodes)))
+        kept = _kept_where_they_are(nodes)
+        stored = Counter(_name_bound(node) for node in (*walk(loop.target), *nodes) if id(node) not in kept)
         left = {name for name in names - moves.keys() if stored[name] == 1}
         if not left:
             continue
@@ -115,6 +117,46 @@ def _moved_items(source: Source, nodes: list[ast.AST]) -> Iterator[tuple[str, as
                 pass
 
 
+def _kept_where_they_are(nodes: list[ast.AST]) -> set[int]:
+    """The targets of assignments that leave a tensor on its device: `y = y.float()`, `x = Variable(x)`."""
+    found = set[int]()
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(targets, values, strict=False))
+            case ast.Assign(targets=[target], value=value):
+                pairs = [(target, value)]
+            case _:
+                continue
+        found |= {id(target) for target, value in pairs if isinstance(target, ast.Name) and _is_of(value, target.id)}
+    return found
+
+
+def _is_of(value: ast.expr, name: str) -> bool:
+    """Whether an expression is a tensor of this name in another shape or type, or wrapped as a `Variable`."""
+    match value:
+        case ast.Name(id=found):
+            return found == name
+        case ast.Call(func=ast.Attribute(value=owner, attr=method)):
+            return method in SHAPES and _is_of(owner, name)
+        case ast.Call(func=ast.Name(id="Variable"), args=[inner], keywords=[]):
+            return _is_of(inner, name)
+        case ast.BinOp(left=left, right=right):
+            plain = (ast.Constant, ast.Attribute)  # smoothed labels: `(1 - options.share) * y + options.share / 2`
+            sides = [each for each in (left, right) if not isinstance(each, plain) and not _is_number(each)]
+            return bool(sides) and all(_is_of(each, name) for each in sides)
+        case _:
+            return False
+
+
+def _is_number(value: ast.expr) -> bool:
+    """Whether an expression is computed from constants and attributes alone."""
+    plain = (ast.Constant, ast.Attribute)
+    return isinstance(value, ast.BinOp) and all(
+        isinstance(each, plain) or _is_number(each) for each in (value.left, value.right)
+    )
+
+
 def _name_bound(node: ast.AST) -> str:
     """The name that a node is, if it binds one; empty for others."""
     return node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ""
@@ -129,6 +171,9 @@ def _on_gpu(nodes: list[ast.AST], moved: set[str]) -> set[str]:
                 found.add(name)
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if _is_on_gpu(value, found):
                 found.add(name)
+            case ast.Assign(targets=[ast.Tuple(elts=parts)], value=ast.Tuple(elts=values)):
+                pairs = zip(parts, values, strict=False)
+                found |= {each.id for each, value in pairs if isinstance(each, ast.Name) and _is_on_gpu(value, found)}
             case ast.Assign(targets=[ast.Tuple(elts=parts)], value=ast.Call() as value) if _is_on_gpu(value, found):
                 found |= {each.id for each in parts if isinstance(each, ast.Name)}
             case _:
