@@ -35,7 +35,7 @@ CHOOSES_DEVICE = lazy_pattern(r"(?<![\w.])device\s*(?::[^=,()\n]+)?=(?!=)|import
 MOVES_BATCHES = (
     r"set_default_(tensor_type|device)|with torch\.device|\bAccelerator\(|(?:import|from) accelerate|deepspeed|"
     r"(?<!torch\.)\baccelerator\.|\b[Ff]abric[.(]|(?:import|from) (?:pytorch_)?lightning|\bLightning|"
-    r"\bxla|torch_xla|hpu"
+    r"\bxla(?:\b|_)|torch_xla|\bhpu\b"
 )
 """Code after which the parts of a batch may be anywhere."""
 
@@ -278,7 +278,7 @@ def assigned_move(node: ast.Assign, name: str) -> ast.Call | None:
         for left, right in pairs:
             right = _each_item(right)
             while isinstance(right, ast.Call) and isinstance(right.func, ast.Attribute):
-                if right.func.attr in MOVES and isinstance(left, ast.Name) and left.id == name:
+                if right.func.attr in MOVES and unparse(left) == name:
                     return right
                 right = right.func.value
     return None

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from lintrain.analysis.built_layers import last_name
-from lintrain.analysis.device_moves import MOVED, MOVES, MOVES_BATCHES, ONLY_READS, assigned_move, goes_to_device
+from lintrain.analysis.device_moves import (
+    MOVED,
+    MOVES,
+    MOVES_BATCHES,
+    ONLY_READS,
+    SHAPES,
+    assigned_move,
+    goes_to_device,
+)
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.source.by_name import calls_of
@@ -50,8 +59,8 @@ def left_networks(pipeline: Pipeline) -> Iterator[LeftNetwork]:
         return
     if any(map(_moves_network, calls_of(source, MOVES))):
         return
-    functions = {node.name: node for node in source.nodes_of(ast.FunctionDef)}
-    for scope in (source.tree, *functions.values()):
+    functions = _functions(pipeline)
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
         for name in source.once(_trained_in, scope):
             made = _only_made(nodes, name)
@@ -60,6 +69,15 @@ def left_networks(pipeline: Pipeline) -> Iterator[LeftNetwork]:
             use = _use(source, nodes, name) or _use_by_function(source, nodes, name, functions)
             if use is not None:
                 yield LeftNetwork(source.location(use), name, source.location(made))
+
+
+def _functions(pipeline: Pipeline) -> dict[str, ast.FunctionDef]:
+    """The functions of the script, and those of its modules whose name no other one has."""
+    own = {node.name: node for node in pipeline.source.nodes_of(ast.FunctionDef)}
+    sources = [each for each in pipeline.sources.values() if each is not pipeline.source]
+    others = [node for each in sources for node in each.nodes_of(ast.FunctionDef)]
+    counts = Counter(node.name for node in others)
+    return {node.name: node for node in others if counts[node.name] == 1} | own
 
 
 def _moves_network(call: ast.Call) -> bool:
@@ -75,7 +93,7 @@ def _moves_network(call: ast.Call) -> bool:
 def _is_of_tensor(owner: ast.expr) -> bool:
     """Whether what is moved is an item of a batch, or what a function of torch or a method of a tensor gives."""
     match owner:
-        case ast.Subscript(slice=ast.Constant()):
+        case ast.Subscript(slice=ast.Constant()) | ast.Subscript(value=ast.Subscript(slice=ast.Constant())):
             return True
         case ast.Call(func=ast.Attribute(value=inner, attr=name)):
             return name[:1].islower() and NETWORKS.search(unparse(inner)) is None
@@ -84,7 +102,42 @@ def _is_of_tensor(owner: ast.expr) -> bool:
 
 
 def _trained_in(scope: ast.AST) -> list[str]:
-    return sorted({name for node in own_nodes(scope) if (name := _trained_by(node))})
+    nodes = own_nodes(scope)
+    lists = dict(filter(None, map(_listed, nodes)))
+    return sorted({name for node in nodes if (name := _trained_by(node) or _trained_as_list(node, lists))})
+
+
+def _listed(node: ast.AST) -> tuple[str, str] | None:
+    """The name of a list of a network's parameters, and of the network: `[p for p in net.parameters() if …]`."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id=listed)],
+            value=ast.ListComp(
+                generators=[
+                    ast.comprehension(iter=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="parameters")))
+                ]
+            ),
+        ):
+            return listed, name
+        case ast.Assign(
+            targets=[ast.Name(id=listed)],
+            value=ast.Call(
+                func=ast.Name(id="filter" | "list"),
+                args=[*_, ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="parameters"))],
+            ),
+        ):
+            return listed, name
+        case _:
+            return None
+
+
+def _trained_as_list(node: ast.AST, lists: Mapping[str, str]) -> str:
+    """The name of the network whose parameters an optimizer gets as a list."""
+    match node:
+        case ast.Call(func=made, args=[ast.Name(id=listed), *_]) if last_name(made) in OPTIMIZERS:
+            return lists.get(listed, "")
+        case _:
+            return ""
 
 
 def _trained_by(node: ast.AST) -> str:
@@ -167,11 +220,10 @@ def _use(source: Source, nodes: Sequence[ast.AST], name: str) -> ast.Call | None
                     moved.add(target)
     for node in nodes:
         match node:
-            case ast.Call(func=ast.Name(id=called), args=[first, *_]) if called == name:
-                if isinstance(first, ast.Name) and first.id in moved:
-                    return node
-                if isinstance(first, ast.Call) and last_name(first.func) in MOVES and goes_to_device(source, first):
-                    return node
+            case ast.Call(func=ast.Name(id=called), args=[first, *_]) if called == name and _is_moved(
+                source, first, moved
+            ):
+                return node
             case ast.Call(func=ast.Name(id=called), keywords=[ast.keyword(arg=None, value=ast.Name(id=whole))]):
                 if called == name and whole in moved:
                     return node
@@ -180,10 +232,30 @@ def _use(source: Source, nodes: Sequence[ast.AST], name: str) -> ast.Call | None
     return None
 
 
+JOINS = frozenset({"cat", "stack", "concat", "concatenate"})
+
+
+def _is_moved(source: Source, given: ast.expr, moved: set[str]) -> bool:
+    """Whether code is a moved name, one in another shape or joined with others, or moves something itself."""
+    match given:
+        case ast.Name() | ast.Subscript(value=ast.Name()):
+            return unparse(given) in moved
+        case ast.Call(func=ast.Attribute(attr=method)) if method in MOVES:
+            return goes_to_device(source, given)
+        case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in SHAPES:
+            return _is_moved(source, owner, moved)
+        case ast.Call(func=called, args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *_]) if (
+            last_name(called) in JOINS
+        ):
+            return any(_is_moved(source, part, moved) for part in parts)
+        case _:
+            return False
+
+
 def _stored(node: ast.Assign) -> list[str]:
-    """The names that an assignment gives something."""
+    """The names, and items of names, that an assignment gives something."""
     parts = [part for target in node.targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
-    return [part.id for part in parts if isinstance(part, ast.Name)]
+    return [unparse(part) for part in parts if isinstance(part, ast.Name | ast.Subscript)]
 
 
 def _use_by_function(
