@@ -351,14 +351,21 @@ def _tunes_transformer(pipeline: Pipeline, run: TrainerRun) -> bool:
     return bool(is_loaded) and not any(source.contains(FEW_WEIGHTS) for source in sources)
 
 
+PARAMETERS = lazy_pattern(r"\.parameters\(\)|\bparameters\b|\bparams\b")
 HUGE = 0.5
 """A rate with which no network is trained by steps of this size: weights are about a tenth of it."""
 
 
+FROM_THE_RATE = frozenset({"StepLR", "MultiStepLR", "CosineAnnealingLR", "ExponentialLR", "ReduceLROnPlateau"})
+"""Schedules whose first rate is that of the optimizer; the factors of a `LambdaLR` may be for a rate of 1."""
+
+
 def _trains_networks(pipeline: Pipeline, optimizer: Optimizer) -> bool:
-    """Whether an optimizer trains the weights of networks, at a rate that no schedule changes."""
-    has_schedule = any(optimizer in options_of(each.optimizer) for each in pipeline.schedulers)
-    given = optimizer.origin is not None and ".parameters()" in pipeline.code(optimizer.origin)
+    """Whether an optimizer trains the weights of networks, at a rate that no schedule sets or multiplies."""
+    has_schedule = any(
+        optimizer in options_of(each.optimizer) and each.name not in FROM_THE_RATE for each in pipeline.schedulers
+    )
+    given = optimizer.origin is not None and PARAMETERS.search(pipeline.code(optimizer.origin)) is not None
     steps = any(event.subject is optimizer and event.loops for event in pipeline.acts(Act.STEP))
     return given and steps and bool(optimizer.trains) and not has_schedule
 

@@ -20,7 +20,7 @@ from lintrain.interpreter.core.registry import (
     method_of,
     stored_attribute_of,
 )
-from lintrain.libraries.torch import lambda_schedules
+from lintrain.libraries.torch import group_rates, lambda_schedules
 from lintrain.model.location import Location
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import Misuse
@@ -202,13 +202,13 @@ def _own_schedule(call: Call) -> Value:
 
 @attribute_of(Optimizer)
 def _attribute(reader: Reader, value: Value, name: str, location: Location) -> Value | None:
-    """Who reads the groups may set their rates; a wrapped optimizer is the optimizer."""
+    """Code that gets the groups may set their rates; a wrapped optimizer is the optimizer."""
     if not isinstance(value, Optimizer):
         return None
     if name in {"param_groups", "defaults"}:
         # `for group in optimizer.param_groups: group["lr"] = ...` sets rates by hand, so the rate of the
-        # call is no longer certain.
-        value.has_groups = True
+        # call is no longer certain. Most code only shows it.
+        value.has_groups |= name == "defaults" or group_rates.sets_rates(reader.record.source_of(location))
         return UNKNOWN
     if name == "optimizer":
         return value
