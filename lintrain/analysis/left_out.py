@@ -13,6 +13,8 @@ from itertools import pairwise
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
+from lintrain.pipeline import blocks
+from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -71,7 +73,7 @@ def optimizers_of_others(source: Source) -> Iterator[OtherParameters]:
         if names[0] == names[1] or not subject or subject == names[1].rpartition(".")[2]:
             continue
         for meant in _modules_named(subject, given):
-            if meant != given and _is_module(source, meant) and not _gives_parameters(source, meant):
+            if meant != given and _is_module(source, meant) and not _gives_parameters(source, meant, other):
                 yield OtherParameters(source.location(other.value), given, meant, source.location(one.value))
                 break
 
@@ -111,11 +113,29 @@ def _is_module(source: Source, name: str) -> bool:
     return source.contains(rf"(?<![\w.]){re.escape(name)}{used}")
 
 
-def _gives_parameters(source: Source, name: str) -> bool:
-    """Whether a line hands the parameters of a module on: not one that copies, clips or freezes them."""
-    return source.contains(
-        rf"(?m)^(?!.*(?:\bzip\(|clip_grad|\bfor\b)).*(?<![\w.]){re.escape(name)}\.(?:named_)?parameters\("
-    )
+def _gives_parameters(source: Source, name: str, at: ast.Assign) -> bool:
+    """Whether code hands the parameters of a module on, where it runs together with a statement.
+
+    Not a line that copies, clips or freezes them, one of another function about a local name, or an `else`.
+    """
+    place = source.location(at)
+    for call in calls_of(source, {"parameters", "named_parameters"}):
+        if not isinstance(call.func, ast.Attribute) or unparse(call.func.value) != name:
+            continue
+        if "." not in name and _function_around(source, call) is not _function_around(source, at):
+            continue
+        leaves = LEAVES.search(source.lines[call.lineno - 1]) is not None
+        if not leaves and not blocks.are_exclusive(source, place, source.location(call)):
+            return True
+    return False
+
+
+LEAVES = lazy_pattern(r"\bzip\(|clip_grad|\bfor\b")
+
+
+def _function_around(source: Source, node: ast.stmt | ast.expr) -> ast.FunctionDef | None:
+    around = (each for each in source.nodes_of(ast.FunctionDef) if each.lineno <= node.lineno <= (each.end_lineno or 0))
+    return max(around, key=lambda each: each.lineno, default=None)
 
 
 def _optimizers_over_lists(scope: ast.AST) -> list[tuple[ast.Call, str]]:
