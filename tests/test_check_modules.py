@@ -260,6 +260,25 @@ def test_a_script_is_read_for_the_modules_that_it_imports() -> None:
     assert worth("import trains\nif __name__ == '__main__':\n    trains.f(1)")
 
 
+REFIT = """\
+from sklearn.{module} import {learner}
+from sklearn.neighbors import KNeighborsClassifier
+
+learner = {learner}()
+x_train = learner.fit_transform(x_train)
+x_test = learner.{method}(x_test)
+print(KNeighborsClassifier().fit(x_train, y_train).predict(x_test))
+"""
+
+
+@pytest.mark.parametrize(("module", "learner"), [("preprocessing", "StandardScaler"), ("decomposition", "PCA")])
+def test_a_file_that_only_uses_scikit_learn_is_judged(module: str, learner: str) -> None:
+    for method, expected in (("fit_transform", ["alone.py:6:10 refitted-preprocessor"]), ("transform", [])):
+        text = REFIT.format(module=module, learner=learner, method=method)
+        Path("alone.py").write_text(text, encoding="utf-8")
+        assert found(CheckRun(request_of("alone.py", select="refitted-preprocessor")).check()) == expected
+
+
 def test_a_file_that_runs_nothing_is_not_read_for_its_imports() -> None:
     Path("trains.py").write_text("import torch\ndef f(loss): loss.backward()", encoding="utf-8")
     assert not worth("from trains import f\n\ndef g():\n    f(1)")

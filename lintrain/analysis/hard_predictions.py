@@ -24,6 +24,16 @@ SAME = frozenset(
 """Functions and methods that keep what the numbers say."""
 
 MODULES = frozenset({"np", "numpy", "torch"})
+DECIDE = frozenset(
+    {
+        "AdaBoostClassifier", "BaggingClassifier", "BernoulliNB", "CatBoostClassifier", "DecisionTreeClassifier",
+        "ExtraTreesClassifier", "GaussianNB", "GradientBoostingClassifier", "HistGradientBoostingClassifier",
+        "KNeighborsClassifier", "LGBMClassifier", "LogisticRegression", "MLPClassifier", "MultinomialNB",
+        "RandomForestClassifier", "RidgeClassifier", "SGDClassifier", "SVC", "XGBClassifier",
+    }
+)  # fmt: skip
+"""Classifiers of scikit-learn and of libraries in its style, whose `predict` gives classes."""
+
 THRESHOLD = lazy_pattern(r"(?i)thr|cut_?off")
 MOST_NAMES = 8
 
@@ -47,7 +57,7 @@ def hardening(scope: ast.AST, node: ast.expr, depth: int = 0) -> ast.expr | None
         case ast.BinOp(left=ast.Constant(value=1), op=ast.Mult(), right=inner):
             return hardening(scope, inner, depth)
         case ast.Call():
-            return node if _chooses(node) else _hardening_in(scope, node, depth)
+            return node if _chooses(node) or _decides(scope, node) else _hardening_in(scope, node, depth)
         case _:
             return node if _is_threshold(node) else None
 
@@ -86,6 +96,19 @@ def _chooses(call: ast.Call) -> bool:
             return len(call.args) == 3 and _is_threshold(call.args[0]) and isinstance(call.args[1], ast.Constant)
         case "gt" | "ge":
             return len(call.args) == 1 and isinstance(call.args[0], ast.Constant)
+        case _:
+            return False
+
+
+def _decides(scope: ast.AST, call: ast.Call) -> bool:
+    """`model.predict(rows)` of a classifier of scikit-learn, by its class or because it also gives probabilities."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=owner, attr="predict"), args=[_], keywords=[]):
+            asked = f"{unparse(owner)}.predict_proba"
+            if any(isinstance(node, ast.Attribute) and unparse(node) == asked for node in own_nodes(scope)):
+                return True
+            made = list(_given(scope, owner.id)) if isinstance(owner, ast.Name) else []
+            return bool(made) and all(isinstance(each, ast.Call) and last_name(each.func) in DECIDE for each in made)
         case _:
             return False
 

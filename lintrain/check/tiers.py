@@ -23,8 +23,9 @@ LIBRARIES = lazy_pattern(
 )
 """A file that names none of these contains no training run that lintrain knows."""
 
-NETWORKS = frozenset({"torch", "keras", "tensorflow", "tf_keras"})
-"""Libraries whose networks are judged in files that only define them."""
+MODELS = frozenset({"torch", "keras", "tensorflow", "tf_keras", "sklearn"})
+"""Libraries whose models are judged in files without a training loop: networks where they are only defined, and what
+scikit-learn splits, fits and scores."""
 
 IMPORTS = lazy_pattern(r"^[ \t]*(?:from|import)\s+[\w.]", re.MULTILINE)
 
@@ -70,7 +71,7 @@ def _without_training(
     from lintrain.source.training_syntax import imported_packages, imports_hub_library
 
     is_hub = imports_hub_library(source)
-    if not is_hub and NETWORKS.isdisjoint(imported_packages(source) | packages_meant(source)):
+    if not is_hub and MODELS.isdisjoint(imported_packages(source) | packages_meant(source)):
         return ()
     asked = [rule for rule in rules if not rule.needs_training and (is_hub or rule.judges_networks)]
     words = Words([source])

@@ -83,12 +83,17 @@ from lintrain.analysis import expressions, library_results, preference_sides, sw
 from lintrain.interpreter.own_arguments import OTHER_ORDER
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Misuse
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 
 class SwappedNames(Rule):
     level = Level.WARNING
     keywords = "def|train_test_split|chosen|predictions|evaluate|LSTM"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(swapped_results.swapped_splits(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         swapped = (each for each in pipeline.misuses if each.use == OTHER_ORDER and not _is_way_back(pipeline, each))

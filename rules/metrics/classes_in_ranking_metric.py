@@ -70,6 +70,8 @@ RANKING = frozenset({"roc_auc_score", "average_precision_score", "roc_curve", "p
 class ClassesInRankingMetric(Rule):
     level = Level.WARNING
     keywords = "roc_auc_score|average_precision_score|roc_curve|precision_recall_curve"
+    needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         calls = (call for call in pipeline.metric_calls if call.metric.name in RANKING)

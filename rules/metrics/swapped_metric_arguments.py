@@ -111,6 +111,7 @@ class SwappedMetricArguments(Rule[Claim]):
     level = Level.ERROR
     keywords = "precision|recall|fbeta|classification_report|balanced_accuracy|auc|roc|log_loss|r2|percentage|f1"
     needs_training = False
+    judges_networks = True
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         calls: dict[Location, list[MetricCall]] = {}
