@@ -132,14 +132,11 @@ def optimizer_not_restored(form: Form) -> Iterator[list[Edit]]:
             block = form.block(form.statement(call))
             text = "\n".join(ast.unparse(each) for each in block)
             goes_on = re.search(r"epoch\w* = [^\n]*\[['\"]epoch", text)
-            if goes_on and re.search(r"(model|net)\w*\.load_state_dict", text) and form.calls("backward"):
-                if sum("opt" in receiver(each).lower() for each in form.calls("load_state_dict")) == 1:
-                    yield [form.delete(form.statement(call)), form.here(form.statement(_model_load(form, block)))]
-
-
-def _model_load(form: Form, block: list[ast.stmt]) -> ast.Call:
-    loads = [each for each in form.calls("load_state_dict") if form.statement(each) in block]
-    return next(each for each in loads if "opt" not in receiver(each).lower())
+            loads = [each for each in form.calls("load_state_dict") if form.statement(each) in block]
+            others = [each for each in loads if re.search(r"(model|net)\w*$", receiver(each))]
+            only = sum("opt" in receiver(each).lower() for each in form.calls("load_state_dict")) == 1
+            if goes_on and others and only and any(form.calls("backward")):
+                yield [form.delete(form.statement(call)), form.here(form.statement(others[0]))]
 
 
 @plants("train-data-in-eval")
@@ -306,5 +303,5 @@ def evaluated_rows_dropped(form: Form) -> Iterator[list[Edit]]:
         call = made.value
         if isinstance(call, ast.Call) and _evaluates(made.targets[0]) and form.argument(call, "drop_last") is None:
             size = form.argument(call, "batch_size")
-            if size is not None and ast.unparse(size.value) != "1" and form.calls("backward"):
+            if size is not None and ast.unparse(size.value) != "1" and any(form.calls("backward")):
                 yield [form.add_argument(call, HERE + "drop_last=True")]
