@@ -121,7 +121,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, tuning
+from lintrain.analysis import later_weights, seed_calls, tuning
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.record import LibraryCall
@@ -134,8 +134,6 @@ SEEDS = r"torch(\.random)?\.manual_seed|(transformers|accelerate)(\.\w+)*\.set_s
 OF_OTHERS = frozenset({"random.seed", "numpy.random.seed"})
 """Calls that seed generators which no weights come from."""
 
-NAMED_AFTER_SEED = r"(?i)seed|determin|reproduc"
-
 WITH_NEW_HEAD = frozenset(
     {
         Task.SEQUENCE_CLASSIFICATION,
@@ -144,13 +142,6 @@ WITH_NEW_HEAD = frozenset(
         Task.MULTIPLE_CHOICE,
     }
 )
-
-
-REINITIALIZES = (
-    r"load_state_dict|model_init|load_weights|load_model|init_weights|initiali[sz]e|reset_parameters|\binit\.|\.apply\(|"
-    r"\.(normal|uniform|zero|fill|copy|trunc_normal)_\("
-)
-"""Code that overwrites the initial values of weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +157,7 @@ class LateSeed(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seeds = [call for call in pipeline.calls if re.fullmatch(SEEDS, call.path)]
-        if not seeds or not seeds[0].is_certain or script_text.mentions(pipeline, REINITIALIZES):
+        if not seeds or not seeds[0].is_certain or later_weights.may_be_rewritten(pipeline, seeds[0].location):
             return
         seed = seeds[0]
         ways = [location for _, location in blocks.way_out(pipeline, seed.location)]
@@ -264,8 +255,7 @@ def _may_seed_before(pipeline: Pipeline, made: Location, seed: LibraryCall) -> b
     others = {call.location for call in pipeline.calls if call.path in OF_OTHERS}
     ends = {id(scope): location for scope, location in blocks.way_out(pipeline, seed.location)}
     default = seed.location if blocks.is_one_scope(pipeline, made, seed.location) else None
-    calls = [call for source in pipeline.sources.values() for call in script_text.calls_of(source, NAMED_AFTER_SEED)]
-    for location in [call.location for call in calls if call.callee and "Generator" not in call.callee.code]:
+    for location in seed_calls.seed_calls(pipeline):
         end = ends.get(id(blocks.scope_of(pipeline, location)), default)
         if location not in others and location not in ends.values() and (end is None or location.line < end.line):
             return True
