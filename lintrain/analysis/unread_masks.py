@@ -12,10 +12,11 @@ from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
-MASK = lazy_pattern(r"^(?:\w+_)?(?:attention|attn|padding|pad)_masks?$|^masks?$")
+MASK = lazy_pattern(r"^(?:\w+_)?(?:attention|attn|padding|pad|input)_masks?$|^masks?$")
 IDS = lazy_pattern(r"(?:^|[._\[\"'])(?:input_|token_)?ids(?:_\w+)?(?:$|[\"'\]])")
 ENCODER = lazy_pattern(r"(?:^|[._])(?:\w*bert\w*|encoder|transformer|model|backbone|net|t5|electra|deberta\w*)$")
 LIBRARIES = lazy_pattern(r"\btransformers\b|input_ids")
+LAYERS = lazy_pattern(r"\bTransformer(?:Encoder|Decoder)?$")
 SAME = frozenset({"to", "cuda", "long", "bool", "float", "get"})
 OPTIONAL = frozenset({"past_key_values", "inputs_embeds"})
 """Arguments with which a call continues a text, or gives other inputs than ids."""
@@ -27,25 +28,97 @@ OTHER_MASKS = frozenset({"head_mask", "decoder_head_mask", "cross_attn_head_mask
 
 @dataclass(frozen=True, slots=True)
 class UnreadMask:
-    """A call of a model with ids, and the mask that it does not get: a name, or what another such call passes."""
+    """A call of a model with ids, and the mask that it does not get: a name, or what another such call passes.
+
+    `is_layer` if the model is a transformer of torch, which gets embeddings.
+    """
 
     call: ast.Call
     mask: str
+    is_layer: bool = False
 
 
 def unread_masks(source: Source) -> Iterator[UnreadMask]:
     """The calls of models in the functions of a file that lack a mask at hand."""
+    yield from _unread_by_layers(source)
     if not source.contains(LIBRARIES):
         return
-    for scope, calls in scopes_with(source, _calls_with_ids):
+    found = scopes_with(source, _calls_with_ids)
+    everywhere = [(scope, call) for scope, calls in found for call in calls]
+    for scope, calls in found:
         nodes = own_nodes(scope)
         without = [call for call in calls if not _mask_of(call)]
         yield from (UnreadMask(call, mask) for call in without if (mask := _unread(source, scope, nodes, call)))
         for call in without:
             others = (other for other in calls if unparse(other.func) == unparse(call.func) and _mask_of(other))
             same = next((other for other in others if _names(other) - {_mask_of(other)} == _names(call)), None)
+            if same is None:
+                same = next((each for where, each in everywhere if _is_sister(source, scope, call, where, each)), None)
             if same is not None:
                 yield UnreadMask(call, _mask_of(same))
+
+
+def _is_sister(source: Source, scope: Scope, call: ast.Call, where: Scope, other: ast.Call) -> bool:
+    """Whether a call in another function gives the same model the same ids, and their mask.
+
+    The ids and the mask are of one batch, `batch["input_ids"]` and `batch["attention_mask"]`, or are names of the
+    function around both.
+    """
+    ids, theirs = _ids_of(call), _ids_of(other)
+    if scope is where or not ids or ids != theirs or unparse(call.func) != unparse(other.func) or not _mask_of(other):
+        return False
+    if not _names(call) <= _names(other) - {_mask_of(other)} or len(call.args) != len(other.args):
+        return False
+    mask = next((unparse(_bare(each.value)) for each in other.keywords if each.arg == _mask_of(other)), "")
+    batch = ids.partition("[")[0]
+    if "[" in ids and "input_ids" in ids and mask.startswith(f"{batch}["):
+        return batch == "batch"
+    around = _around(source, scope)
+    return ids.isidentifier() and mask.isidentifier() and around is not None and around is _around(source, where)
+
+
+def _ids_of(call: ast.Call) -> str:
+    given = [*(each.value for each in call.keywords if each.arg in {"input_ids", "ids"}), *call.args[:1]]
+    return unparse(_bare(given[0])) if given else ""
+
+
+def _around(source: Source, scope: Scope) -> ast.FunctionDef | None:
+    """The outermost function around one that takes no arguments of its own."""
+    if not isinstance(scope, ast.FunctionDef) or _parameters(scope):
+        return None
+    return next(
+        (each for each in source.nodes_of(ast.FunctionDef) if each is not scope and _contains(each, scope)), None
+    )
+
+
+def _contains(outer: ast.FunctionDef, inner: ast.FunctionDef) -> bool:
+    return outer.lineno < inner.lineno <= (inner.end_lineno or inner.lineno) <= (outer.end_lineno or outer.lineno)
+
+
+def _unread_by_layers(source: Source) -> Iterator[UnreadMask]:
+    """The calls of transformers of torch that lack a padding mask, where `forward` makes a mask for nothing."""
+    made = source.cached(_own_layers) if "Transformer" in source.text and "mask" in source.text else frozenset[str]()
+    for scope in source.nodes_of(ast.FunctionDef) if made else ():
+        nodes = own_nodes(scope) if scope.name == "forward" else ()
+        calls = [node for node in nodes if isinstance(node, ast.Call) and unparse(node.func) in made]
+        masks = {
+            node.targets[0].id
+            for node in nodes
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+            if "mask" in node.targets[0].id
+        }
+        for mask in sorted(masks if calls else ()):
+            if not _reads(scope, mask) and not any("padding_mask" in name for name in _names(calls[0])):
+                yield UnreadMask(calls[0], mask, is_layer=True)
+
+
+def _own_layers(source: Source) -> frozenset[str]:
+    """The attributes that hold transformers of torch: `self.encoder = nn.TransformerEncoder(layer, 2)`."""
+    return frozenset(
+        unparse(node.targets[0])
+        for node in source.nodes_of(ast.Assign)
+        if isinstance(node.value, ast.Call) and LAYERS.search(unparse(node.value.func))
+    )
 
 
 def _calls_with_ids(scope: Scope) -> list[ast.Call]:
@@ -68,9 +141,10 @@ def _takes_ids(call: ast.Call, passed: frozenset[str]) -> bool:
     if not isinstance(call.func, ast.Name | ast.Attribute) or not ENCODER.search(unparse(call.func)):
         return False
     is_open = any(each.arg is None for each in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args)
-    given = [*call.args[:1], *(each.value for each in call.keywords if each.arg in {"input_ids", "ids"})]
+    given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "ids")]
     optional = OPTIONAL & {each.arg for each in call.keywords if unparse(each.value) not in passed}
-    return not is_open and not optional and any(IDS.search(unparse(_bare(each))) for each in given)
+    are_ids = "input_ids" in _names(call) or any(IDS.search(unparse(_bare(each))) for each in given)
+    return not is_open and not optional and are_ids
 
 
 def _bare(node: ast.expr) -> ast.expr:
@@ -94,30 +168,50 @@ def _may_be_mask(code: str) -> bool:
 
 
 def _unread(source: Source, scope: ast.AST, nodes: Sequence[ast.AST], call: ast.Call) -> str:
-    """The mask that a function gets, or takes out of a batch, and that nothing reads; empty if there is none."""
+    """The mask that a function gets, makes, or takes out of a batch, and that nothing reads; empty if there is none."""
     given: set[str] = set()
-    if isinstance(scope, ast.FunctionDef) and _is_forward(source, scope, call):
+    if isinstance(scope, ast.FunctionDef) and (_is_forward(source, scope, call) or _is_helper(scope, call)):
         given = {*_parameters(scope)}
-    taken = {
-        node.targets[0].id
-        for node in nodes
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_of_batch(node.value)
-    }
-    changed = {id(part) for node in nodes if isinstance(node, ast.Assign) for part in _reads_of_itself(node)}
+    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+    taken = {name for node in assigned for name in _taken(node)}
+    changed = {id(part) for node in assigned for part in _reads_of_itself(node)}
     loads = (node for node in walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
     read = {node.id for node in loads if id(node) not in changed}
     moved = {
         node.targets[0].id
-        for node in nodes
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        for node in assigned
+        if isinstance(node.targets[0], ast.Name)
         if unparse(_bare(node.value)) == node.targets[0].id and _reads(scope, node.targets[0].id) == 1
     }
     return next((name for name in sorted(given | taken) if MASK.search(name) and name not in read - moved), "")
 
 
+def _taken(node: ast.Assign) -> Iterator[str]:
+    """The names of masks that a statement takes out of a batch, or makes: `torch.zeros(…)`, `x, mask, y = batch`."""
+    match node.targets[0], node.value:
+        case ast.Name(id=name), value if _is_of_batch(value) or _is_made(value):
+            yield name
+        case ast.Tuple(elts=names), ast.Name() | ast.Call(func=ast.Name(id="tuple")) | ast.GeneratorExp():
+            yield from (each.id for each in names if isinstance(each, ast.Name) and "_mask" in each.id)
+        case _:
+            pass
+
+
+def _is_made(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and unparse(value.func) in {"torch.zeros", "torch.ones", "torch.zeros_like"}
+
+
+def _is_helper(scope: ast.FunctionDef, call: ast.Call) -> bool:
+    """Whether a function that is no method, and answers to no caller of its own, gives a model `input_ids=`."""
+    is_method = any(each.arg in {"self", "cls"} for each in scope.args.args[:1])
+    return not is_method and scope.name != "forward" and "input_ids" in _names(call)
+
+
 def _reads_of_itself(node: ast.Assign) -> Iterator[ast.Name]:
-    """The names in `mask = mask.view(-1, size) if mask is not None else None`: they only change it."""
+    """The names in `mask = mask.view(-1, size)` and `mask[row, :length] = 1`: they only change it."""
     match node.targets:
+        case [ast.Subscript(value=ast.Name() as changed)]:
+            yield changed
         case [ast.Name(id=name)]:
             yield from (each for each in walk(node.value) if isinstance(each, ast.Name) and each.id == name)
         case _:

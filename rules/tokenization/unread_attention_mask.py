@@ -74,7 +74,7 @@ ROUNDING = 1e-6
 
 class UnreadAttentionMask(Rule):
     level = Level.WARNING
-    keywords = "mask & ids"
+    keywords = "mask & ids|Transformer"
     needs_training = False
     judges_networks = True
 
@@ -86,6 +86,14 @@ class UnreadAttentionMask(Rule):
 
     def _report(self, pipeline: Pipeline, found: unread_masks.UnreadMask) -> Finding:
         called = pipeline.code(pipeline.source.location(found.call.func))
+        if found.is_layer:
+            return self.finding(
+                pipeline.source.location(found.call),
+                f"`{found.mask}` is made, and `{called}` does not get it"
+                if len(called) + len(found.mask) < 48
+                else "a mask is made, and the encoder does not get it",
+                help="pass it, so that padding is not attended to: `src_key_padding_mask=…`",
+            )
         return self.finding(
             pipeline.source.location(found.call),
             f"`{called}` gets the ids, and not `{found.mask}`"
