@@ -17,6 +17,7 @@ IDS = lazy_pattern(r"(?:^|[._\[\"'])(?:input_|token_)?ids(?:_\w+)?(?:$|[\"'\]])"
 ENCODER = lazy_pattern(r"(?:^|[._])(?:\w*bert\w*|encoder|transformer|model|backbone|net|t5|electra|deberta\w*)$")
 LIBRARIES = lazy_pattern(r"\btransformers\b|input_ids")
 LAYERS = lazy_pattern(r"\bTransformer(?:Encoder|Decoder)?$")
+CAUSAL = lazy_pattern(r"causal|subsequent|triu|tril|src_mask|tgt_mask")
 SAME = frozenset({"to", "cuda", "long", "bool", "float", "get"})
 OPTIONAL = frozenset({"past_key_values", "inputs_embeds"})
 """Arguments with which a call continues a text, or gives other inputs than ids."""
@@ -105,7 +106,7 @@ def _unread_by_layers(source: Source) -> Iterator[UnreadMask]:
             node.targets[0].id
             for node in nodes
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-            if "mask" in node.targets[0].id
+            if MASK.search(node.targets[0].id) and not CAUSAL.search(unparse(node))
         }
         for mask in sorted(masks if calls else ()):
             if not _reads(scope, mask) and not any("padding_mask" in name for name in _names(calls[0])):
