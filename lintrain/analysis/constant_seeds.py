@@ -25,10 +25,10 @@ DRAWS = lazy_pattern(
 )
 """Functions that draw random numbers."""
 
-BUILDS = lazy_pattern(
-    r"^(parameters|state_dict|load_state_dict|(build|make|create|init|reset|get)_?\w*(model|net)\w*)$"
-)
+BUILDS = lazy_pattern(r"^(load_state_dict|(build|make|create|init|reset|get)_?\w*(model|net)\w*)$")
 """Methods and functions of code that trains another network in each round, which then starts alike on purpose."""
+
+OPTIMIZERS = lazy_pattern(r"(?i)adam|sgd|lamb|lion|rmsprop|adagrad|adafactor|optim")
 
 SETS_SEED = lazy_pattern(r"\bmanual_seed\(|\brandom\.seed\(")
 """What every file with such a seed contains."""
@@ -175,7 +175,13 @@ def _last_backward(loop: Loop) -> int | None:
 
 def _builds(scope: ast.AST) -> bool:
     """Whether code trains a network of its own in each round, or puts one back to where it was."""
-    return any(BUILDS.search(name) for name in _names(walk(scope)))
+    return any(BUILDS.search(name) for name in _names(walk(scope))) or any(map(_makes_optimizer, _calls_in(scope)))
+
+
+def _makes_optimizer(call: ast.Call) -> bool:
+    """Whether a call gives an optimizer the parameters of a network: norms are clipped and counted by them as well."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return OPTIMIZERS.search(name) is not None and any(".parameters()" in unparse(each) for each in call.args)
 
 
 def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:

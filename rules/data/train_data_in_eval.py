@@ -129,6 +129,7 @@ from lintrain.analysis import (
     script_text,
     split_names,
     tf_datasets,
+    trained_on_loops,
     training_loops,
 )
 from lintrain.pipeline import dataset_rows
@@ -237,6 +238,8 @@ class TrainDataInEval(Rule):
         yield from one_per_location(self._report_nodes(*found) for found in _whole_graphs(pipeline))
         if training_loops.trains_by_hand(pipeline):
             yield from self._named_as_held_out(pipeline)
+        for found in trained_on_loops.trained_on_loops(pipeline.source):
+            yield self._report_measured(pipeline.source.location(found.loader), found.total, pipeline)
 
     def _report_nodes(self, location: Location, labels: str, mask: str) -> Finding:
         return self.finding(
@@ -346,12 +349,15 @@ class TrainDataInEval(Rule):
             given = [each for each in call.arguments if training_loops.words_of(each.code) & TRAINING]
             others = [each for each in call.arguments if training_loops.words_of(each.code) & EVALUATION]
             if len(given) == 1 and not others and LOADER.search(given[0].code):
-                yield self.finding(
-                    given[0].location,
-                    f"`{target}` is measured on `{given[0].code}`, the rows that the model trains on",
-                    help="pass the loader of the held-out rows",
-                    subject="eval_dataset",
-                )
+                yield self._report_measured(given[0].location, target, pipeline)
+
+    def _report_measured(self, loader: Location, total: str, pipeline: Pipeline) -> Finding:
+        return self.finding(
+            loader,
+            f"`{total}` is measured on `{pipeline.code(loader)}`, the rows that the model trains on",
+            help="pass the loader of the held-out rows",
+            subject="eval_dataset",
+        )
 
     def _report(
         self, pipeline: Pipeline, location: Location, text: str, shared: dataset_rows.Sharing, train: Value

@@ -28,6 +28,19 @@ Another name gets the score:
             best_loss = val_loss
             torch.save(net.state_dict(), "best.pt")
 
+A loss starts at 0, and no loss is lower:
+
+    lowest_loss = 0.0  # <- stale-best-score
+    for epoch in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        val_loss = F.cross_entropy(net(features), targets).item()
+        if val_loss < lowest_loss:
+            lowest_loss = val_loss
+            torch.save(net.state_dict(), "best.pt")
+
 ## Good
 
     best_accuracy = 0.0
@@ -52,6 +65,19 @@ and
         val_loss = criterion(net(features), targets).item()
         if val_loss < best_val_loss:
             best_val_loss = val_loss
+            torch.save(net.state_dict(), "best.pt")
+
+and
+
+    lowest_loss = float("inf")
+    for epoch in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(net(x), y).backward()
+            optimizer.step()
+        val_loss = F.cross_entropy(net(features), targets).item()
+        if val_loss < lowest_loss:
+            lowest_loss = val_loss
             torch.save(net.state_dict(), "best.pt")
 
 ## When it is fine
@@ -86,6 +112,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule as schedule
+from lintrain.analysis import unreachable_bests
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 
@@ -95,6 +122,18 @@ class StaleBestScore(Rule):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(map(self._report, schedule.never_updated(pipeline.source)))
+        yield from map(self._report_zero, unreachable_bests.unreachable_bests(pipeline))
+
+    def _report_zero(self, found: unreachable_bests.UnreachableBest) -> Finding:
+        shown = f"`{found.best}`" if len(found.best) <= 24 else "the lowest loss"
+        return self.finding(
+            found.location,
+            f"{shown} starts at 0, and no loss is lower",
+            related=[Related(found.test, "never true", "test")],
+            help=f'begin with `{found.best} = float("inf")`',
+            why="No epoch counts as the best, so no model is kept, and early stopping counts every epoch as a failure.",
+            subject=found.best,
+        )
 
     def _report(self, found: schedule.NeverUpdated) -> Finding:
         shown = f"`{found.best}`" if len(found.best) <= 20 else "the best score"

@@ -228,7 +228,7 @@ def seed_set_each_epoch(form: Form) -> Iterator[list[Edit]]:
         for loop in form.nodes(ast.For):
             if "epoch" in ast.unparse(loop.target) and loop.lineno > seed.lineno and form.are_neighbours(seed, loop):
                 inner = any(isinstance(each, ast.For) for each in loop.body)
-                if inner and form.calls_in(loop, "backward") and form.loop(loop) is None:
+                if inner and form.calls_in(loop, "backward") and form.loop(loop) is None and form.says("shuffle=True"):
                     yield [form.delete(seed), form.before(loop.body[0], HERE + form.lines_of(seed))]
                     break
 
