@@ -47,13 +47,28 @@ class Holds(StrEnum):
     PADDING = "padding"
     EARLIER = "earlier"
     LATER = "later"
+    FROM_OWN = "own and later"
+    BEFORE_OWN = "earlier, and not the own"
 
+
+ORDERED = frozenset({Holds.EARLIER, Holds.LATER, Holds.FROM_OWN, Holds.BEFORE_OWN})
+"""Masks over pairs of positions."""
+
+TURNED = {
+    Holds.EARLIER: Holds.FROM_OWN,
+    Holds.FROM_OWN: Holds.EARLIER,
+    Holds.LATER: Holds.BEFORE_OWN,
+    Holds.BEFORE_OWN: Holds.LATER,
+}
+"""What such a mask holds once its two axes are exchanged."""
 
 OPPOSITE = {
     Holds.TOKENS: Holds.PADDING,
     Holds.PADDING: Holds.TOKENS,
     Holds.EARLIER: Holds.LATER,
     Holds.LATER: Holds.EARLIER,
+    Holds.FROM_OWN: Holds.BEFORE_OWN,
+    Holds.BEFORE_OWN: Holds.FROM_OWN,
 }
 
 
@@ -94,13 +109,14 @@ def wrong_masks(source: Source) -> Iterator[Given]:
 
 
 def _is_wrong(mask: Mask, is_function: bool, argument: str) -> bool:
-    is_of_order = mask.holds in {Holds.EARLIER, Holds.LATER}
+    is_of_order = mask.holds in ORDERED
     if is_of_order != (argument in OF_ORDER) and not is_function:
         return False
     if not mask.is_bool:
         return is_of_order  # 0 and 1 are added to the scores, which hides nothing
-    hides = {Holds.EARLIER, Holds.TOKENS} if not is_function else {Holds.LATER, Holds.PADDING}
-    return mask.holds in hides
+    if is_function:
+        return mask.holds in {Holds.LATER, Holds.PADDING, Holds.BEFORE_OWN}
+    return mask.holds in {Holds.EARLIER, Holds.TOKENS, Holds.FROM_OWN}
 
 
 def attention_layers(source: Source) -> dict[str, str]:
@@ -150,13 +166,23 @@ def _mask_of_name(source: Source, node: ast.Name | ast.Attribute, steps: int) ->
     if given:
         return mask_of(source, given[0].expression, steps - 1) if given[0].is_certain else None
     if isinstance(node, ast.Attribute):
+        own = _class_around(source, node)
         stored = [each for each in source.nodes_of(ast.Assign) if unparse(each.targets[0]) == unparse(node)]
-        buffers = [each.args[1] for each in source.nodes_of(ast.Call) if _registers(each, node.attr)]
+        stored = [each for each in stored if _class_around(source, each) is own]
+        calls = (each for each in source.nodes_of(ast.Call) if _registers(each, node.attr))
+        buffers = [each.args[1] for each in calls if _class_around(source, each) is own]
         made = [*(each.value for each in stored), *buffers]
         return mask_of(source, made[0], steps - 1) if len(made) == 1 else None
     function = next((each for each in source.nodes_of(ast.FunctionDef) if node in walk(each)), None)
     names = [each.arg for each in function.args.args] if function else []
     return Mask(Holds.TOKENS, False) if node.id == "attention_mask" in names and "input_ids" in names else None
+
+
+def _class_around(source: Source, node: ast.expr | ast.stmt) -> ast.ClassDef | None:
+    """The innermost class around a node: others may have an attribute of the same name."""
+    line = node.lineno
+    around = (each for each in source.nodes_of(ast.ClassDef) if each.lineno <= line <= (each.end_lineno or line))
+    return max(around, key=lambda each: each.lineno, default=None)
 
 
 def _registers(call: ast.Call, name: str) -> bool:
@@ -204,8 +230,10 @@ def _called(source: Source, call: ast.Call, steps: int) -> Mask | None:
         return Mask(OPPOSITE[mask.holds], True) if mask else None
     if name in SAME and owner is not None:
         mask = mask_of(source, owner, steps - 1)
+        if mask is not None and name in {"transpose", "t"} and mask.holds in TURNED:
+            return Mask(TURNED[mask.holds], mask.is_bool)
         given = [*call.args, *(each.value for each in call.keywords)]
-        is_bool = name == "bool" or "bool" in "".join(map(unparse, given))
+        is_bool = name == "bool" or re.search("bool|uint8", "".join(map(unparse, given))) is not None
         return Mask(mask.holds, mask.is_bool or is_bool) if mask else None
     return _returned(source, call, steps)
 
@@ -216,11 +244,13 @@ def _triangle(call: ast.Call, name: str) -> Mask | None:
     if not isinstance(ones, ast.Call) or last_name(ones.func) not in {"ones", "ones_like"}:
         return None
     others = [*call.args[1 if ones in call.args else 0 :], *(each.value for each in call.keywords)]
-    diagonal = [each.value for each in others if isinstance(each, ast.Constant)]
+    diagonal = [each.value for each in others if isinstance(each, ast.Constant) and isinstance(each.value, int)]
     is_bool = any(each.arg == "dtype" and "bool" in unparse(each.value) for each in ones.keywords)
-    if name == "tril" and not others:
-        return Mask(Holds.EARLIER, is_bool)
-    return Mask(Holds.LATER, is_bool) if name == "triu" and diagonal == [1] and len(others) == 1 else None
+    if len(others) > 1 or len(diagonal) < len(others):
+        return None
+    holds = {("tril", 0): Holds.EARLIER, ("triu", 0): Holds.FROM_OWN, ("triu", 1): Holds.LATER}
+    found = holds.get((name, diagonal[0] if diagonal else 0))
+    return Mask(found, is_bool) if found is not None else None
 
 
 def _returned(source: Source, call: ast.Call, steps: int) -> Mask | None:

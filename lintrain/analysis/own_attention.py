@@ -43,8 +43,19 @@ def wrong_fills(source: Source) -> Iterator[Filled]:
             case _:
                 continue
         mask = mask_of(source, condition) if HIDDEN.search(unparse(number)) else None
-        if mask is not None and mask.is_bool and mask.holds in {Holds.EARLIER, Holds.TOKENS}:
+        if mask is not None and mask.is_bool and _is_wrong(source, mask, number):
             yield Filled(source.location(condition), mask)
+
+
+def _is_wrong(source: Source, mask: Mask, number: ast.expr) -> bool:
+    """Whether a mask that fills scores hides what it should not.
+
+    A query of another text than its keys may leave out its own position, which is certainly wrong for infinity alone:
+    the first row has nothing else, and becomes nan.
+    """
+    if mask.holds is Holds.FROM_OWN:
+        return "inf" in unparse(number) and not source.contains(r"nan_to_num|isnan")
+    return mask.holds in {Holds.EARLIER, Holds.TOKENS}
 
 
 @dataclass(frozen=True, slots=True)

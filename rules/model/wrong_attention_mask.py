@@ -104,6 +104,8 @@ HIDES = {
     Holds.PADDING: "hides the tokens, and leaves the padding",
     Holds.EARLIER: "hides earlier tokens, and leaves later ones",
     Holds.LATER: "hides earlier tokens, and leaves later ones",
+    Holds.FROM_OWN: "hides each token from itself, and everything from the first",
+    Holds.BEFORE_OWN: "hides each token from itself, and everything from the first",
 }
 """What becomes of a mask in a layer that takes it the other way round, by what it is True for."""
 
@@ -115,6 +117,10 @@ READS_LATER = (
     "Each token reads those after it, among them the one that it has to predict, so a low loss says nothing about "
     "generation. The loss may be nan, as the last token has nothing to read. No error is raised."
 )
+READS_NOTHING = (
+    "The first token has nothing to read: a softmax of minus infinity alone is nan, which spreads to the loss. No "
+    "error is raised."
+)
 SEES_TARGET = (
     "The model learns to copy the next token from its input, and the loss falls to nearly 0. When it generates, that "
     "token is not there, so the text is poor. No error is raised."
@@ -124,6 +130,8 @@ WHY = {
     Holds.PADDING: READS_PADDING,
     Holds.EARLIER: READS_LATER,
     Holds.LATER: READS_LATER,
+    Holds.FROM_OWN: READS_NOTHING,
+    Holds.BEFORE_OWN: READS_NOTHING,
 }
 """What that does to the training."""
 
@@ -150,7 +158,9 @@ class WrongAttentionMask(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for given in attention_masks.wrong_masks(pipeline.source):
             if given.mask.is_bool:
-                text, remedy = HIDES[given.mask.holds], "invert it: `~mask`"
+                hides_own = given.mask.holds in {Holds.FROM_OWN, Holds.BEFORE_OWN}
+                remedy = "keep the diagonal: `diagonal=1`" if hides_own else "invert it: `~mask`"
+                text = HIDES[given.mask.holds]
                 why = WHY[given.mask.holds]
             else:
                 text = "adds 0 and 1 to the scores, which hides nothing"
@@ -191,7 +201,9 @@ class WrongAttentionMask(Rule):
                 filled.location,
                 f"this {HIDES[filled.mask.holds]}",
                 why=WHY[filled.mask.holds],
-                help="fill the scores where the mask is 0: `mask == 0`",
+                help="begin after the diagonal: `torch.triu(…, diagonal=1)`"
+                if filled.mask.holds is Holds.FROM_OWN
+                else "fill the scores where the mask is 0: `mask == 0`",
             )
         for scores in own_attention.unscaled(source):
             yield self.finding(

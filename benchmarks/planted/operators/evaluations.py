@@ -146,7 +146,8 @@ def split_twice(form: Form) -> Iterator[list[Edit]]:
         target, call = made.targets[0], made.value
         if isinstance(target, ast.Tuple) and len(target.elts) == 2 and isinstance(call, ast.Call):
             one, other = (ast.unparse(each) for each in target.elts)
-            if form.argument(call, "generator") is None and len(call.args) == 2 and "_" not in {one, other}:
+            is_plain = form.argument(call, "generator") is None and len(call.args) == 2 and "_" not in {one, other}
+            if is_plain and form.code(call.args[0]) not in {one, other}:
                 text = form.lines_of(made).split("=", 1)[1].strip()
                 edits = form.after(made, f"_, {other} = {text}")
                 yield [form.replace(target, HERE + f"{one}, _"), edits]
