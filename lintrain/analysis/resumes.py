@@ -74,6 +74,27 @@ def resumed_progress(source: Source) -> ast.Subscript | None:
     return None
 
 
+def continued(source: Source) -> ast.Subscript | None:
+    """Where a run that goes on is shown by other code: the schedule gets its state, or a start gets the last epoch."""
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict"), args=[ast.Subscript() as entry, *_]):
+                if SCHEDULE.search(unparse(owner)):
+                    return entry
+            case _:
+                pass
+    entries = {id(entry): entry for key in PROGRESS for entry in checkpoints.entries_read(source, key)}
+    for node in source.nodes_of(ast.Assign) if entries else ():
+        found = [entries[id(part)] for part in walk(node.value) if id(part) in entries]
+        if found and START.search(unparse(node.targets[0])):
+            return found[0]
+    return None
+
+
+SCHEDULE = lazy_pattern(r"(?i)sched")
+START = lazy_pattern(r"(?i)(?:start|initial|first|begin|resum)\w*(?:epoch|step|iter)")
+
+
 def _given_back(source: Source, entries: Sequence[ast.Subscript]) -> dict[str, ast.Subscript]:
     """The functions of a file that return an entry of a checkpoint, with it."""
     found: dict[str, ast.Subscript] = {}

@@ -126,13 +126,16 @@ from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.python import ABSENT, Constant, is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Source, Verdict, dataclass, fixes
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.text import show_number
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import CheckpointEvidence
 
 OPTIMIZER = r"(?i)optim|\bopt\b|opt_|_opt"
+OTHERS = r"(?i)sched|scaler|\bema|loss|criterion"
+"""What else has a state that is loaded, and is no network."""
+
 RESTORES = r"(?i)load|resum|restor"
 
 
@@ -159,7 +162,7 @@ class WeightsOnlyResume(Rule[Claim]):
         saved = _saved_state(source)
         if _may_restore(source) or (saved is not None and checkpoints.entries_read(source, _key_of(saved))):
             return
-        resumed = resumes.resumed_progress(source)
+        resumed = resumes.resumed_progress(source) or (resumes.continued(source) if saved is not None else None)
         loads = [call for call in source.nodes_of(ast.Call) if _loads_weights(source, call)] if resumed else []
         if resumed is None or not loads:
             return
@@ -167,8 +170,6 @@ class WeightsOnlyResume(Rule[Claim]):
             progress = _saved_progress(source)
             if progress is not None and _have_state(pipeline):
                 yield self._never_saved(pipeline, loads[0], progress, resumed)
-            return
-        if len(loads) != 1:
             return
         yield self.finding(
             source.location(loads[0]),
@@ -178,7 +179,7 @@ class WeightsOnlyResume(Rule[Claim]):
                 Related(source.location(resumed), "the epochs resume from here", "progress"),
             ],
             help="load the state of the optimizer and of the schedule with the weights",
-            claim=Claim(_loads_of_the_rest(pipeline, loads[0], saved)),
+            claim=Claim(_loads_of_the_rest(pipeline, loads[0], saved) if len(loads) == 1 else None),
         )
 
     def _never_saved(
@@ -315,9 +316,10 @@ def _key_of(key: ast.Constant) -> str:
 
 def _may_restore(source: Source) -> bool:
     """Whether a call named after loading may restore an optimizer: it is a method of one, or gets it as argument."""
+    own = {each.name: each for each in source.nodes_of(ast.FunctionDef)}
     for call in source.nodes_of(ast.Call):
         called = unparse(call.func)
-        if re.search(RESTORES, called):
+        if re.search(RESTORES, called) and not _leaves_state(own.get(called)):
             arguments = " ".join(
                 unparse(argument) for argument in [*call.args, *(each.value for each in call.keywords)]
             )
@@ -326,9 +328,21 @@ def _may_restore(source: Source) -> bool:
     return False
 
 
+def _leaves_state(function: ast.FunctionDef | None) -> bool:
+    """Whether a function of the script loads the weights of what it gets, and passes its optimizer to nothing."""
+    calls = [each for each in walk(function) if isinstance(each, ast.Call)] if function is not None else []
+    loads = [unparse(each.func) for each in calls if unparse(each.func).endswith(".load_state_dict")]
+    given = (unparse(part) for each in calls for part in [*each.args, *(one.value for one in each.keywords)])
+    return bool(loads) and not any(re.search(OPTIMIZER, code) for code in (*loads, *given))
+
+
 def _loads_weights(source: Source, call: ast.Call) -> bool:
     is_load = isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and bool(call.args)
-    return is_load and checkpoints.loaded_from_file(source, call.args[0]) is not None
+    return (
+        is_load
+        and not re.search(OTHERS, unparse(call.func))
+        and checkpoints.loaded_from_file(source, call.args[0]) is not None
+    )
 
 
 def _loads_of_the_rest(pipeline: Pipeline, load: ast.Call, saved: ast.Constant) -> str | None:
