@@ -68,7 +68,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from lintrain.analysis import guarded_logs, script_text, tensor_forms
+from lintrain.analysis import guarded_logs, saturated_logs, script_text, tensor_forms
 from lintrain.rule import (
     Evidence,
     Finding,
@@ -92,13 +92,15 @@ class UnstableLog(OddCallRule):
     odd = "log of a probability"
     odd_message = "this log is infinite where a probability underflows to 0"
     odd_help = "compute it in one step: `F.logsigmoid(x)`, or `F.log_softmax(x, dim=…)`"
-    keywords = "log & sigmoid|softmax|eps|1e-"
+    keywords = "log & sigmoid|softmax|eps|1e-|tanh"
     needs_training = False
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         return source.contains(WRITTEN) and (
-            any(tensor_forms.logs_of_probabilities(source)) or any(guarded_logs.unguarded_logs(source))
+            any(tensor_forms.logs_of_probabilities(source))
+            or any(guarded_logs.unguarded_logs(source))
+            or any(saturated_logs.saturated_logs(source))
         )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
@@ -106,7 +108,8 @@ class UnstableLog(OddCallRule):
             return  # compares two ways to compute the same number
         logs = map(self._report, tensor_forms.logs_of_probabilities(pipeline.source))
         unguarded = map(self._report_unguarded, guarded_logs.unguarded_logs(pipeline.source))
-        yield from one_per_location(chain(logs, unguarded))
+        saturated = map(self._report_saturated, saturated_logs.saturated_logs(pipeline.source))
+        yield from one_per_location(chain(logs, unguarded, saturated))
 
     def verify(self, finding: Finding, evidence: Evidence) -> Verdict:
         verdict, loop = super().verify(finding, evidence), evidence.loop
@@ -123,6 +126,15 @@ class UnstableLog(OddCallRule):
             f"the log of {of} is infinite at 0, which another one avoids",
             related=[Related(found.guarded, "adds a small number here", "guarded")],
             help="add the same small number, or compute the log in one step",
+        )
+
+    def _report_saturated(self, found: saturated_logs.Saturated) -> Finding:
+        of = f"`{found.of}`" if len(found.of) <= LONGEST else "1 minus its square"
+        return self.finding(
+            found.location,
+            f"the log of {of} is infinite where tanh rounds to 1",
+            why="From about 9 on, `tanh` is 1 in float32. The logarithm is then minus infinity, and the gradient NaN.",
+            help="add a small number, `1e-6`, or use `2 * (math.log(2) - x - F.softplus(-2 * x))` for `tanh(x)`",
         )
 
     def _report(self, written: tensor_forms.WrittenLog) -> Finding:
