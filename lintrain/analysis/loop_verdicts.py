@@ -62,6 +62,18 @@ def losses_called(pipeline: Pipeline, *names: str) -> list[LossCall]:
     return [loss for loss in certain if is_only_measured or not loss.without_grad]
 
 
+def losses_measured(pipeline: Pipeline, *names: str) -> list[LossCall]:
+    """The calls of these losses, those that a training script only measures too, last.
+
+    What is computed twice, or not at all, is wrong in an evaluation as well: its number chooses the weights to keep.
+    """
+    used = losses_called(pipeline, *names)
+    if not pipeline.acts(Act.BACKWARD):
+        return used
+    measured = (loss for loss in pipeline.losses if loss.name in names and loss.without_grad)
+    return [*used, *(loss for loss in measured if not loss.is_alternative)]
+
+
 def _is_chosen_with(pipeline: Pipeline, loss: LossCall) -> bool:
     """Whether a condition chooses what is given to a loss that is one of several: both branches call the criterion."""
     locations = [loss.location, *(tensor.made.location for tensor in tensors_given(loss) if tensor.made)]

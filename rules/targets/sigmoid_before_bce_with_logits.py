@@ -143,7 +143,7 @@ class SigmoidBeforeBceWithLogits(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
-        for loss in loop_verdicts.losses_called(pipeline, "binary_cross_entropy_with_logits"):
+        for loss in loop_verdicts.losses_measured(pipeline, "binary_cross_entropy_with_logits"):
             certain = loop_verdicts.operations_before(loss, "sigmoid", "softmax")
             for made_by in certain or loop_verdicts.operations_of_a_choice(pipeline, loss, "sigmoid", "softmax"):
                 if made_by.location is not None:

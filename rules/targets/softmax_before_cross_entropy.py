@@ -166,7 +166,7 @@ class SoftmaxBeforeCrossEntropy(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
-        for loss in loop_verdicts.losses_called(pipeline, "cross_entropy"):
+        for loss in loop_verdicts.losses_measured(pipeline, "cross_entropy"):
             if loop_verdicts.has_soft_targets(loss):
                 continue
             certain = loop_verdicts.operations_before(loss, "softmax")
