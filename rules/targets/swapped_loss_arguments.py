@@ -99,7 +99,11 @@ ASYMMETRIC = frozenset(
 )
 """Losses whose arguments mean different things; `kl_div` is often called in either order on purpose."""
 
-LABELS = frozenset({"label", "labels", "target", "targets", "gt", "truth", "true"})
+LABELS = frozenset(
+    {"label", "labels", "target", "targets", "gt", "truth", "true", "y", "class", "classes", "positions"}
+)
+"""Words in the names of labels; positions are those of an answer in its text."""
+
 OUTPUTS = frozenset(
     {
         "output",
@@ -251,7 +255,7 @@ def _is_part_of_batch(value: Value) -> bool:
     named = NAMED_ITEM.search(value.name) if isinstance(value, Unknown) else None
     if named is not None:
         words = set(WORD.findall(named[1].lower()))
-        return bool(words & {*LABELS, "y", "class", "classes"}) and not words & OUTPUTS
+        return bool(words & LABELS) and not words & OUTPUTS
     if not isinstance(value, Unknown) or ITEM.search(value.name) is None:
         return False
     return not set(WORD.findall(value.name.lower())) & OUTPUTS  # a model may give several outputs
