@@ -102,7 +102,7 @@ def _unshifted(node: ast.expr, line: int, nodes: Sequence[ast.AST]) -> str | Non
                 return _tokens(tokens, line, nodes)
             case _:
                 pass
-        if (given := _given_before(node, line, nodes)) is None:
+        if (given := given_before(node, line, nodes)) is None:
             return None
         node, line = given
     return None
@@ -126,13 +126,13 @@ def _tokens(node: ast.expr, line: int, nodes: Sequence[ast.AST]) -> str:
     for _ in range(4):
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME:
             node = node.func.value
-        if (given := _given_before(node, line, nodes)) is None:
+        if (given := given_before(node, line, nodes)) is None:
             break
         node, line = given
     return unparse(node)
 
 
-def _given_before(node: ast.expr, line: int, nodes: Sequence[ast.AST]) -> tuple[ast.expr, int] | None:
+def given_before(node: ast.expr, line: int, nodes: Sequence[ast.AST]) -> tuple[ast.expr, int] | None:
     """What the last assignment before a line gives a name, and its line; `a, b = c, d` gives each its part."""
     found = list[tuple[int, ast.expr]]()
     for each in nodes if isinstance(node, ast.Name) else ():

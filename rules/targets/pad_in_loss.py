@@ -135,7 +135,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import collators, gradients, padded_labels, run_data, unmasked_labels
+from lintrain.analysis import collators, gradients, padded_labels, padded_targets, run_data, unmasked_labels
 from lintrain.pipeline.values import data, model, training
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.python import ABSENT, Sequence, is_missing, text_of
@@ -158,7 +158,7 @@ class Claim:
 
 class PadInLoss(Rule[Claim]):
     level = Level.WARNING
-    keywords = "label"
+    keywords = "label|CrossEntropyLoss|cross_entropy"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         found: dict[Location, Finding[Claim]] = {}
@@ -170,6 +170,8 @@ class PadInLoss(Rule[Claim]):
                 )
         for same in padded_labels.same_labels(pipeline) if not found else ():
             found.setdefault(same.location, self._report_same(same))
+        for targets in padded_targets.padded_targets(pipeline) if not found else ():
+            found.setdefault(targets.location, self._report_targets(targets))
         yield from found.values()
         for padded in unmasked_labels.padded_by_collators(pipeline.source) if pipeline.runs else ():
             if padded.location not in found:
@@ -223,6 +225,21 @@ class PadInLoss(Rule[Claim]):
             "these labels are the inputs with their padding, which the loss does not ignore",
             related=[Related(same.mask, "the mask of the padding", "mask")],
             help="set labels to -100 where `attention_mask` is 0",
+            claim=Claim(None),
+        )
+
+    def _report_targets(self, targets: padded_targets.PaddedTargets) -> Finding[Claim]:
+        made = [Related(targets.criterion, "the loss is made here", "loss")]
+        if targets.criterion.holds(targets.location):
+            made = []
+        return self.finding(
+            targets.location,
+            "these targets contain padding tokens, which the loss does not ignore",
+            related=[
+                *made,
+                *([Related(targets.padding, "the number of the padding", "padding")] if targets.padding else []),
+            ],
+            help="give the loss the number of the padding: `ignore_index=pad_id`",
             claim=Claim(None),
         )
 

@@ -176,7 +176,7 @@ def _is_dice(form: Form, call: ast.Call) -> bool:
 # Weights and reductions.
 
 
-@plants("indexed-scalar", also="mean-before-weights")
+@plants("indexed-scalar", also="non-scalar-loss")
 def reduction_none_removed(form: Form) -> Iterator[list[Edit]]:
     """`reduction="none"` of a loss that is multiplied by weights or a focal factor of each row is removed."""
     for call in form.calls(
@@ -202,7 +202,7 @@ def reduction_none_removed(form: Form) -> Iterator[list[Edit]]:
             yield [form.drop_argument(call, "reduction"), form.here(statement)]
 
 
-@plants("overwritten-loss", also="dropped-loss-term")
+@plants("overwritten-loss")
 def second_loss_instead_of_sum(form: Form) -> Iterator[list[Edit]]:
     """`loss += …` right after `loss = …` of a training loop becomes `loss = …`, so the first term is dropped."""
     for added in form.nodes(ast.AugAssign):

@@ -63,8 +63,13 @@ def sigmoid_in_network(form: Form) -> Iterator[list[Edit]]:
 
 def _last_linear(form: Form) -> Iterator[tuple[ast.expr, str]]:
     """What a `forward` returns if it is a linear layer of the class: its only return."""
-    for each in form.classes("Module"):
-        linear = {ast.unparse(made.targets[0]) for made in form.assigned("Linear") if form.is_in(made, each)}
+    modules = list(form.classes("Module"))
+    for each in modules:
+        made = list(form.calls(each.name))
+        # A block of another network does not give what the loss gets, and a network that is not made gives nothing.
+        if not made or any(form.class_of(call) in modules for call in made):
+            continue
+        linear = {ast.unparse(one.targets[0]) for one in form.assigned("Linear") if form.is_in(one, each)}
         for function in each.body:
             if isinstance(function, ast.FunctionDef) and function.name == "forward":
                 returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)]
@@ -97,7 +102,7 @@ def loss_arguments_swapped(form: Form) -> Iterator[list[Edit]]:
             yield [form.replace(first, HERE + form.code(second)), form.replace(second, form.code(first))]
 
 
-@plants("float-class-labels")
+@plants("float-class-labels", also="class-axis-layout")
 def labels_as_floats(form: Form) -> Iterator[list[Edit]]:
     """`.long()` on the target of `CrossEntropyLoss` becomes `.float()`."""
     for call in calls_of_loss(form, "CrossEntropyLoss", "NLLLoss"):
@@ -146,7 +151,10 @@ def ignore_index_removed(form: Form) -> Iterator[list[Edit]]:
     """`ignore_index=` of a cross-entropy, set to the number of the padding, is removed."""
     for call in form.calls("CrossEntropyLoss", "NLLLoss", "cross_entropy"):
         keyword = form.argument(call, "ignore_index")
-        if keyword is not None and "pad" in ast.unparse(keyword.value).lower():
+        written = ast.unparse(form.function(call))
+        # What is masked elsewhere, or left out of the targets before, is not in the loss anyway.
+        is_masked = form.argument(call, "reduction") or form.argument(call, "reduce") or "mask]" in written
+        if keyword is not None and "pad" in ast.unparse(keyword.value).lower() and not is_masked:
             yield [form.drop_argument(call, "ignore_index"), Edit(form.span(call)[0], form.span(call)[0], HERE)]
 
 
@@ -165,7 +173,10 @@ def batchmean_removed(form: Form) -> Iterator[list[Edit]]:
     for call in form.calls("KLDivLoss", "kl_div"):
         keyword = form.argument(call, "reduction")
         if keyword is not None and "batchmean" in ast.unparse(keyword.value):
-            yield [form.drop_argument(call, "reduction"), Edit(form.span(call)[0], form.span(call)[0], HERE)]
+            parent = form.parent(call)
+            name = ast.unparse(parent.targets[0]) if isinstance(parent, ast.Assign) else ""
+            used = [form.here(each) for each in form.nodes(ast.Call) if name and ast.unparse(each.func) == name]
+            yield [form.drop_argument(call, "reduction"), form.here(form.statement(call)), *used]
 
 
 @plants("unstable-log", also="vanishing-epsilon")
@@ -176,8 +187,9 @@ def epsilon_removed(form: Form) -> Iterator[list[Edit]]:
             total = call.args[0]
             small = ast.unparse(total.right)
             name = ast.unparse(total.left)
-            # What is bounded already, or a sum of exponentials, is not near zero.
-            is_bounded = re.search(rf"\b{re.escape(name)} = [^\n]*(clamp|clip|exp\()", form.text) or ".sum(" in name
+            # What is bounded already, a mean of probabilities, or a sum of exponentials, is not near zero.
+            made = rf"\b{re.escape(name)} = [^\n]*(clamp|clip|exp\(|mean\(|rand)"
+            is_bounded = re.search(made, form.text) or "sum" in name or "log(" in name or re.match(r"1 \+ |S$", name)
             if isinstance(total.op, ast.Add) and ("eps" in small.lower() or "e-" in small) and not is_bounded:
                 yield [form.replace(total, HERE + form.code(total.left))]
 
