@@ -29,11 +29,11 @@ STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Multiplied:
-    """A product of cosines and a temperature: where, the code of the temperature, and its number."""
+    """A product of cosines and a temperature: where, the code of the temperature, and its number if it is known."""
 
     location: Location
     temperature: str
-    number: float
+    number: float | None
 
 
 def multiplied(source: Source) -> Iterator[Multiplied]:
@@ -65,21 +65,36 @@ def _product(source: Source, node: ast.expr, steps: int) -> Multiplied | None:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             for scores, factor in ((left, right), (right, left)):
                 number = given_numbers.number_of(source, factor)
-                if number is not None and 0 < number <= HIGHEST and _are_cosines(source, scores, STEPS):
+                is_low = 0 < number <= HIGHEST if number is not None else _is_temperature(source, factor)
+                if is_low and _are_cosines(source, scores, STEPS):
                     return Multiplied(source.location(node), unparse(factor), number)
             return None
         case ast.Name() if steps:
             made = _made(source, node)
             return _product(source, made, steps - 1) if made is not None else None
+        case ast.Call(func=ast.Attribute(value=inner, attr="masked_fill" | "float" | "contiguous")):
+            return _product(source, inner, steps)
         case _:
             return None
 
 
+def _is_temperature(source: Source, factor: ast.expr) -> bool:
+    """Whether a factor of an unknown number is a temperature by its name, and not a weight that is learned."""
+    if TEMPERATURE.fullmatch(last_name(factor)) is None:
+        return False
+    given = loss_terms.assigned(source, unparse(factor))
+    return all(isinstance(each, ast.Name | ast.Attribute | ast.Subscript) for each in given)
+
+
+TEMPERATURE = lazy_pattern(r"(?i)temperature|tau|\w+_temperature")
+
+
 def _made(source: Source, name: ast.Name) -> ast.expr | None:
-    """The only value that a name was given before it is used."""
+    """The only value that a name was given before it is used, or the last one of those that are made of each other."""
     made = list(loss_terms.definitions(source, name))
-    is_plain = len(made) == 1 and made[0][1] is None and made[0][2] is None
-    return made[0][0] if is_plain else None
+    if not made or made[0][1] is not None or made[0][2] is not None:
+        return None
+    return made[0][0] if len(made) == 1 or name.id in loss_terms.names(made[0][0]) else None
 
 
 def _are_cosines(source: Source, node: ast.expr, steps: int) -> bool:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from enum import StrEnum
-from itertools import chain
 
-from lintrain.analysis import loss_terms, tensor_forms
+from lintrain.analysis import loss_terms
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
 from lintrain.source.nodes import own_nodes, unparse, walk
@@ -21,16 +20,12 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 
 CROSS_ENTROPY = lazy_pattern(r"cross_entropy\(|CrossEntropyLoss")
 PRODUCT = lazy_pattern(r"\.(?:T|mT)\b|\.t\(\)|\.transpose\(")
-OVER_ROWS = lazy_pattern(r"\b(?:dim|axis) ?= ?0|normalize\(")
 
 MASKS = lazy_pattern(r"mask|\beye\b|diag|triu|tril|where")
 """Code of a factor or a tensor that may leave out pairs."""
 
 MOVES = frozenset({"to", "cuda", "cpu", "float", "bool", "long", "type", "detach", "clone", "contiguous", "half"})
 """Methods whose result has the values of the tensor that they are called on."""
-
-REDUCES = lazy_pattern(r"mean\(|sum\(|squeeze\(|flatten\(\)|\[(?:-?\d+|\w+)\]|view\(-1\)|reshape\(-1\)")
-"""Code that may make one row of several."""
 
 HARMLESS_FILL = -1.0
 """The highest number that may be meant as a score: similarities of unit vectors are not lower."""
@@ -73,7 +68,7 @@ class WrongPairs:
 
 
 def wrong_pairs(source: Source) -> Iterator[WrongPairs]:
-    """The mistakes of the contrastive losses of a file: wrong partners, a diagonal that counts, unit columns."""
+    """The mistakes of the contrastive losses of a file: wrong partners, a diagonal that counts."""
     if not source.contains(PRODUCT):
         return
     if source.contains(CROSS_ENTROPY):
@@ -82,8 +77,6 @@ def wrong_pairs(source: Source) -> Iterator[WrongPairs]:
                 scores = _scores(source, call.args[0], MOST_STEPS)
                 if scores is not None:
                     yield from _judge(source, call, scores)
-    if source.contains(OVER_ROWS):
-        yield from _unit_columns(source)
 
 
 def _judge(source: Source, call: ast.Call, scores: Scores) -> Iterator[WrongPairs]:
@@ -174,7 +167,7 @@ def _with(scores: Scores | None, diagonal: Diagonal, change: ast.expr) -> Scores
 
 def _by_factor(source: Source, factor: ast.expr) -> Diagonal:
     """What a product with a factor makes of the diagonal: `1 - eye` sets it to 0."""
-    made = _made(source, factor, MOST_STEPS)
+    made = made_by(source, factor, MOST_STEPS)
     match made:
         case (
             ast.BinOp(left=ast.Constant(value=1), op=ast.Sub(), right=mask) | ast.UnaryOp(op=ast.Invert(), operand=mask)
@@ -234,7 +227,7 @@ INFINITE = frozenset({"float('inf')", "torch.inf", "math.inf", "np.inf", "numpy.
 
 def _is_eye(source: Source, mask: ast.expr) -> bool:
     """Whether a mask certainly marks the diagonal of a matrix, and nothing else."""
-    match _made(source, mask, MOST_STEPS):
+    match made_by(source, mask, MOST_STEPS):
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="eye"), args=sizes):
             return len(sizes) == 1 or len({unparse(each) for each in sizes}) == 1
         case ast.Compare(left=inner, ops=[ast.Eq()], comparators=[ast.Constant(value=1)]):
@@ -243,15 +236,15 @@ def _is_eye(source: Source, mask: ast.expr) -> bool:
             return False
 
 
-def _made(source: Source, node: ast.expr, steps: int) -> ast.expr:
+def made_by(source: Source, node: ast.expr, steps: int) -> ast.expr:
     """What an expression is made by, through names, moves and types."""
     match node:
         case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in MOVES:
-            return _made(source, inner, steps)
+            return made_by(source, inner, steps)
         case ast.Name() if steps:
             made = list(loss_terms.definitions(source, node))
             is_one = len(made) == 1 and made[0][1] is None and made[0][2] is None
-            return _made(source, made[0][0], steps - 1) if is_one and not _is_changed(source, node.id) else node
+            return made_by(source, made[0][0], steps - 1) if is_one and not _is_changed(source, node.id) else node
         case _:
             return node
 
@@ -263,7 +256,7 @@ def _is_changed(source: Source, name: str) -> bool:
 
 def _are_own_numbers(source: Source, labels: ast.expr, steps: int) -> bool:
     """Whether the label of each row is its own number: `torch.arange(2 * n)`."""
-    match _made(source, labels, steps):
+    match made_by(source, labels, steps):
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="arange"), args=[ast.Constant(value=0), _]):
             return True
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="arange"), args=given):
@@ -273,7 +266,7 @@ def _are_own_numbers(source: Source, labels: ast.expr, steps: int) -> bool:
 
 
 def _is_zeros(source: Source, node: ast.expr) -> bool:
-    match _made(source, node, MOST_STEPS):
+    match made_by(source, node, MOST_STEPS):
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="zeros"), args=[size, *_]):
             return not isinstance(size, ast.Constant | ast.List)
         case _:
@@ -305,71 +298,6 @@ def pair_of_rows(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
             return None
 
 
-def _unit_columns(source: Source) -> Iterator[WrongPairs]:
-    """The rows that are compared by their products, and whose columns were divided by their length."""
-    for call in chain(_of_products(source), _of_networks(source)):
-        yield WrongPairs(
-            source.location(call),
-            "embeddings are normalized over the batch, so their products are no cosines",
-            "normalize each row: `F.normalize(x, dim=1)`",
-            "An embedding changes with the other rows of its batch, and long ones score higher. No error is raised.",
-        )
-
-
-def _of_products(source: Source) -> Iterator[ast.expr]:
-    """What normalizes both sides of a product over its rows."""
-    for node in source.nodes:
-        pair = pair_of_rows(node) if isinstance(node, ast.BinOp | ast.Call) else None
-        found = [_over_rows(source, each, MOST_STEPS) for each in pair] if pair is not None else []
-        if None not in found and not _is_transposed(pair):
-            yield from (each for each in found[:1] if each is not None)
-
-
-def _of_networks(source: Source) -> Iterator[ast.expr]:
-    """What normalizes the output of a network over its rows, in a file that compares rows by their products."""
-    for owner in source.nodes_of(ast.ClassDef):
-        forwards = (each for each in owner.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
-        last = next(map(tensor_forms.last_call, forwards), None)
-        is_normalized = last is not None and last_name(last.func) == "normalize"
-        if last is None or not is_normalized or not tensor_forms.MAKES_ROWS.search(unparse(owner)):
-            continue
-        if _over_rows(source, last, 0) is not None:
-            yield last
-
-
-def _is_transposed(pair: tuple[ast.expr, ast.expr] | None) -> bool:
-    """Whether the products are those of columns, as in a loss that decorrelates features."""
-    return pair is not None and PRODUCT.search(unparse(pair[0])) is not None
-
-
-def _over_rows(source: Source, node: ast.expr, steps: int) -> ast.expr | None:
-    """The call that normalizes an expression over its first axis, if one does."""
-    match node:
-        case ast.Call(func=called, args=given, keywords=named) if last_name(called) == "normalize":
-            axes = [*given[2:3], *(each.value for each in named if each.arg in {"dim", "axis"})]
-            is_first = bool(axes) and isinstance(axes[0], ast.Constant) and axes[0].value == 0
-            return node if is_first and given and not _is_one_row(source, given[0], steps) else None
-        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in MOVES:
-            return _over_rows(source, inner, steps)
-        case ast.Name() if steps:
-            made = [each for each, *rest in loss_terms.definitions(source, node) if rest == [None, None]]
-            made = made or list(given_for(source, node))
-            found = [_over_rows(source, each, steps - 1) for each in made]
-            return found[0] if found and None not in found else None
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return _over_rows(source, right, steps) or _over_rows(source, left, steps)
-        case ast.BinOp(left=divided, op=ast.Div(), right=length):
-            is_first = _is_length_over_rows(source, unparse(divided), length, steps)
-            return node if is_first and not _is_one_row(source, divided, steps) else None
-        case _:
-            return None
-
-
-def _is_one_row(source: Source, node: ast.expr, steps: int) -> bool:
-    """Whether an expression may be a single row: an average of rows, or one that is picked."""
-    return REDUCES.search(unparse(_made(source, node, steps))) is not None
-
-
 def given_for(source: Source, name: ast.Name) -> Iterator[ast.expr]:
     """What the calls of a function pass for the parameter of this name, by its position."""
     function = next((each for each in _functions(source) if any(one is name for one in walk(each))), None)
@@ -380,17 +308,3 @@ def given_for(source: Source, name: ast.Name) -> Iterator[ast.expr]:
     for call in source.nodes_of(ast.Call):
         if isinstance(call.func, ast.Name) and call.func.id == function.name and len(call.args) > position:
             yield call.args[position]
-
-
-def _is_length_over_rows(source: Source, rows: str, length: ast.expr, steps: int) -> bool:
-    """Whether a divisor is `x.norm(dim=0)` or `torch.norm(x, dim=0)` of the rows that it divides."""
-    match length:
-        case ast.Call(func=ast.Attribute(attr="norm") as called, args=given, keywords=named):
-            axes = [each.value for each in named if each.arg in {"dim", "axis"}]
-            is_first = bool(axes) and isinstance(axes[0], ast.Constant) and axes[0].value == 0
-            return is_first and rows in {unparse(called.value), *(unparse(each) for each in given[:1])}
-        case ast.Name() if steps:
-            made = [each for each, position, _ in loss_terms.definitions(source, length) if position is None]
-            return len(made) == 1 and _is_length_over_rows(source, rows, made[0], steps - 1)
-        case _:
-            return False

@@ -78,14 +78,14 @@ def _uniform(source: Source) -> Iterator[WrongNoise]:
 
 
 def _scaled_by_variance(source: Source) -> Iterator[WrongNoise]:
-    """Noise times `exp(logvar)`, where the divergence of the same file takes `logvar` for the log of the variance."""
+    """Noise times `exp(logvar)`, where a divergence or the name says that this is the logarithm of the variance."""
     products = [node for node in source.nodes_of(ast.BinOp) if isinstance(node.op, ast.Mult)]
     for node in products if source.contains(r"\bexp\(") else ():
         for scale, drawn in ((node.left, node.right), (node.right, node.left)):
             made = _made(source, scale)
             exponent = loss_terms.exponent(made)
             name = last_name(exponent) if exponent is not None else ""
-            if name and name in source.cached(_variances) and _is_noise(source, drawn):
+            if name and _is_logarithm_of_variance(source, name) and _is_noise(source, drawn):
                 yield WrongNoise(
                     source.location(made),
                     "the noise is scaled by the variance, and not by the standard deviation",
@@ -104,6 +104,17 @@ def _half(call: ast.expr) -> str:
             return f"torch.exp(0.5 * {unparse(exponent)})"
         case _:
             return "exp(0.5 * logvar)"
+
+
+def _is_logarithm_of_variance(source: Source, name: str) -> bool:
+    """Whether the divergences of a file take a name for the logarithm of a variance; in a file of none, by the name."""
+    known = source.cached(_variances)
+    is_named = LOGARITHM.fullmatch(name) is not None
+    # A function gets it by another name than the divergence: `logvar` and `latent_logvar`.
+    return name in known or (is_named and all(LOGARITHM.fullmatch(each) for each in known))
+
+
+LOGARITHM = lazy_pattern(r"(?i)(?:\w+_)?log_?var(?:iance)?(?:_\w+)?")
 
 
 def _variances(source: Source) -> set[str]:

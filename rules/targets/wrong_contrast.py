@@ -111,24 +111,33 @@ Chen et al., "A Simple Framework for Contrastive Learning of Visual Representati
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
-from lintrain.analysis import contrast_temperatures, contrasts, same_views
+from lintrain.analysis import contrast_temperatures, contrasts, same_views, unit_columns
 from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_per_location
 
 
 class WrongContrast(Rule):
     level = Level.ERROR
-    keywords = "cross_entropy|CrossEntropyLoss|normalize|norm(|cosine & @|matmul|mm(|transform(|augment("
+    keywords = (
+        "cross_entropy|CrossEntropyLoss|normalize|norm(|cosine & @|matmul|mm(|transform(|augment(|osine|normalize("
+    )
     needs_training = False
+    judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        found = (contrasts.wrong_pairs, contrast_temperatures.multiplied, same_views.same_views)
+        found = (
+            contrasts.wrong_pairs,
+            unit_columns.unit_columns,
+            contrast_temperatures.multiplied,
+            same_views.same_views,
+        )
         return any(any(each(source)) for each in found)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
             self.finding(each.location, each.message, why=each.why, help=each.remedy)
-            for each in contrasts.wrong_pairs(pipeline.source)
+            for each in chain(contrasts.wrong_pairs(pipeline.source), unit_columns.unit_columns(pipeline.source))
         )
         yield from one_per_location(map(self._report_product, contrast_temperatures.multiplied(pipeline.source)))
         yield from one_per_location(
@@ -143,9 +152,10 @@ class WrongContrast(Rule):
         )
 
     def _report_product(self, found: contrast_temperatures.Multiplied) -> Finding:
+        number = f" of {found.number:g}" if found.number is not None else ""
         return self.finding(
             found.location,
-            f"cosines are multiplied by the temperature of {found.number:g}, not divided by it",
+            f"cosines are multiplied by the temperature{number}, not divided by it",
             why="The softmax over the scores is nearly even, so the loss cannot fall far below the logarithm of the "
             "number of candidates. No error is raised.",
             help=f"divide the scores, `/ {found.temperature}`: as a factor it makes them nearly equal",

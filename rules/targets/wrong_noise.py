@@ -115,6 +115,7 @@ class WrongNoise(Rule):
     level = Level.ERROR
     keywords = "rand|random|sample & add_noise|exp|sqrt|loss|Loss|q_sample|softplus"
     needs_training = False
+    judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         if any(noise_schedules.wrong_shares(source)) or any(
