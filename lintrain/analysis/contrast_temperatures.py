@@ -65,25 +65,44 @@ def _product(source: Source, node: ast.expr, steps: int) -> Multiplied | None:
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             for scores, factor in ((left, right), (right, left)):
                 number = given_numbers.number_of(source, factor)
-                is_low = 0 < number <= HIGHEST if number is not None else _is_temperature(source, factor)
-                if is_low and _are_cosines(source, scores, STEPS):
+                is_named = _is_temperature(source, factor)
+                is_low = 0 < number <= HIGHEST if number is not None else is_named
+                if is_low and (_are_cosines(source, scores, STEPS) or (is_named and _are_products(scores))):
                     return Multiplied(source.location(node), unparse(factor), number)
             return None
         case ast.Name() if steps:
             made = _made(source, node)
             return _product(source, made, steps - 1) if made is not None else None
-        case ast.Call(func=ast.Attribute(value=inner, attr="masked_fill" | "float" | "contiguous")):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="cat" | "stack"), args=[parts, *_]):
+            each = parts.elts if isinstance(parts, ast.List | ast.Tuple) else []
+            return next((found for one in each if (found := _product(source, one, steps - 1)) is not None), None)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="diag"), args=[inner, *_]):
+            return _product(source, inner, steps)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in KEEPS:
+            return _product(source, inner, steps)
+        case ast.Subscript(value=inner):
             return _product(source, inner, steps)
         case _:
             return None
 
 
+KEEPS = frozenset({"masked_fill", "float", "contiguous", "reshape", "view", "clone", "t"})
+"""Methods whose result still has the scores."""
+
+
+def _are_products(scores: ast.expr) -> bool:
+    """Whether scores are those of all rows with all rows; a temperature divides them, whatever their length."""
+    if contrasts.pair_of_rows(scores) is not None:
+        return True
+    return isinstance(scores, ast.Call) and "similarity" in last_name(scores.func)
+
+
 def _is_temperature(source: Source, factor: ast.expr) -> bool:
-    """Whether a factor of an unknown number is a temperature by its name, and not a weight that is learned."""
+    """Whether a factor is a temperature by its name, and not a weight that is learned."""
     if TEMPERATURE.fullmatch(last_name(factor)) is None:
         return False
     given = loss_terms.assigned(source, unparse(factor))
-    return all(isinstance(each, ast.Name | ast.Attribute | ast.Subscript) for each in given)
+    return all(isinstance(each, ast.Name | ast.Attribute | ast.Subscript | ast.Constant) for each in given)
 
 
 TEMPERATURE = lazy_pattern(r"(?i)temperature|tau|\w+_temperature")

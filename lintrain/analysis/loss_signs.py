@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from lintrain.analysis import loss_terms, origins, policy_ratios
+from lintrain.analysis import loss_terms, origins, policy_ratios, returned_divergences
 from lintrain.analysis.loss_terms import Factor, Term
 from lintrain.model.location import Location
 from lintrain.source.nodes import unparse, walk
@@ -73,6 +73,7 @@ def wrong_signs(source: Source) -> Iterator[WrongSign]:
                 yield from judge(source, term, terms)
         yield from _critic(source, call, terms)
         yield from _similarity(source, terms)
+    yield from wrong_returns(source)
     for location in policy_ratios.upside_down(source):
         yield WrongSign(
             location,
@@ -81,6 +82,13 @@ def wrong_signs(source: Source) -> Iterator[WrongSign]:
             "The ratio falls as the action becomes more likely, so each update does the opposite of what PPO intends. "
             "The loss may still fall, while the rewards get lower. No error is raised.",
         )
+
+
+def wrong_returns(source: Source) -> Iterator[WrongSign]:
+    """The divergences of a file with the wrong sign in what a function returns."""
+    for terms in returned_divergences.returned_terms(source):
+        for term in terms:
+            yield from _divergence(source, term, terms, is_alone=len(terms) == 1)
 
 
 def _entropy(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[WrongSign]:
@@ -223,10 +231,17 @@ def _leads_to(source: Source, node: ast.expr, code: str) -> bool:
     return unparse(node) in made
 
 
-def _divergence(source: Source, term: Term, terms: Sequence[Term]) -> Iterator[WrongSign]:
-    """A divergence from the prior of a variational autoencoder that is subtracted from the loss."""
+def _divergence(source: Source, term: Term, terms: Sequence[Term], *, is_alone: bool = False) -> Iterator[WrongSign]:
+    """A divergence from the prior of a variational autoencoder that is subtracted from the loss.
+
+    One that is alone is that of a function that gives only a divergence.
+    """
     inner, weights = _one(term, _is_divergence)
-    if inner is None or len(terms) < 2 or any(isinstance(each.expression, ast.BinOp) for each in weights):
+    if (
+        inner is None
+        or (len(terms) < 2 and not is_alone)
+        or any(isinstance(each.expression, ast.BinOp) for each in weights)
+    ):
         return
     way = loss_terms.divergence(inner.expression) or 1
     if term.sign * way < 0 and not loss_terms.may_be_negative(source, [each.written for each in weights]):

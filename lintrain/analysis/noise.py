@@ -79,9 +79,8 @@ def _uniform(source: Source) -> Iterator[WrongNoise]:
 
 def _scaled_by_variance(source: Source) -> Iterator[WrongNoise]:
     """Noise times `exp(logvar)`, where a divergence or the name says that this is the logarithm of the variance."""
-    products = [node for node in source.nodes_of(ast.BinOp) if isinstance(node.op, ast.Mult)]
-    for node in products if source.contains(r"\bexp\(") else ():
-        for scale, drawn in ((node.left, node.right), (node.right, node.left)):
+    for left, right in _products(source) if source.contains(r"\bexp\(") else ():
+        for scale, drawn in ((left, right), (right, left)):
             made = _made(source, scale)
             exponent = loss_terms.exponent(made)
             name = last_name(exponent) if exponent is not None else ""
@@ -93,6 +92,17 @@ def _scaled_by_variance(source: Source) -> Iterator[WrongNoise]:
                     "The decoder gets samples of another distribution than the one that the divergence keeps close to "
                     "the normal one, so it is trained for the wrong samples. No error is raised.",
                 )
+
+
+def _products(source: Source) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Both sides of each `a * b` and `a.mul(b)` of a file."""
+    yield from ((node.left, node.right) for node in source.nodes_of(ast.BinOp) if isinstance(node.op, ast.Mult))
+    for call in source.nodes_of(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(value=left, attr="mul"), args=[right]):
+                yield left, right
+            case _:
+                pass
 
 
 def _half(call: ast.expr) -> str:

@@ -89,18 +89,21 @@ def _of_networks(source: Source) -> Iterator[ast.expr]:
         if _over_rows(source, last, 0) is not None:
             yield last
     for function in source.nodes_of(ast.FunctionDef) if source.contains(COMPARED) else ():
-        if function.name == "forward":
+        if function.args.args[:1] and function.args.args[0].arg == "self":
             calls = (node for node in walk(function) if isinstance(node, ast.Call))
             yield from (call for call in calls if _is_own_output_over_rows(source, call))
 
 
 def _is_own_output_over_rows(source: Source, call: ast.Call) -> bool:
-    """Whether code of a `forward` normalizes over the rows what a layer of the network gave it."""
+    """Whether a method normalizes over the rows what a layer of its network gives."""
     if _over_rows(source, call, 0) is None:
         return False
     given = contrasts.made_by(source, call.args[0], 1)
-    return isinstance(given, ast.Call) and unparse(given.func).startswith("self.") and bool(given.args)
+    return isinstance(given, ast.Call) and NETWORK.fullmatch(unparse(given.func)) is not None
 
+
+NETWORK = lazy_pattern(r"self\.(?:\w*(?:encoder|backbone|project|head|net|model|embed|mlp|fc)\w*)(?:\.\w+)*")
+"""Code of a part of a network that gives embeddings."""
 
 COMPARED = lazy_pattern(r"(?i)cosine|contrast|embedding|simclr|projection|similarity")
 """Words of code that compares the directions of rows."""

@@ -130,12 +130,17 @@ from collections.abc import Iterator
 
 from lintrain.analysis import loss_signs, policy_signs, preference_sides
 from lintrain.analysis.loss_signs import PREFERS_REJECTED
-from lintrain.rule import Finding, Level, Pipeline, Rule, one_per_location
+from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_per_location
 
 
 class WrongLossSign(Rule):
     level = Level.ERROR
-    keywords = "backward|compute_loss|Tape|add_loss & sigmoid|prob|exp|entropy|similarity|Cosine|parameters|relu|clamp"
+    keywords = "backward|loss|Tape|kl|divergence & sigmoid|prob|exp|entropy|similarity|Cosine|parameters|relu|clamp"
+    needs_training = False
+    judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return any(loss_signs.wrong_returns(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(
