@@ -72,7 +72,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import loop_verdicts, prescreen
+from lintrain.analysis import loop_verdicts, prescreen, swapped_triplets
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import UNKNOWN, Unknown, Value
@@ -133,12 +133,13 @@ NAMED_ITEM = re.compile(r"\.\['(\w+)'\]$")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Both arguments, to be swapped."""
+    """Both arguments, to be swapped; those of a triplet loss are its two examples."""
 
     first: Location
     second: Location
     prediction: str
     target: str
+    is_triplet: bool = False
 
 
 class SwappedLossArguments(Rule[Claim]):
@@ -148,7 +149,7 @@ class SwappedLossArguments(Rule[Claim]):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return prescreen.may_compute_loss(source)
+        return prescreen.may_compute_loss(source) or any(swapped_triplets.swapped_triplets(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         yield from one_per_location(
@@ -156,6 +157,7 @@ class SwappedLossArguments(Rule[Claim]):
             for call in pipeline.losses
             if call.name in ASYMMETRIC and call.prediction and call.target and _are_swapped(call)
         )
+        yield from map(self._report_triplet, swapped_triplets.swapped_triplets(pipeline.source))
 
     def _report(self, call: LossCall, first: Argument, second: Argument) -> Finding[Claim]:
         short = len(first.text) + len(second.text) <= 24
@@ -168,6 +170,16 @@ class SwappedLossArguments(Rule[Claim]):
             claim=Claim(first.location, second.location, second.text, first.text),
         )
 
+    def _report_triplet(self, found: swapped_triplets.SwappedTriplet) -> Finding[Claim]:
+        return self.finding(
+            found.location,
+            "this loss gets the negative example before the positive one",
+            why="The loss falls as the anchor gets closer to the negative example than to the positive one, so a search"
+            " by distance gets worse with training. No error is raised.",
+            help="pass the anchor, the positive example, and then the negative one",
+            claim=Claim(found.second, found.third, found.positive, found.negative, is_triplet=True),
+        )
+
     def suspects(self, evidence: Evidence) -> Iterator[Finding[Claim]]:
         for loss in evidence.losses_of(*ASYMMETRIC):
             if loss.is_swapped and loss.location is not None:
@@ -178,6 +190,8 @@ class SwappedLossArguments(Rule[Claim]):
                 )
 
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
+        if finding.claim is not None and finding.claim.is_triplet:
+            return Verdict.inconclusive("which example is the positive one is not measured")
         losses = evidence.losses_of(*ASYMMETRIC)
         here = [loss for loss in losses if loss.location is not None and loss.location.meets(finding.location)]
         if any(loss.is_swapped for loss in here):
