@@ -176,7 +176,7 @@ def _is_dice(form: Form, call: ast.Call) -> bool:
 # Weights and reductions.
 
 
-@plants("indexed-scalar", also="non-scalar-loss")
+@plants("averaged-focal-loss", also="indexed-scalar")
 def reduction_none_removed(form: Form) -> Iterator[list[Edit]]:
     """`reduction="none"` of a loss that is multiplied by weights or a focal factor of each row is removed."""
     for call in form.calls(
