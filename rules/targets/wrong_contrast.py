@@ -119,9 +119,7 @@ from lintrain.rule import Finding, Level, Pipeline, Rule, Source, Targets, one_p
 
 class WrongContrast(Rule):
     level = Level.ERROR
-    keywords = (
-        "cross_entropy|CrossEntropyLoss|normalize|norm(|cosine & @|matmul|mm(|transform(|augment(|osine|normalize("
-    )
+    keywords = "cross_entropy|CrossEntropyLoss|norm|osine & @|matmul|mm(|transform(|augment(|osine|normalize("
     needs_training = False
     judges_networks = True
 
