@@ -12,7 +12,7 @@ from benchmarks.planted.operators.arguments import argument, is_true, text_of, t
 from benchmarks.planted.planting import plants
 
 
-def _mapped(form: Form) -> Iterator[ast.FunctionDef]:
+def mapped_functions(form: Form) -> Iterator[ast.FunctionDef]:
     """The functions of the file that are given to `map`."""
     names = {each.args[0].id for each in form.calls("map") if each.args and isinstance(each.args[0], ast.Name)}
     yield from (each for each in form.functions() if each.name in names)
@@ -23,7 +23,7 @@ def labels_not_set(form: Form) -> Iterator[list[Edit]]:
     """A mapped function tokenizes, and no longer sets the labels."""
     if form.says("DataCollatorForLanguageModeling", "SFTTrainer", "DataCollatorForCompletion"):
         return
-    for function in _mapped(form):
+    for function in mapped_functions(form):
         for statement in form.nodes(ast.Assign):
             target = statement.targets[0]
             is_labels = isinstance(target, ast.Subscript) and text_of(target.slice) == "labels"
@@ -50,7 +50,7 @@ def label_column_not_renamed(form: Form) -> Iterator[list[Edit]]:
 )
 def truncation_removed(form: Form) -> Iterator[list[Edit]]:
     """A mapped function tokenizes without truncation."""
-    for function in _mapped(form):
+    for function in mapped_functions(form):
         for call in form.calls_in(function, "tokenizer", "tok"):
             padding = argument(call, "padding")
             # With `max_length` and without padding, transformers truncates by itself.
@@ -184,7 +184,7 @@ def column_misspelt(form: Form) -> Iterator[list[Edit]]:
     """A mapped function reads a column that the data of a public name do not have."""
     if len(re.findall(r"load_dataset\(", form.text)) != 1 or form.says("data_files"):
         return
-    for function in _mapped(form):
+    for function in mapped_functions(form):
         row = function.args.args[0].arg if function.args.args else ""
         for read in form.nodes(ast.Subscript):
             if form.is_in(read, function) and isinstance(read.value, ast.Name) and read.value.id == row:

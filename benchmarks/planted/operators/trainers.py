@@ -119,7 +119,7 @@ def num_labels_one_less(form: Form) -> Iterator[list[Edit]]:
             yield [form.here(call), form.replace(given, f"{form.code(given)} - 1")]
 
 
-def _metric_functions(form: Form) -> Iterator[ast.FunctionDef]:
+def metric_functions(form: Form) -> Iterator[ast.FunctionDef]:
     """The functions that Trainers get as `compute_metrics`."""
     names = {last_name(each) for call in trainers(form) if (each := argument(call, "compute_metrics")) is not None}
     yield from (each for each in form.functions() if each.name in names)
@@ -128,7 +128,7 @@ def _metric_functions(form: Form) -> Iterator[ast.FunctionDef]:
 @plants("logits-in-metric", also="threshold-on-logits tuple-predictions")
 def argmax_removed(form: Form) -> Iterator[list[Edit]]:
     """The metric function compares logits with the labels."""
-    for function in _metric_functions(form):
+    for function in metric_functions(form):
         scores = form.calls_in(function, "compute", "accuracy_score", "f1_score", "precision_recall_fscore_support")
         for call in form.calls_in(function, "argmax"):
             of = (
@@ -141,7 +141,7 @@ def argmax_removed(form: Form) -> Iterator[list[Edit]]:
 @plants("argmax-without-axis")
 def argmax_axis_removed(form: Form) -> Iterator[list[Edit]]:
     """The metric function takes one argmax over all rows."""
-    for function in _metric_functions(form):
+    for function in metric_functions(form):
         for call in form.calls_in(function, "argmax"):
             if last_name(getattr(call.func, "value", call)) == "np" and argument(call, "axis") is not None:
                 yield [form.here(call), without(form, call, "axis")]
@@ -150,7 +150,7 @@ def argmax_axis_removed(form: Form) -> Iterator[list[Edit]]:
 @plants("non-dict-metrics")
 def metric_returned_alone(form: Form) -> Iterator[list[Edit]]:
     """The metric function returns its number without a name."""
-    for function in _metric_functions(form):
+    for function in metric_functions(form):
         for returned in form.nodes(ast.Return):
             value = returned.value
             is_number = isinstance(value, ast.Dict) and len(value.values) == 1 and value.keys[0] is not None
@@ -161,7 +161,7 @@ def metric_returned_alone(form: Form) -> Iterator[list[Edit]]:
 @plants("ignored-index-in-metric")
 def ignored_labels_decoded(form: Form) -> Iterator[list[Edit]]:
     """Labels of -100 are not replaced before they are decoded."""
-    for function in _metric_functions(form):
+    for function in metric_functions(form):
         decodes = form.calls_in(function, "batch_decode")
         for statement in form.nodes(ast.Assign):
             text = ast.unparse(statement)
@@ -173,7 +173,7 @@ def ignored_labels_decoded(form: Form) -> Iterator[list[Edit]]:
 @plants("missing-predict-with-generate")
 def generation_removed(form: Form) -> Iterator[list[Edit]]:
     """Texts are compared, but the evaluation no longer generates any."""
-    decodes = any("batch_decode" in ast.unparse(each) for each in _metric_functions(form))
+    decodes = any("batch_decode" in ast.unparse(each) for each in metric_functions(form))
     for call in settings(form, "predict_with_generate"):
         if decodes and is_true(argument(call, "predict_with_generate")):
             yield [*map(form.here, trainers(form)), form.here(call), without(form, call, "predict_with_generate")]
