@@ -78,7 +78,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import expressions, script_text, token_feeds
+from lintrain.analysis import expressions, token_feeds, vocabularies
 from lintrain.pipeline.values.data import ColumnValues, Encoding, Tokenizer
 from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import ABSENT, Function, is_missing, text_of
@@ -93,45 +93,16 @@ from lintrain.rule import (
     Source,
     Targets,
     Verdict,
-    lazy_pattern,
 )
 
 if TYPE_CHECKING:
     from lintrain.evidence.run import EncodedTexts
-    from lintrain.knowledge.tables import CheckpointFacts
 
 SPARE_ROWS = frozenset({"gpt_neox", "mt5", "opt", "phi", "qwen2", "qwen3", "t5", "umt5"})
 """Model types with more embedding rows than tokens: the sizes do not identify the vocabulary."""
 
-FAMILIES = (
-    {"bert", "distilbert", "electra", "mobilebert"},
-    {"roberta", "bart", "longformer", "led"},
-    {"gpt2"},
-    {"t5"},
-    {"albert"},
-    {"xlm-roberta"},
-    {"llama", "mistral"},
-)
-"""Model types whose tokenizers give the same text other ids than those of every other line."""
-
-BY_NAME = (
-    (lazy_pattern(r"(meta-llama|mistralai)/"), "llama"),
-    (lazy_pattern(r"Qwen/Qwen"), "qwen"),
-    (lazy_pattern(r"google/(code|function|med|shield|tx|vault)?gemma"), "gemma"),
-    (lazy_pattern(r"HuggingFaceTB/SmolLM"), "smollm"),
-    (lazy_pattern(r"tiiuae/falcon-\d"), "falcon"),
-    (lazy_pattern(r"bigscience/bloom"), "bloom"),
-)
-"""Checkpoints of publishers whose models have a vocabulary of their own, which no other line has."""
-
 LIKE_GPT2 = frozenset({"codegen", "gpt2", "gpt_neo", "phi"})
 """Model types that share the vocabulary of GPT-2, some with additional tokens."""
-
-NEW_VOCABULARY = (
-    r"resize_token_embeddings|set_input_embeddings|from_encoder_decoder_pretrained"
-    r"|(word_embeddings|embed_tokens|wte)\s*=[^=]"
-)
-"""Code that gives a model another embedding, or one vocabulary each for encoder and decoder."""
 
 SAME, OTHER = 0.999, 0.9
 """Shares of tokens with equal ids that refute and confirm the finding."""
@@ -153,13 +124,14 @@ class TokenizerModelMismatch(Rule):
             *token_feeds.read_together(pipeline),
             *_called(pipeline),
             *(token_feeds.paired(pipeline) if len(pipeline.models) == 1 else ()),
+            *vocabularies.strangers(pipeline),
         ):
             is_known = (id(tokenizer), id(model)) in met
             if (
                 location in reported
                 or is_known
                 or not _differ(pipeline, tokenizer, model)
-                or script_text.mentions(pipeline, NEW_VOCABULARY)
+                or vocabularies.are_replaced(pipeline)
             ):
                 continue
             reported.add(location)
@@ -248,7 +220,7 @@ def _loader_of(pipeline: Pipeline, made: Encoding) -> Location | None:
 def _differ(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
     """Whether two well-known checkpoints certainly have vocabularies of different sizes or kinds."""
     own, other = token_feeds.certain_facts(pipeline, tokenizer), token_feeds.certain_facts(pipeline, model)
-    families = {_family(each, owner) for each, owner in ((own, tokenizer), (other, model))}
+    families = {vocabularies.line_of(pipeline, each) for each in (tokenizer, model)}
     are_strangers = None not in families and len(families) > 1
     sizes = {each.vocab_size if each is not None else None for each in (own, other)}
     if not are_strangers and None in sizes:
@@ -260,11 +232,5 @@ def _differ(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
     types = {each.model_type for each in (own, other) if each is not None}
     may_share = types <= LIKE_GPT2 or (len(types) == 1 and types <= SPARE_ROWS)
     differs = are_strangers or (not may_share and len(sizes) > 1)
-    return is_trained_before and differs and not tokenizer.additions
-
-
-def _family(facts: CheckpointFacts | None, owner: Tokenizer | Model) -> str | None:
-    """The line of models that share their vocabulary, by the type of a checkpoint or by its publisher's name."""
-    name = text_of(owner.checkpoint) or ""
-    found = next((sorted(types)[0] for types in FAMILIES if facts is not None and facts.model_type in types), None)
-    return found or next((family for pattern, family in BY_NAME if pattern.match(name)), None)
+    is_own = not tokenizer.additions or (are_strangers and vocabularies.only_pads(tokenizer))
+    return is_trained_before and differs and is_own
