@@ -90,14 +90,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import evaluation_schedule, script_text, trainer_methods
-from lintrain.pipeline.values.python import is_missing, is_true
+from lintrain.pipeline.values.python import Class, Instance, Sequence, Value, is_missing, is_true
 from lintrain.pipeline.values.training import TrainerRun, TrainingArguments
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 GIVEN = ("compute_metrics", "eval_dataset")
 SETTINGS = ("eval_steps", "eval_delay", "per_device_eval_batch_size")
+MEANT = frozenset({"eval_steps", "per_device_eval_batch_size"})
+"""Settings of which no training without an evaluation makes use."""
+
 EVALUATING = frozenset(
-    {"evaluate", "predict", "evaluation_loop", "prediction_loop", "hyperparameter_search", "add_callback"}
+    {"evaluate", "predict", "evaluation_loop", "prediction_loop", "hyperparameter_search", "should_evaluate"}
 )
 OWN_EVALUATION = frozenset(
     {"train", "_inner_training_loop", "training_step", "_maybe_log_save_evaluate", "compute_loss", "log"}
@@ -123,14 +126,14 @@ class UnusedEvalSettings(Rule[Claim]):
             settings = run.settings
             if settings is None or not run.train_calls or run.overrides & OWN_EVALUATION:
                 continue
-            is_off = _never_evaluates(settings) and is_missing(run.value("callbacks"))
+            is_off = _never_evaluates(settings) and _never_ask(pipeline, run.value("callbacks"))
             given = [name for name in GIVEN if name in run.arguments and not is_missing(run.value(name))]
-            is_meant = "compute_metrics" in given or "eval_steps" in settings.locations
+            is_meant = "compute_metrics" in given or not MEANT.isdisjoint(settings.locations)
             if is_off and given and is_meant and trainer_methods.stays_in_script(pipeline, run):
                 yield self._report(run, settings, given)
 
     def _report(self, run: TrainerRun, settings: TrainingArguments, given: list[str]) -> Finding[Claim]:
-        locations = [(name, settings.locations[name]) for name in SETTINGS[:2] if name in settings.locations]
+        locations = [(name, settings.locations[name]) for name in SETTINGS if name in settings.locations]
         asked = [Related(location, f"`{name}` does not enable evaluation", "setting") for name, location in locations]
         steps = "steps" if "eval_steps" in settings.locations else "epoch"
         made = [Related(settings.origin, '`eval_strategy` is "no" by default', "arguments")] if settings.origin else []
@@ -191,6 +194,15 @@ def _never_evaluates(settings: TrainingArguments) -> bool:
     return is_default and not is_needed_otherwise
 
 
+def _never_ask(pipeline: Pipeline, callbacks: Value) -> bool:
+    """Whether no callback asks for an evaluation: there are none, or all are of classes of the script."""
+    if is_missing(callbacks):
+        # The trainer to which a callback is added may be unknown.
+        return "add_callback" not in script_text.attribute_names(pipeline.source)
+    is_list = isinstance(callbacks, Sequence) and callbacks.is_complete
+    return is_list and all(isinstance(each, Instance | Class) for each in callbacks.items)
+
+
 def _evaluates_somewhere(pipeline: Pipeline) -> bool:
-    """Whether the script uses a method that evaluates, or adds a callback to a Trainer, anywhere."""
+    """Whether the script uses a method that evaluates, or asks a Trainer for an evaluation, anywhere."""
     return not script_text.attribute_names(pipeline.source).isdisjoint(EVALUATING)
