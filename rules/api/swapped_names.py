@@ -79,7 +79,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, library_results, preference_sides, swapped_results
+from lintrain.analysis import evaluation_pairs, expressions, library_results, preference_sides, swapped_results
 from lintrain.interpreter.own_arguments import OTHER_ORDER
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Misuse
@@ -101,6 +101,7 @@ class SwappedNames(Rule):
         yield from one_per_location(map(self._report_results, swapped_results.swapped_results(pipeline)))
         yield from one_per_location(map(self._report_results, swapped_results.swapped_splits(pipeline.source)))
         yield from map(self._report_results, library_results.swapped_library_results(pipeline.source))
+        yield from map(self._report_pair, evaluation_pairs.swapped_predictions(pipeline.source))
 
         for found in preference_sides.exchanged_rows(pipeline.source):
             yield self.finding(
@@ -132,6 +133,15 @@ class SwappedNames(Rule):
             else "unpacks results in another order than the function returns them",
             related=[Related(found.returned_at, "returned here", "definition")] if found.returned_at else [],
             help="give the results the names that they have in the function",
+        )
+
+    def _report_pair(self, found: swapped_results.SwappedResults) -> Finding:
+        return self.finding(
+            found.location,
+            "the Trainer gives the predictions first, then the labels",
+            why="The metric takes the logits for labels, so it is wrong, or the first evaluation ends with an error.",
+            help="exchange the two names, or read `.predictions` and `.label_ids`",
+            subject="compute_metrics",
         )
 
 

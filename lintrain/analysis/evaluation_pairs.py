@@ -1,0 +1,74 @@
+"""The pair of predictions and labels that a Trainer of transformers gives to a metric function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.swapped_results import SwappedResults
+from lintrain.analysis.training_loops import words_of
+from lintrain.source.name_orders import name_given
+from lintrain.source.nodes import own_nodes
+from lintrain.source.source import Source
+
+FUNCTION = "compute_metrics"
+"""The argument of a Trainer, and the name that nearly all functions for it have."""
+
+RETURNED = ("predictions", "label_ids")
+"""The order of the pair (transformers 5.2: `EvalPrediction.__iter__`)."""
+
+PREDICTED = frozenset(
+    {"pred", "preds", "predicted", "prediction", "predictions", "logit", "logits", "output", "outputs"}
+)
+TRUE = frozenset({"label", "labels", "reference", "references", "refs", "target", "targets", "truth", "true"})
+
+
+def swapped_predictions(source: Source) -> Iterator[SwappedResults]:
+    """The metric functions that unpack the pair in the wrong order: `labels, predictions = pair`."""
+    if FUNCTION not in source.text:
+        return
+    passed = source.cached(_passed)
+    for function in source.nodes_of(ast.FunctionDef):
+        pair = _pair_of(function, is_passed=function.name in passed) if _is_metric(source, function) else None
+        for node in own_nodes(function) if pair is not None else ():
+            match node:
+                case ast.Assign(targets=[ast.Tuple(elts=[one, other])], value=ast.Name(id=name)) if name == pair:
+                    if _is_like(one, TRUE, PREDICTED) and _is_like(other, PREDICTED, TRUE):
+                        yield SwappedResults(source.location(node.targets[0]), RETURNED, None)
+                case _:
+                    pass
+
+
+def _is_metric(source: Source, function: ast.FunctionDef) -> bool:
+    """Whether a Trainer gets a function: by its argument, or by its name if the script itself never calls it."""
+    if function.name in source.cached(_passed):
+        return True
+    is_imported = "transformers" in source.text
+    return function.name == FUNCTION and is_imported and FUNCTION not in source.cached(_called)
+
+
+def _passed(source: Source) -> frozenset[str]:
+    """The names that the calls of a file give as the metric function."""
+    given = (node.value for node in source.nodes_of(ast.keyword) if node.arg == FUNCTION)
+    return frozenset(node.id for node in given if isinstance(node, ast.Name))
+
+
+def _called(source: Source) -> frozenset[str]:
+    return frozenset(last_name(node.func) for node in source.nodes_of(ast.Call))
+
+
+def _pair_of(function: ast.FunctionDef, *, is_passed: bool) -> str | None:
+    """The parameter that gets the pair: the only one that the caller has to give."""
+    names = [each.arg for each in function.args.args]
+    if names[:1] == ["self"]:
+        names = names[1:]
+    required = names[: len(names) - len(function.args.defaults)]
+    is_named = is_passed or len(names) == 1
+    return required[0] if len(required) == 1 and is_named else None
+
+
+def _is_like(node: ast.expr, kind: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether a name is of one kind and not of the other."""
+    words = words_of(name_given(node))
+    return bool(words & kind) and not words & other
