@@ -1,7 +1,8 @@
-"""A function masks its argument in place, and the caller goes on with the original.
+"""Inputs are masked in place, though they are still needed as they were.
 
 `inputs[masked] = token` writes into the tensor that the caller passed. A caller that stores the result under another
-name and keeps the original has masked tokens in both: the objective that should see whole text does not.
+name and keeps the original has masked tokens in both: the objective that should see whole text does not. In the same
+way `labels = input_ids` is no copy: `labels[:n] = -100` puts -100 into the inputs, and the embedding has no such row.
 
 ## Bad
 
@@ -78,6 +79,7 @@ from __future__ import annotations
 import ast  # the rule is about which names a function and its callers write to
 from collections.abc import Iterator
 
+from lintrain.analysis import shared_labels
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, Source, dataclass, fixes
 from lintrain.source.nodes import walk
 
@@ -104,7 +106,7 @@ class Writer:
 
 class MutatedInputs(Rule[Claim]):
     level = Level.WARNING
-    keywords = "mask & return"
+    keywords = "mask|labels & return|ids"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         source = pipeline.source
@@ -127,6 +129,21 @@ class MutatedInputs(Rule[Claim]):
                 help=f"copy it first: `{writer.parameter} = {writer.parameter}.clone()`",
                 claim=Claim(f"{writer.parameter} = {writer.parameter}.clone()"),
             )
+        yield from map(self._report_labels, shared_labels.shared_labels(source))
+
+    def _report_labels(self, found: shared_labels.SharedLabels) -> Finding[Claim]:
+        return self.finding(
+            found.location,
+            f"`{found.name}` is no copy of `{found.inputs}`, so hiding labels changes the inputs",
+            related=[
+                Related(found.changed, "puts -100 into both", "write"),
+                Related(found.used, "the inputs are used here", "kept"),
+            ],
+            why="The model gets -100 as a token id, for which its embedding has no row.",
+            help=f"copy it: `{found.inputs}.clone()`, or `.copy()` of a list",
+            level=Level.ERROR,
+            subject="labels",
+        )
 
     def fix(self, finding: Finding[Claim]) -> fixes.Fix | None:
         if finding.claim is None:
