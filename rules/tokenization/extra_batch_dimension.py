@@ -112,12 +112,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import run_data, token_feeds
+from lintrain.analysis import row_axes, run_data, token_feeds
 from lintrain.pipeline.values.data import Collator
 from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
-
-REMOVES_DIMENSION = ("squeeze", ".view(", "reshape", "flatten", "torch.cat")
-"""Code in a training loop that may remove the dimension."""
 
 SHAPES = (
     "too many values to unpack (expected 2",
@@ -195,7 +192,5 @@ def _reaches_the_model(pipeline: Pipeline, feed: token_feeds.TokenFeed) -> bool:
         return False
     if feed.run is not None:
         return not run_data.has_own_model(feed.run) and not feed.run.overrides & {"compute_loss", "training_step"}
-    is_known = feed.model is not None and feed.model.path.startswith("transformers.")
-    return is_known and not any(
-        code in source.text for source in pipeline.sources.values() for code in REMOVES_DIMENSION
-    )
+    is_known = bool(pipeline.models) and all(model.path.startswith("transformers.") for model in pipeline.models)
+    return is_known and not row_axes.may_be_removed(pipeline)

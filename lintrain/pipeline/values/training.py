@@ -8,7 +8,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.data import CollatedRows, Dataset
 from lintrain.pipeline.values.model import Model
-from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Instance, LibraryObject, Value
+from lintrain.pipeline.values.python import ABSENT, UNKNOWN, Instance, LibraryObject, Value, literal, options_of
 from lintrain.pipeline.values.tensors import Shape
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -171,9 +171,11 @@ class TrainerRun(Value):
 
     @property
     def model(self) -> Model | None:
-        """The model that it trains, where that is understood."""
-        model = self.value("model")
-        return model if isinstance(model, Model) else None
+        """The model that it trains, where that is understood; the first of several that are of one checkpoint."""
+        model, *others = options_of(self.value("model"))
+        # A `try` that loads a model and falls back on local files loads the same one.
+        is_known = isinstance(model, Model) and all(_is_alike(model, other) for other in others)
+        return model if isinstance(model, Model) and is_known else None
 
     @property
     def settings(self) -> TrainingArguments | None:
@@ -185,6 +187,22 @@ class TrainerRun(Value):
         """The data set that it was given by an argument, where that is understood."""
         dataset = self.value(argument)
         return dataset if isinstance(dataset, Dataset) and not dataset.is_withheld else None
+
+
+LOADING = frozenset({"local_files_only", "cache_dir", "force_download", "token", "use_auth_token", "device_map"})
+"""Arguments of `from_pretrained` that decide where from a checkpoint is loaded and where to, not what the model is."""
+
+
+def _is_alike(one: Model, other: Value) -> bool:
+    """Whether two models are certainly loaded from one checkpoint, by the same class and with the same arguments."""
+    if not isinstance(other, Model) or (one.path, one.how, one.config) != (other.path, other.how, other.config):
+        return False
+    names = {*one.arguments, *other.arguments} - LOADING
+    pairs = [(one.arguments.get(name, ABSENT), other.arguments.get(name, ABSENT)) for name in names]
+    given = [(one.checkpoint, other.checkpoint), *pairs]
+    return all(
+        first is second or (literal(first) is not None and literal(first) == literal(second)) for first, second in given
+    )
 
 
 @dataclass(eq=False, slots=True)
