@@ -124,8 +124,7 @@ class ComputeLossSignature(Rule[Claim]):
     keywords = "Trainer & compute_loss"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        if not gradients.is_since(pipeline.targets, "transformers", (4, 46)):
-            return
+        passes_count = gradients.is_since(pipeline.targets, "transformers", (4, 46))
         seen = set[int]()
         for run in pipeline.runs:
             function = trainer_methods.own_method(run, "compute_loss")
@@ -133,9 +132,9 @@ class ComputeLossSignature(Rule[Claim]):
                 continue
             seen.add(id(function))
             yield from self._without_loss(pipeline, run, function)
-            if not _may_be_called_with(function, COUNT):
+            if passes_count and not _may_be_called_with(function, COUNT):
                 yield self._without_count(pipeline, run, function)
-            elif evaluation_schedule.is_evaluated(pipeline, run) and not run.overrides & EVALUATION_METHODS:
+            if evaluation_schedule.is_evaluated(pipeline, run) and not run.overrides & EVALUATION_METHODS:
                 yield from self._without_outputs(pipeline, run, function)
 
     def _without_loss(self, pipeline: Pipeline, run: TrainerRun, function: Function) -> Iterator[Finding[Claim]]:

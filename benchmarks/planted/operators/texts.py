@@ -142,6 +142,10 @@ def embeddings_not_resized(form: Form) -> Iterator[list[Edit]]:
         return
     resizes = list(form.calls("resize_token_embeddings"))
     if len(resizes) == 1 and form.is_statement(resizes[0]):
+        # A tokenizer of BERT has a padding token, so nothing is added to it.
+        tests = [each for each in form.ancestors(resizes[0]) if isinstance(each, ast.If)]
+        if form.says("bert") and any("pad_token" in ast.unparse(each.test) for each in tests):
+            return
         added = [*form.calls("add_tokens", "add_special_tokens")]
         yield [form.delete(form.statement(resizes[0])), *map(form.here, added)]
 

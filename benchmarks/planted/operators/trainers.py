@@ -251,7 +251,7 @@ def both_precisions_set(form: Form) -> Iterator[list[Edit]]:
         names = [name for name in ("fp16", "bf16") if is_true(argument(call, name))]
         if len(names) == 1:
             other = "bf16" if names == ["fp16"] else "fp16"
-            cut = [without(form, call, other, add=f"{other}=True")]
+            cut = [without(form, call, other, add=f"{HERE}{other}=True")]
             yield [form.here(call), *cut]
 
 
@@ -261,8 +261,10 @@ def warmup_longer_than_training(form: Form) -> Iterator[list[Edit]]:
     for call in settings(form, "max_steps"):
         steps = argument(call, "max_steps")
         if isinstance(steps, ast.Constant) and isinstance(steps.value, int) and steps.value > 10:
-            text = f"warmup_steps={2 * steps.value}"
-            yield [form.here(call), without(form, call, "warmup_steps", "warmup_ratio", add=text)]
+            text = f"{HERE}warmup_steps={2 * steps.value}"
+            # Without a schedule there is no warm-up.
+            if text_of(argument(call, "lr_scheduler_type")) != "constant":
+                yield [form.here(call), without(form, call, "warmup_steps", "warmup_ratio", add=text)]
 
 
 @plants("high-learning-rate")
