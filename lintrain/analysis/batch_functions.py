@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from lintrain.model.location import Location
@@ -65,8 +65,17 @@ def _given_to_map(source: Source, call: ast.Call) -> Mapped | None:
         return given
     name = given.id if isinstance(given, ast.Name) else given.attr if isinstance(given, ast.Attribute) else None
     named = source.cached(_functions_by_name).get(name, ()) if name else ()
+    if len(named) > 1:
+        named = _nearest(source, call, named)
     is_bound = name in source.cached(_stored_names)
     return named[0] if len(named) == 1 and not is_bound and not named[0].decorator_list else None
+
+
+def _nearest(source: Source, call: ast.Call, named: Sequence[ast.FunctionDef]) -> list[ast.FunctionDef]:
+    """Of functions with one name, those that are defined in the function that the call is in."""
+    at = source.location(call)
+    around = [each for each in source.nodes_of(ast.FunctionDef) if source.location(each).holds(at)]
+    return [each for each in named if around and each in around[-1].body]
 
 
 def lost_columns(source: Source) -> Iterator[tuple[Location, ast.FunctionDef]]:

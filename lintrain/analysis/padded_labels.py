@@ -25,8 +25,14 @@ PADS = lazy_pattern(
 )
 """Code that pads rows of tokens."""
 
-MASKS = lazy_pattern(r"-100\b|\bignore_index\b|\bDataCollatorFor\w+\(")
-"""Code after which the labels may be others than the inputs."""
+MASKS = lazy_pattern(r"\bignore_index\b")
+"""Code of a loss that may leave out the padding."""
+
+MADE = lazy_pattern(r"-100\b|\bDataCollatorFor\w+\(")
+"""Code after which targets that are taken from the tokens may be others than these."""
+
+HIDES = lazy_pattern(r"-100\b|ignore|masked_fill|where\(", re.IGNORECASE)
+"""Code that may replace tokens of the padding by what the loss leaves out."""
 
 SAME = frozenset({"to", "cuda", "cpu", "long", "clone", "detach", "contiguous"})
 """Methods whose result holds the same tokens."""
@@ -34,10 +40,14 @@ SAME = frozenset({"to", "cuda", "cpu", "long", "clone", "detach", "contiguous"})
 
 @dataclass(frozen=True, slots=True)
 class SameLabels:
-    """The labels of a pass that trains, which are its inputs; its mask says that rows are padded."""
+    """The labels of a pass that trains, which are its inputs; its mask says that rows are padded.
+
+    `is_whole` if the model gets all of an encoding, `**batch`, and the mask with it.
+    """
 
     location: Location
     mask: Location
+    is_whole: bool = False
 
 
 def _trains(scope: ast.AST) -> bool:
@@ -50,14 +60,15 @@ def same_labels(pipeline: Pipeline) -> Iterator[SameLabels]:
     if not any(each.contains(PADS) for each in texts) or any(each.contains(MASKS) for each in texts):
         return
     source = pipeline.source
+    is_weighted = any(each.contains(NOT_AVERAGED) or each.contains(MADE) for each in texts)
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         if source.once(_trains, scope):
             nodes = own_nodes(scope)
             calls = [node for node in nodes if isinstance(node, ast.Call)]
             for call in calls:
-                if (found := _same_in(source, call, nodes)) is not None:
+                if (found := _same_in(source, call, nodes)) is not None and not _are_hidden(call, nodes):
                     yield found
-            for loss in calls if not any(each.contains(NOT_AVERAGED) for each in texts) else ():
+            for loss in calls if not is_weighted else ():
                 if _is_cross_entropy(source, loss) and (found := _shifted_in(source, loss, calls, nodes)) is not None:
                     yield found
 
@@ -114,11 +125,53 @@ JOINS = frozenset({"flatten", "view", "reshape"})
 def _same_in(source: Source, call: ast.Call, nodes: Sequence[ast.AST]) -> SameLabels | None:
     named = {each.arg: each.value for each in call.keywords}
     labels, mask = named.get("labels"), named.get("attention_mask")
+    encoded = named.get(None)
+    if labels is not None and isinstance(encoded, ast.Name):
+        tokens = _tokens(labels, call.lineno, nodes)
+        is_same = tokens in (f"{encoded.id}['input_ids']", f"{encoded.id}.input_ids")
+        is_padded = is_same and _has_several(encoded, call.lineno, nodes)
+        return SameLabels(source.location(labels), source.location(encoded), is_whole=True) if is_padded else None
     inputs = call.args[0] if call.args else named.get("input_ids")
     if labels is None or mask is None or inputs is None or isinstance(mask, ast.Constant):
         return None
     codes = [_tokens(each, call.lineno, nodes) for each in (inputs, labels)]
     return SameLabels(source.location(labels), source.location(mask)) if codes[0] == codes[1] else None
+
+
+def _has_several(encoded: ast.Name, line: int, nodes: Sequence[ast.AST]) -> bool:
+    """Whether an encoding is that of several texts, by its name in a loop or by what it is made of."""
+    given = _given_before(encoded, line, nodes)
+    if given is None:
+        loops = (node for node in nodes if isinstance(node, ast.For))
+        return any(isinstance(each.target, ast.Name) and each.target.id == encoded.id == "batch" for each in loops)
+    value = given[0]
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in SAME:
+        value = value.func.value
+    match value:
+        case ast.Call(args=[ast.Name(id=name), *_]):
+            return name.endswith("s") or "batch" in name
+        case ast.Call(args=[ast.ListComp(), *_]):
+            return True
+        case _:
+            return False
+
+
+def _are_hidden(call: ast.Call, nodes: Sequence[ast.AST]) -> bool:
+    """Whether code before a call may hide some of its labels: it gives their name, or a part of it, another value."""
+    labels = next((each.value for each in call.keywords if each.arg == "labels"), None)
+    bound = unparse(labels) if labels is not None else ""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Subscript(value=target), *_] | [target, *_], value=value):
+                changes = unparse(target) in bound and node.lineno <= call.lineno
+                if changes and HIDES.search(unparse(value)):
+                    return True
+            case ast.Call(func=ast.Attribute(value=target, attr=attr)) if attr.endswith("_"):
+                if unparse(target) in bound and node.lineno <= call.lineno:
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _tokens(node: ast.expr, line: int, nodes: Sequence[ast.AST]) -> str:

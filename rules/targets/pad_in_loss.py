@@ -168,7 +168,10 @@ class PadInLoss(Rule[Claim]):
                 found.setdefault(
                     labels.location, self._report_call(labels.location, labels.value, code=_masked(labels))
                 )
+        known = {call.arguments["labels"].location for call in pipeline.model_calls if "labels" in call.arguments}
         for same in padded_labels.same_labels(pipeline) if not found else ():
+            if same.is_whole and same.location in known:
+                continue
             found.setdefault(same.location, self._report_same(same))
         for targets in padded_targets.padded_targets(pipeline) if not found else ():
             found.setdefault(targets.location, self._report_targets(targets))

@@ -92,12 +92,15 @@ from collections.abc import Iterator
 from lintrain.analysis import collators, run_data
 from lintrain.pipeline.values.data import Dataset, Kind
 from lintrain.pipeline.values.model import Task
+from lintrain.pipeline.values.python import literal
+from lintrain.pipeline.values.training import TrainerRun
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 PADDING = "transformers.DataCollatorWithPadding"
 FITTING = {
     Task.TOKEN_CLASSIFICATION: "DataCollatorForTokenClassification",
     Task.SEQ2SEQ_LM: "DataCollatorForSeq2Seq",
+    Task.CAUSAL_LM: "DataCollatorForSeq2Seq",
 }
 RAGGED_ERRORS = ("Unable to create tensor", "excessive nesting", "expected sequence of length")
 """Error messages for labels of different length."""
@@ -121,7 +124,7 @@ class WrongCollator(Rule[Claim]):
             if model is None or model.task not in FITTING or (collator is not None and collator.path != PADDING):
                 continue
             reasons = collators.ragged_at(pipeline, collation.dataset)
-            if not reasons or not _has_ragged_labels(collation.dataset):
+            if not reasons or not _has_ragged_labels(collation.dataset) or _takes_single_rows(collation.run):
                 continue
             fitting = FITTING[model.task]
             given = (
@@ -129,7 +132,7 @@ class WrongCollator(Rule[Claim]):
             )
             yield self.finding(
                 collation.location,
-                f"`DataCollatorWithPadding` does not pad the labels of {_task_name(model.task)}",
+                f"`DataCollatorWithPadding` does not pad the labels of {NAMES[model.task]}",
                 related=[*reasons, *([given] if given else [])],
                 help=f"use `{fitting}`, which pads labels with -100",
                 claim=_claim(pipeline, collation, fitting),
@@ -179,6 +182,12 @@ class WrongCollator(Rule[Claim]):
         return fixes.Fix.of(f"use `{claim.collator}`", edit, fixes.AddImport("transformers", claim.collator), safe=True)
 
 
+def _takes_single_rows(run: TrainerRun | None) -> bool:
+    """Whether a run trains on batches of one row, which need no padding."""
+    settings = run.settings if run is not None else None
+    return settings is not None and literal(settings.value("per_device_train_batch_size")) == 1
+
+
 def _has_ragged_labels(value: object) -> bool:
     """Whether rows have labels that may be lists, of the same length as their token ids."""
     if not isinstance(value, Dataset):
@@ -187,8 +196,11 @@ def _has_ragged_labels(value: object) -> bool:
     return label is not None and label.kind not in {Kind.CLASS, Kind.INTEGER, Kind.FLOAT, Kind.TEXT}
 
 
-def _task_name(task: Task) -> str:
-    return "token classification" if task is Task.TOKEN_CLASSIFICATION else "sequence-to-sequence models"
+NAMES = {
+    Task.TOKEN_CLASSIFICATION: "token classification",
+    Task.SEQ2SEQ_LM: "sequence-to-sequence models",
+    Task.CAUSAL_LM: "causal language models",
+}
 
 
 def _claim(pipeline: Pipeline, collation: collators.Collation, fitting: str) -> Claim:
@@ -200,5 +212,9 @@ def _claim(pipeline: Pipeline, collation: collators.Collation, fitting: str) -> 
     models = [binding.name for binding in pipeline.bindings if binding.value is collation.model]
     made = collator.origin if collator and collator.origin else collation.location
     is_early = any(binding.value is collation.model and binding.location < made for binding in pipeline.bindings)
-    extra = f", model={models[-1]}" if fitting == FITTING[Task.SEQ2SEQ_LM] and models and is_early else ""
+    extra = (
+        f", model={models[-1]}"
+        if collation.model is not None and collation.model.task is Task.SEQ2SEQ_LM and models and is_early
+        else ""
+    )
     return Claim(fitting, f"{fitting}({name}{extra})")
