@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.swapped_results import SwappedResults
 from lintrain.analysis.training_loops import words_of
+from lintrain.model.location import Location
 from lintrain.source.name_orders import name_given
-from lintrain.source.nodes import own_nodes
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 
 FUNCTION = "compute_metrics"
@@ -28,16 +29,61 @@ def swapped_predictions(source: Source) -> Iterator[SwappedResults]:
     """The metric functions that unpack the pair in the wrong order: `labels, predictions = pair`."""
     if FUNCTION not in source.text:
         return
-    passed = source.cached(_passed)
-    for function in source.nodes_of(ast.FunctionDef):
-        pair = _pair_of(function, is_passed=function.name in passed) if _is_metric(source, function) else None
-        for node in own_nodes(function) if pair is not None else ():
+    for function, pair in _metric_functions(source):
+        for node in own_nodes(function):
             match node:
                 case ast.Assign(targets=[ast.Tuple(elts=[one, other])], value=ast.Name(id=name)) if name == pair:
                     if _is_like(one, TRUE, PREDICTED) and _is_like(other, PREDICTED, TRUE):
                         yield SwappedResults(source.location(node.targets[0]), RETURNED, None)
                 case _:
                     pass
+
+
+def argmax_of_all(source: Source) -> Iterator[Location]:
+    """The calls of metric functions that take one argmax over the scores of all rows: `np.argmax(pair.predictions)`."""
+    if FUNCTION not in source.text or "argmax" not in source.text:
+        return
+    for function, pair in _metric_functions(source):
+        scores = {f"{pair}.predictions"}
+        for statement in own_nodes(function):
+            if isinstance(statement, ast.Assign | ast.Return | ast.Expr) and statement.value is not None:
+                calls = (node for node in walk(statement.value) if isinstance(node, ast.Call))
+                yield from (source.location(call) for call in calls if _is_all(call, scores))
+            if isinstance(statement, ast.Assign):
+                scores = _scores_after(statement.targets[0], statement.value, pair, scores)
+
+
+def _scores_after(target: ast.expr, value: ast.expr, pair: str, scores: set[str]) -> set[str]:
+    """The code that holds the scores of all rows after an assignment."""
+    names = [unparse(each) for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    given = unparse(value)
+    if given == pair and len(names) == PAIR:
+        return {*scores, names[0]}
+    if given in scores or given in {f"{each}[0]" for each in (*scores, pair)}:
+        return {*scores, *names}
+    return scores - {*names}
+
+
+PAIR = 2
+
+
+def _is_all(call: ast.Call, scores: set[str]) -> bool:
+    """Whether a call is an argmax without an axis, of the scores of all rows."""
+    if last_name(call.func) != "argmax" or call.keywords:
+        return False
+    given = [*call.args]
+    if isinstance(call.func, ast.Attribute) and not given:
+        given = [call.func.value]
+    return len(given) == 1 and unparse(given[0]) in scores
+
+
+def _metric_functions(source: Source) -> Iterator[tuple[ast.FunctionDef, str]]:
+    """The functions of a file that a Trainer gets for its metrics, with the name of the pair."""
+    passed = source.cached(_passed)
+    for function in source.nodes_of(ast.FunctionDef):
+        pair = _pair_of(function, is_passed=function.name in passed) if _is_metric(source, function) else None
+        if pair is not None:
+            yield function, pair
 
 
 def _is_metric(source: Source, function: ast.FunctionDef) -> bool:

@@ -78,7 +78,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import chosen_rows, expressions
+from lintrain.analysis import chosen_rows, evaluation_pairs, expressions
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, Tensor
 from lintrain.pipeline.values.training import MetricCall
@@ -161,6 +161,10 @@ class ArgmaxWithoutAxis(Rule[Claim]):
                 claim=Claim("dim" if owner == "torch" else "axis"),
             )
 
+        for location in evaluation_pairs.argmax_of_all(pipeline.source):
+            if location not in seen:
+                seen.add(location)
+                yield self._of_all(location)
         rows = (found for found in chosen_rows.chosen_rows(pipeline.source) if found.location not in seen)
         yield from one_per_location(map(self._over_rows, rows))
         over_tokens = (misuse for misuse in pipeline.misuses if misuse.use == "argmax over tokens")
@@ -170,6 +174,15 @@ class ArgmaxWithoutAxis(Rule[Claim]):
         yield from one_per_location(map(self._of_classes, of_classes))
         of_tokens = (misuse for misuse in pipeline.misuses if misuse.use == "argmax of tokens")
         yield from one_per_location(map(self._of_tokens, of_tokens))
+
+    def _of_all(self, location: Location) -> Finding[Claim]:
+        return self.finding(
+            location,
+            "`argmax` without an axis is one number, and not a class for each row",
+            why=OVER_ALL,
+            help="choose along the last axis: `axis=-1`",
+            subject="compute_metrics",
+        )
 
     def _of_classes(self, found: Misuse) -> Finding[Claim]:
         return self.finding(
