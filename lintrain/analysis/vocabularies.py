@@ -10,7 +10,7 @@ from lintrain.model.location import Location
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.data import Tokenizer
-from lintrain.pipeline.values.model import Model, Task
+from lintrain.pipeline.values.model import Model
 from lintrain.pipeline.values.python import Mapping, text_of
 from lintrain.source.nodes import walk
 from lintrain.source.source import Source
@@ -35,13 +35,18 @@ BY_NAME = (
     (lazy_pattern(r"tiiuae/falcon-\d"), "falcon"),
     (lazy_pattern(r"bigscience/bloom"), "bloom"),
     (lazy_pattern(r"EleutherAI/(pythia|gpt-neox)"), "gpt_neox"),
-    (lazy_pattern(r"EleutherAI/gpt-(j|neo-\d)"), "gpt2"),
+    (lazy_pattern(r"EleutherAI/gpt-(j|neo-\d)|microsoft/(phi-[12]|DialoGPT)|Salesforce/codegen-"), "gpt2"),
+    (lazy_pattern(r"(google|google-t5)/(flan-)?t5"), "t5"),
+    (lazy_pattern(r"facebook/opt-"), "opt"),
+    # These have the vocabulary of the model that they were made from.
+    (lazy_pattern(r"deepseek-ai/"), "deepseek llama qwen"),
+    (lazy_pattern(r"microsoft/Phi-[34]"), "llama phi"),
     # Copies and fine-tuned versions, by the name that says the line and the size: `models/llama3.2-1b`.
-    (lazy_pattern(r"(?i)(.*/)?(meta-|tiny|code)?(llama|vicuna|mistral|mixtral|zephyr)[\w.-]*?\d+b\b"), "llama"),
+    (lazy_pattern(r"(?i)(.*/)?(meta-|tiny|code|open_)?(llama|vicuna|mistral|mixtral|zephyr)[\w.-]*?\d+b\b"), "llama"),
     (lazy_pattern(r"(?i)(.*/)?qwen[\w.-]*?\d+b\b"), "qwen"),
     (lazy_pattern(r"(?i)(.*/)?gemma[\w.-]*?\d+b\b"), "gemma"),
 )
-"""Checkpoints of publishers whose models have a vocabulary of their own, which no other line has."""
+"""Checkpoints of publishers with the lines of models whose vocabulary they may have."""
 
 NEW_VOCABULARY = r"set_input_embeddings|from_encoder_decoder_pretrained|(word_embeddings|embed_tokens|wte)\s*=[^=]"
 """Code that gives a model another embedding, or one vocabulary each for encoder and decoder."""
@@ -49,36 +54,38 @@ NEW_VOCABULARY = r"set_input_embeddings|from_encoder_decoder_pretrained|(word_em
 PADDING_NAMES = frozenset({"pad_token", "pad_token_id"})
 """What a tokenizer without a padding token is asked for."""
 
-TEXT_TASKS = frozenset(Task) - {
-    Task.IMAGE_CLASSIFICATION,
-    Task.AUDIO_CLASSIFICATION,
-    Task.NO_HEAD,
-    Task.UNKNOWN,
-}
-"""Tasks of models that read nothing but texts."""
 
-
-def line_of(pipeline: Pipeline, owner: Tokenizer | Model) -> str | None:
-    """The line of models that share their vocabulary, by the type of a checkpoint or by its publisher's name."""
+def lines_of(pipeline: Pipeline, owner: Tokenizer | Model) -> frozenset[str]:
+    """The lines of models whose vocabulary a checkpoint may have, by its type or its name; empty if not known."""
     facts, name = token_feeds.certain_facts(pipeline, owner), text_of(owner.checkpoint) or ""
     found = next((sorted(types)[0] for types in FAMILIES if facts is not None and facts.model_type in types), None)
-    return found or next((line for pattern, line in BY_NAME if pattern.match(name)), None)
+    found = found or next((lines for pattern, lines in BY_NAME if pattern.match(name)), "")
+    return frozenset(found.split())
+
+
+def are_strangers(pipeline: Pipeline, one: Tokenizer | Model, other: Tokenizer | Model) -> bool:
+    """Whether two checkpoints are certainly of lines that do not share a vocabulary."""
+    lines, others = lines_of(pipeline, one), lines_of(pipeline, other)
+    return bool(lines and others) and lines.isdisjoint(others)
 
 
 def strangers(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]:
     """The tokenizers of a line that none of the models of their function has, with one of these models.
 
-    Each model has a tokenizer there, which is this one or belongs to another line of models, too.
+    The only tokenizer of a file is for all of its models. Where one of these has a tokenizer of its line, each model
+    must have one.
     """
     for tokenizer in pipeline.tokenizers:
-        made, line = tokenizer.origin, line_of(pipeline, tokenizer)
-        if made is None or line is None:
+        made = tokenizer.origin
+        if made is None or made.path != pipeline.source.path or not lines_of(pipeline, tokenizer):
             continue
-        models = [each for each in pipeline.models if _are_near(pipeline, each.origin, made)]
-        others = [each for each in pipeline.tokenizers if _are_near(pipeline, each.origin, made)]
-        lines = [line_of(pipeline, each) for each in models if each.task in TEXT_TASKS]
-        if models and len(lines) == len(models) == len(others) and None not in lines and line not in lines:
-            yield made, tokenizer, models[-1]
+        is_only = len(pipeline.tokenizers) == 1
+        models = [each for each in pipeline.models if is_only or _are_near(pipeline, each.origin, made)]
+        others = [each for each in pipeline.tokenizers if is_only or _are_near(pipeline, each.origin, made)]
+        if models and all(are_strangers(pipeline, tokenizer, each) for each in models):
+            fits = any(not are_strangers(pipeline, each, model) for each in others for model in models)
+            if not fits or len(models) == len(others):
+                yield made, tokenizer, models[-1]
 
 
 def _are_near(pipeline: Pipeline, one: Location | None, other: Location) -> bool:

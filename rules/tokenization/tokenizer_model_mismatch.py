@@ -220,8 +220,7 @@ def _loader_of(pipeline: Pipeline, made: Encoding) -> Location | None:
 def _differ(pipeline: Pipeline, tokenizer: Tokenizer, model: Model) -> bool:
     """Whether two well-known checkpoints certainly have vocabularies of different sizes or kinds."""
     own, other = token_feeds.certain_facts(pipeline, tokenizer), token_feeds.certain_facts(pipeline, model)
-    families = {vocabularies.line_of(pipeline, each) for each in (tokenizer, model)}
-    are_strangers = None not in families and len(families) > 1
+    are_strangers = vocabularies.are_strangers(pipeline, tokenizer, model)
     sizes = {each.vocab_size if each is not None else None for each in (own, other)}
     if not are_strangers and None in sizes:
         return False
