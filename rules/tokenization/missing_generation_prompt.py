@@ -50,6 +50,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis import closed_prompts
 from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.python import is_missing, literal, text_of
 from lintrain.pipeline.values.tensors import Templated
@@ -88,12 +89,21 @@ class MissingGenerationPrompt(Rule[Claim]):
         return source.contains(r"\.apply_chat_template\(")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        found = (each for each in pipeline.misuses if each.use == "generated from template")
-        yield from one_per_location(
-            self._report(each.value.origin, each.location, Claim(is_missing(each.value.adds_prompt)))
-            for each in found
-            if isinstance(each.value, Templated) and each.value.origin is not None and _is_closed(each.value)
-        )
+        yield from one_per_location((*self._read(pipeline), *self._written(pipeline)))
+
+    def _read(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """The prompts of tokenizers that are known."""
+        for each in (misuse for misuse in pipeline.misuses if misuse.use == "generated from template"):
+            written = each.value
+            if isinstance(written, Templated) and written.origin is not None and _is_closed(written):
+                yield self._report(written.origin, each.location, Claim(is_missing(written.adds_prompt)))
+
+    def _written(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """The prompts of other tokenizers, by the code of one function."""
+        known = {text_of(each.checkpoint) for each in pipeline.tokenizers} - {None}
+        if all(OPENS.search(str(name)) for name in known):
+            for found in closed_prompts.closed_prompts(pipeline.source):
+                yield self._report(found.location, found.generated, Claim(True))
 
     def _report(self, location: Location, generated: Location, claim: Claim) -> Finding[Claim]:
         return self.finding(
