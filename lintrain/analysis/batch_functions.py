@@ -52,13 +52,11 @@ def _mapped(source: Source, call: ast.Call) -> Mapped | None:
     keywords = {each.arg: each.value for each in call.keywords}
     batched = keywords.get("batched")
     is_batched = isinstance(batched, ast.Constant) and batched.value is True
-    return _given_to_map(source, call) if is_batched and "input_columns" not in keywords else None
+    return function_given(source, call) if is_batched and "input_columns" not in keywords else None
 
 
-def _given_to_map(source: Source, call: ast.Call) -> Mapped | None:
-    """The function of the file that `map` is given, if no other has its name."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != "map":
-        return None
+def function_given(source: Source, call: ast.Call) -> Mapped | None:
+    """The function of the file that a method such as `map` is given, if no other there has its name."""
     keywords = {each.arg: each.value for each in call.keywords}
     given = call.args[0] if call.args else keywords.get("function")
     if isinstance(given, ast.Lambda):
@@ -82,7 +80,8 @@ def lost_columns(source: Source) -> Iterator[tuple[Location, ast.FunctionDef]]:
     """The calls of `map` whose result is kept, and whose function ends by setting a column and returns nothing."""
     kept = [node.value for node in source.nodes_of(ast.Assign) if isinstance(node.value, ast.Call)]
     for call in kept:
-        function = _given_to_map(source, call)
+        is_map = isinstance(call.func, ast.Attribute) and call.func.attr == "map"
+        function = function_given(source, call) if is_map else None
         if isinstance(function, ast.FunctionDef) and _sets_last(function) and not _returns(function):
             yield source.location(call.func), function
 
@@ -98,6 +97,21 @@ def _sets_last(function: ast.FunctionDef) -> bool:
 
 def _returns(function: ast.FunctionDef) -> bool:
     return any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in walk(function))
+
+
+def returns_rows(function: ast.FunctionDef) -> bool:
+    """Whether a function certainly returns something other than the row that it got, or changes that row."""
+    names = {each.arg for each in function.args.args}
+    returned = [node.value for node in walk(function) if isinstance(node, ast.Return)]
+    changed = {
+        node.value.id
+        for node in walk(function)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
+    }
+    unchanged = names - changed
+    return bool(returned) and not any(
+        value is None or (isinstance(value, ast.Name) and value.id in unchanged) for value in returned
+    )
 
 
 def _functions_by_name(source: Source) -> dict[str, list[ast.FunctionDef]]:

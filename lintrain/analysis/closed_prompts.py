@@ -61,8 +61,9 @@ def _is_of_question(call: ast.Call, function: ast.FunctionDef) -> bool:
 
 
 def _answers(function: ast.FunctionDef) -> bool:
-    """Whether a function writes turns of the model itself."""
-    return any(isinstance(node, ast.Constant) and node.value in ANSWERS for node in walk(function))
+    """Whether a function writes turns of the model itself: `{"role": "assistant", …}`."""
+    written = (value for node in walk(function) if isinstance(node, ast.Dict) for value in node.values)
+    return any(isinstance(value, ast.Constant) and value.value in ANSWERS for value in written)
 
 
 STEPS = 4

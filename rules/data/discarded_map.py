@@ -56,7 +56,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import batch_functions, expressions, run_data, script_text
+from lintrain.analysis import batch_functions, dropped_results, expressions, run_data, script_text
 from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.columns import DataFrame
 from lintrain.pipeline.values.data import Dataset, DatasetDict
@@ -131,11 +131,26 @@ class DiscardedMap(Rule[Claim]):
                 yield self._report(pipeline, discard)
             elif isinstance(discard.receiver, DataFrame) and not discard.is_displayed and _is_new(pipeline, discard):
                 yield self._of_frame(discard)
+        yield from self._unknown(pipeline)
         seen = set[str]()
         for mapped, function in batch_functions.lost_columns(pipeline.source):
             if function.name not in seen:
                 seen.add(function.name)
                 yield self._of_function(mapped, pipeline.source.location(function.body[-1]), function.name)
+
+    def _unknown(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """The results of data sets that are not known, by the code of the call."""
+        known = {discard.location for discard in pipeline.discards if _datasets(discard.result)}
+        for dropped in dropped_results.dropped_results(pipeline.source):
+            location = pipeline.source.location(dropped.call)
+            if location not in known and not pipeline.source.is_displayed(location):
+                yield self.finding(
+                    location,
+                    f"`{dropped.method}` returns a new data set, but the result is discarded",
+                    why="data sets are not changed in place, so the script continues with the old one",
+                    help=f"assign it: `{dropped.owner} = {dropped.owner}.{dropped.method}(…)`",
+                    claim=Claim(),
+                )
 
     def _of_function(self, mapped: Location, last: Location, name: str) -> Finding[Claim]:
         shown = f"`{name}`" if len(name) <= 30 else "this function"
