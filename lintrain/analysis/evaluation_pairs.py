@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.swapped_results import SwappedResults
@@ -75,6 +75,45 @@ def _is_all(call: ast.Call, scores: set[str]) -> bool:
     if isinstance(call.func, ast.Attribute) and not given:
         given = [call.func.value]
     return len(given) == 1 and unparse(given[0]) in scores
+
+
+def bare_results(source: Source) -> Iterator[Location]:
+    """What metric functions return on each of their paths, where it is a number or an array and no dictionary."""
+    if FUNCTION not in source.text:
+        return
+    passed = source.cached(_passed)
+    for function in (each for each, _ in _metric_functions(source) if each.name in passed):
+        nodes = own_nodes(function)
+        returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
+        if returned and all(_is_bare(value, nodes) for value in returned):
+            yield source.location(returned[-1])
+
+
+def _is_bare(value: ast.expr, nodes: Sequence[ast.AST]) -> bool:
+    """Whether code certainly gives a number or an array: arithmetic, a score of a library, or a name for one."""
+    match value:
+        case ast.BinOp(op=operator):
+            # Two dictionaries are joined by `|`.
+            return not isinstance(operator, ast.BitOr)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in SCORES
+        case ast.Name(id=name):
+            given = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+            stores = [node for node in given if isinstance(node.ctx, ast.Store)]
+            made = [node.value for node in nodes if isinstance(node, ast.Assign) and _is_name(node.targets[0], name)]
+            return len(stores) == len(made) == 1 and not isinstance(made[0], ast.Name) and _is_bare(made[0], nodes)
+        case _:
+            return False
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+SCORES = frozenset(
+    {"accuracy_score", "f1_score", "item", "mean", "mean_squared_error", "precision_score", "recall_score"}
+)
+"""Functions and methods that give a number."""
 
 
 def _metric_functions(source: Source) -> Iterator[tuple[ast.FunctionDef, str]]:

@@ -100,11 +100,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import evaluation_schedule, expressions, script_text, trainer_methods
+from lintrain.analysis import evaluation_pairs, evaluation_schedule, expressions, script_text, trainer_methods
 from lintrain.pipeline.values.model import Tensor
 from lintrain.pipeline.values.python import Constant, Function, LibraryObject, Sequence, Value, is_missing, options_of
 from lintrain.pipeline.values.training import TrainerRun
-from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
+from lintrain.rule import Evidence, Finding, Level, Location, Pipeline, Related, Rule, Verdict, dataclass, fixes
 
 OWN_EVALUATION = {"evaluation_loop", "prediction_loop", "evaluate"}
 NUMBERS = frozenset({"float", "int", "len"})
@@ -126,7 +126,7 @@ class NonDictMetrics(Rule[Claim]):
     keywords = "Trainer & compute_metrics"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        seen = set[int]()
+        seen, reported = set[int](), set[Location]()
         for run in pipeline.runs:
             function = trainer_methods.own_function(run.value("compute_metrics"))
             if function is None or not run.is_plain or run.overrides & OWN_EVALUATION or id(function) in seen:
@@ -137,7 +137,17 @@ class NonDictMetrics(Rule[Claim]):
                 yield self._report_nothing(pipeline, run, function)
             if given and _may_be_evaluated(pipeline, run) and _are_bare(pipeline, run.metrics, given):
                 seen.add(id(function))
+                reported.add(given[-1].location)
                 yield self._report(run, given[-1])
+        for location in evaluation_pairs.bare_results(pipeline.source):
+            if location not in reported:
+                yield self.finding(
+                    location,
+                    "`compute_metrics` returns a number instead of a dictionary",
+                    help='return a dictionary: `{"score": …}`',
+                    subject="compute_metrics",
+                    claim=Claim(None),
+                )
 
     def _report(self, run: TrainerRun, returned: expressions.Expression) -> Finding[Claim]:
         name = returned.name if returned.kind is expressions.Kind.NAME else None
