@@ -22,27 +22,31 @@ SAME = frozenset({"to", "long", "clone", "contiguous", "detach"})
 
 @dataclass(frozen=True, slots=True)
 class PaddedLabels:
-    """The labels of a batch, which are padded, and the call that pads them."""
+    """The labels of a batch, which are padded, and the call that pads them; `is_encoding` if it encodes texts, too."""
 
     location: Location
     padded: Location
+    is_encoding: bool = False
 
 
 def padded_by_collators(source: Source) -> Iterator[PaddedLabels]:
-    """The labels of a file that are `input_ids` of what `tokenizer.pad` returns, without a mask."""
-    if not source.contains(r"\.pad\(") or not source.contains(r"labels") or source.contains(OWN_LOSS):
+    """The labels of a file that are `input_ids` of what pads the rows of a collator, without a mask."""
+    if not source.contains(r"\.pad\(|padding *=") or not source.contains(r"labels") or source.contains(OWN_LOSS):
         return
     for function in source.nodes_of(ast.FunctionDef):
         nodes = own_nodes(function)
         bound = dict(_assigned(nodes))
         pads = {name: value for name, value in bound.items() if _is_pad(value)}
+        if _is_collator(source, function):
+            pads |= {name: value for name, value in bound.items() if _is_padded_encoding(value)}
         if not pads or MASKS.search(source.code(source.location(function))):
             continue
         for batch, value in _labels(nodes):
             name = _padded_in(value, bound)
             # The inputs themselves, padded for the model, are for other rules.
-            if name in pads and name != batch:
-                yield PaddedLabels(source.location(value), source.location(pads[name]))
+            is_encoding = name in pads and _is_padded_encoding(pads[name])
+            if name in pads and (name != batch or is_encoding):
+                yield PaddedLabels(source.location(value), source.location(pads[name]), is_encoding)
 
 
 def _assigned(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
@@ -59,6 +63,34 @@ def _is_pad(value: ast.expr) -> bool:
     match value:
         case ast.Call(func=ast.Attribute(value=owner, attr="pad")):
             return any(word in unparse(owner).lower() for word in ("tokenizer", "processor"))
+        case _:
+            return False
+
+
+SCORES_TOKENS = lazy_pattern(r"ForCausalLM|LMHeadModel|Seq2Seq|ForConditionalGeneration|Vision2Seq|ImageTextToText|SFT")
+"""Models and trainers whose labels are tokens, and whose loss leaves out those of -100."""
+
+
+def _is_collator(source: Source, function: ast.FunctionDef) -> bool:
+    """Whether a function makes the batches of a trainer or loader, for a model that scores each token."""
+    return function.name in source.cached(_collators) and source.contains(SCORES_TOKENS)
+
+
+def _collators(source: Source) -> frozenset[str]:
+    """The names of functions that calls of a file give as collators."""
+    given = (node.value for node in source.nodes_of(ast.keyword) if node.arg in {"data_collator", "collate_fn"})
+    return frozenset(node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in given)
+
+
+def _is_padded_encoding(value: ast.expr) -> bool:
+    """Whether code encodes texts with a tokenizer or processor, and pads them."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in SAME:
+            return _is_padded_encoding(inner)
+        case ast.Call(func=func):
+            padding = next((each.value for each in value.keywords if each.arg == "padding"), None)
+            is_on = isinstance(padding, ast.Constant) and padding.value in (True, "longest", "max_length")
+            return is_on and any(word in unparse(func).lower() for word in ("tokenizer", "processor"))
         case _:
             return False
 

@@ -176,8 +176,10 @@ class PadInLoss(Rule[Claim]):
         for targets in padded_targets.padded_targets(pipeline) if not found else ():
             found.setdefault(targets.location, self._report_targets(targets))
         yield from found.values()
+        collated = list(self._collated(pipeline))
+        yield from collated
         for padded in unmasked_labels.padded_by_collators(pipeline.source) if pipeline.runs else ():
-            if padded.location not in found:
+            if padded.location not in found and not (padded.is_encoding and collated):
                 yield self._report_padded(padded)
         for assigned in padded_labels.image_labels(pipeline.source):
             yield self.finding(
@@ -191,6 +193,9 @@ class PadInLoss(Rule[Claim]):
                 yield self._report_rows(given)
         if gradients.is_since(pipeline.targets, "trl", OWN_COLLATOR):
             yield from (self._report_sft(run) for run in pipeline.runs if _learns_padding(run))
+
+    def _collated(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """The batches of collators that the interpreter read."""
         for batch in collators.own_batches(pipeline):
             part = batch.parts.get("labels")
             if batch.run.model is not None and batch.run.model.task in TOKEN_TASKS and _is_padded_here(part):
