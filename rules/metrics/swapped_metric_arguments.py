@@ -72,6 +72,7 @@ ASYMMETRIC = frozenset(
         *("precision", "precision_score", "recall", "recall_score", "fbeta_score", "precision_recall_fscore_support"),
         *("classification_report", "balanced_accuracy_score", "average_precision_score", "roc_auc_score", "roc_auc"),
         *("roc_curve", "precision_recall_curve", "log_loss", "r2_score", "r2", "mean_absolute_percentage_error"),
+        *("bleu", "sacrebleu", "google_bleu", "meteor", "chrf", "wer", "cer", "seqeval"),
         *("specificity", "auroc", "average_precision", "hinge_loss", "ndcg_score", "top_k_accuracy_score"),
     }
 )
@@ -109,7 +110,7 @@ class Claim:
 
 class SwappedMetricArguments(Rule[Claim]):
     level = Level.ERROR
-    keywords = "precision|recall|fbeta|classification_report|balanced_accuracy|auc|roc|log_loss|r2|percentage|f1"
+    keywords = "bleu|wer|cer|meteor|chrf|seqeval|precision|recall|fbeta|_report|balanced|auc|roc|log_loss|r2|percent|f1"
     needs_training = False
     judges_networks = True
 
