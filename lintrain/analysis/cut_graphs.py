@@ -19,6 +19,7 @@ from lintrain.pipeline.values.tensors import Operation
 
 HOW = {
     "item": "`.item()` returns a Python number",
+    "float": "`float` returns a Python number",
     "tolist": "`.tolist()` returns Python numbers",
     "numpy": "NumPy arrays have no gradient",
     "array": "NumPy arrays have no gradient",

@@ -124,11 +124,26 @@ def configured_schedules(pipeline: Pipeline) -> Iterator[Configured]:
 
 def _is_automatic(cls: Class) -> bool:
     """Whether Lightning alone steps the optimizers and schedules of a module: no code of the module does."""
-    if not is_lightning_module(cls):
-        return False
+    return is_trained_by_lightning(cls) and not _attributes_of(cls).issuperset(("lr_schedulers", "step"))
+
+
+def is_trained_by_lightning(cls: Class) -> bool:
+    """Whether Lightning runs the backward passes of a module; who steps its schedules does not matter."""
+    return is_lightning_module(cls) and not sets_optimization(cls)
+
+
+def sets_optimization(cls: Class) -> bool:
+    """Whether a class mentions `automatic_optimization`: as an attribute, in the class, or as a property."""
+    nodes = [node for owner in cls.lineage() for node in walk(owner.node)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    return "automatic_optimization" in names | _attributes_of(cls)
+
+
+def _attributes_of(cls: Class) -> set[str]:
+    """The names of all attributes in the code of a class and the classes of the script that it derives from."""
     nodes = (node for owner in cls.lineage() for node in walk(owner.node))
-    used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    return "automatic_optimization" not in used and not used.issuperset(("lr_schedulers", "step"))
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def schedules(value: Value) -> Iterator[tuple[Scheduler, Mapping | None]]:
@@ -160,7 +175,7 @@ def _schedule(value: Value) -> Iterator[tuple[Scheduler, Mapping | None]]:
 def steps(pipeline: Pipeline, name: str = "training_step") -> Iterator[Returned]:
     """What a method of each module gives that Lightning trains by itself."""
     for returned in pipeline.returned:
-        if returned.method.name == name and _is_automatic(returned.cls):
+        if returned.method.name == name and is_trained_by_lightning(returned.cls):
             yield returned
 
 
@@ -186,6 +201,8 @@ def forgotten_schedules(pipeline: Pipeline) -> Iterator[tuple[Scheduler, str]]:
     """The schedules that `configure_optimizers` gives a name and then neither returns nor uses, with the name."""
     for returned in steps(pipeline, "configure_optimizers"):
         method = returned.method
+        if not _is_automatic(returned.cls):
+            continue
         source = pipeline.source_of(method.origin) if method.origin else pipeline.source
         names = Counter(node.id for node in walk(method.node) if isinstance(node, ast.Name))
         assigned = [node for node in walk(method.node) if isinstance(node, ast.Assign)]

@@ -25,19 +25,52 @@ class Forgotten:
 
 def without_result(pipeline: Pipeline) -> Iterator[Forgotten]:
     """The steps of modules that compute a loss under a name and return nothing."""
-    for source, method, cls in _own_steps(pipeline):
+    for source, method, cls in own_steps(pipeline):
         nodes = list(walk(method))
-        losses = [node for node in nodes if isinstance(node, ast.Assign) and _is_loss(node, cls)]
         ends = any(isinstance(node, ast.Return | ast.Raise | ast.Yield) for node in nodes)
         calls = {
             node.func.attr for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         }
-        if losses and not ends and not calls & {"manual_backward", "backward", "optimizers"}:
-            yield Forgotten(source.location(losses[-1]), unparse(losses[-1].targets[0]))
+        if ends or calls & {"manual_backward", "backward", "optimizers"}:
+            continue
+        losses = [node for node in nodes if isinstance(node, ast.Assign) and _is_loss(node, cls)]
+        if losses:
+            yield Forgotten(source.location(losses[-1]), _name_of_loss(losses[-1].targets[0]))
+        elif _computes(method) and _gives_optimizer(cls) and not cls.has_unknown_base:
+            yield Forgotten(source.location(method.args.args[0] if method.args.args else method), "")
+
+
+def _computes(method: ast.FunctionDef) -> bool:
+    """Whether a method does more than a docstring and `pass`, which leave it to a class that derives from it."""
+    return any(not isinstance(each, ast.Pass) and not _is_constant(each) for each in method.body)
+
+
+def _is_constant(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _gives_optimizer(cls: Class) -> bool:
+    """Whether a module gives Lightning an optimizer, so that it has something to train."""
+    found = cls.lookup("configure_optimizers")
+    method = found[1] if found else None
+    nodes = walk(method.node) if isinstance(method, Function) else ()
+    returns = [node.value for node in nodes if isinstance(node, ast.Return)]
+    return bool(returns) and all(value is not None and not _is_none(value) for value in returns)
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _names_loss(targets: list[ast.expr]) -> bool:
-    return len(targets) == 1 and isinstance(targets[0], ast.Name) and "loss" in targets[0].id.lower()
+    return len(targets) == 1 and "loss" in _name_of_loss(targets[0]).lower()
+
+
+def _name_of_loss(target: ast.expr) -> str:
+    """The name that an assignment gives a loss: the target itself, or the one of several that is called so."""
+    parts = target.elts if isinstance(target, ast.Tuple) else [target]
+    names = [part.id for part in parts if isinstance(part, ast.Name)]
+    return next((name for name in names if "loss" in name.lower()), names[0] if len(names) == 1 else "")
 
 
 def _is_loss(node: ast.Assign, cls: Class) -> bool:
@@ -60,7 +93,7 @@ def _has_loss(value: ast.expr | None) -> bool:
     return any(isinstance(key, ast.Constant) and key.value == "loss" for key in keys)
 
 
-def _own_steps(pipeline: Pipeline) -> Iterator[tuple[Source, ast.FunctionDef, Class]]:
+def own_steps(pipeline: Pipeline) -> Iterator[tuple[Source, ast.FunctionDef, Class]]:
     """The `training_step` methods of automatic modules, each with its file and class."""
     seen = set[int]()
     for returned in steps(pipeline):
@@ -82,7 +115,7 @@ class KeptLoss:
 
 def kept_losses(pipeline: Pipeline) -> Iterator[KeptLoss]:
     """The losses with a graph that steps add to an attribute, which keeps them from batch to batch."""
-    for source, method, _ in _own_steps(pipeline):
+    for source, method, _ in own_steps(pipeline):
         returns = [node for node in walk(method) if isinstance(node, ast.Return) and node.value is not None]
         given = {name for node in returns for name in _losses_in(node.value)}
         for node in walk(method):
@@ -142,9 +175,9 @@ def unsaved_settings(pipeline: Pipeline) -> Iterator[Unsaved]:
         nodes = [node for owner in cls.lineage() for node in walk(owner.node)]
         read = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == "hparams"]
         settings = [node for node in nodes if isinstance(node, ast.Attribute) and node.value in read]
-        names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
         is_only_read = all(isinstance(node.ctx, ast.Load) for node in (*read, *settings)) and len(settings) == len(read)
-        if settings and is_only_read and not names & FILL_SETTINGS and cls.origin is not None:
+        is_filled = any(node.attr in FILL_SETTINGS for node in settings) or any(map(_fills, nodes))
+        if settings and is_only_read and not is_filled and cls.origin is not None:
             source = pipeline.source_of(cls.origin)
             own = [node for node in settings if any(node is each for each in walk(cls.node))]
             if own and not scripts_give(cls.origin.path, cls.node.name, "hparams"):
@@ -152,5 +185,16 @@ def unsaved_settings(pipeline: Pipeline) -> Iterator[Unsaved]:
                 yield Unsaved(source.location(first), first.attr, cls)
 
 
-FILL_SETTINGS = frozenset({"save_hyperparameters", "_set_hparams", "update", "__dict__", "setdefault"})
-"""Attributes by which the settings of a module may be filled."""
+FILL_SETTINGS = frozenset({"update", "__dict__", "setdefault"})
+"""Attributes of `self.hparams` by which the settings of a module may be filled."""
+
+
+def _fills(node: ast.AST) -> bool:
+    """Whether code may fill the settings of a module, or any attribute of it: `self.__dict__`, `vars(self)`."""
+    match node:
+        case ast.Attribute(attr="save_hyperparameters" | "_set_hparams"):
+            return True
+        case ast.Attribute(value=ast.Name(id="self"), attr="__dict__") | ast.Call(func=ast.Name(id="setattr" | "vars")):
+            return True
+        case _:
+            return False

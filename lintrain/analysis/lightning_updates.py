@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain.analysis.lightning_modules import configured_schedules, is_lightning_module
+from lintrain.analysis.lightning_modules import configured_schedules, is_lightning_module, sets_optimization
 from lintrain.analysis.module_classes import misspellings_of
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import Class, Function, Instance, Mapping, Sequence, options_of, text_of
-from lintrain.source.nodes import unparse, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -128,7 +128,7 @@ def backwards_by_hand(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
     for returned in pipeline.returned:
         cls, node = returned.cls, returned.method.node
         is_known = is_lightning_module(cls) and not cls.has_unknown_base and len(cls.library_bases) == 1
-        if returned.method.name != "training_step" or not is_known or id(node) in seen or _sets_optimization(cls):
+        if returned.method.name != "training_step" or not is_known or id(node) in seen or _trains_by_hand(cls):
             continue
         seen.add(id(node))
         source = pipeline.source_of(returned.method.origin) if returned.method.origin else pipeline.source
@@ -145,13 +145,9 @@ def backwards_by_hand(pipeline: Pipeline) -> Iterator[tuple[Location, str]]:
                     pass
 
 
-def _sets_optimization(cls: Class) -> bool:
-    """Whether a class mentions `automatic_optimization`, or takes the backward pass over."""
-    nodes = [node for owner in cls.lineage() for node in walk(owner.node)]
-    names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    names |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-    names |= {node.id for node in nodes if isinstance(node, ast.Name)}
-    return "automatic_optimization" in names or cls.lookup("backward") is not None
+def _trains_by_hand(cls: Class) -> bool:
+    """Whether a class may run its backward passes itself, or takes them over."""
+    return sets_optimization(cls) or cls.lookup("backward") is not None
 
 
 def left_in_eval_mode(pipeline: Pipeline) -> Iterator[Location]:
@@ -208,6 +204,7 @@ def unconfigured(pipeline: Pipeline) -> Iterator[Unconfigured]:
                 fails=False,
             )
         yield from _mixed(pipeline, returned.value)
+        yield from _unbuilt(source, method.node)
         yield from (each for option in options_of(returned.value) for each in _misnamed(option, source, method.node))
     for fit in pipeline.lightning_fits:
         module = fit.module
@@ -222,21 +219,49 @@ def unconfigured(pipeline: Pipeline) -> Iterator[Unconfigured]:
 
 def _forgotten(node: ast.AST) -> ast.Assign | ast.Expr | None:
     """The statement that makes an optimizer in a method that returns nothing."""
-    nodes = list(walk(node))
-    if any(isinstance(each, ast.Return | ast.Raise | ast.Yield) for each in nodes):
+    if not isinstance(node, ast.FunctionDef) or isinstance(node.body[-1], ast.Raise):
+        return None
+    # A function inside the method, such as that of a schedule, has a `return` of its own.
+    nodes = own_nodes(node)
+    if any(isinstance(each, ast.Return | ast.Yield) for each in nodes):
         return None
     assigned = [each for each in nodes if isinstance(each, ast.Assign | ast.Expr) and _makes_optimizer(each)]
     return assigned[0] if assigned else None
 
 
+OPTIMIZERS = frozenset(
+    {"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Adafactor"}
+)
+"""Classes of optimizers, whose names alone are no optimizer."""
+
+
+def _unbuilt(source: Source, method: ast.AST) -> Iterator[Unconfigured]:
+    """`return torch.optim.Adam`: the class of an optimizer, which nothing has built."""
+    for node in own_nodes(method):
+        match node:
+            case ast.Return(value=ast.Attribute(attr=name) | ast.Name(id=name) as given) if name in OPTIMIZERS:
+                yield Unconfigured(
+                    source.location(given),
+                    f"`{name}` is the class of an optimizer, and no optimizer",
+                    f"build it: `return {unparse(given)}(self.parameters(), lr=…)`",
+                    fails=True,
+                )
+            case _:
+                pass
+
+
 def _makes_optimizer(assigned: ast.Assign | ast.Expr) -> bool:
-    """Whether a call gets `self.parameters()` or those of a part, as optimizers do."""
+    """Whether a call builds an optimizer by its name, or gets `self.parameters()` or those of a part, as they do."""
     targets = assigned.targets if isinstance(assigned, ast.Assign) else []
     if len(targets) > 1 or not all(isinstance(each, ast.Name) for each in targets):
         return False
-    return isinstance(assigned.value, ast.Call) and any(
+    made = assigned.value
+    if not isinstance(made, ast.Call):
+        return False
+    is_named = unparse(made.func).rpartition(".")[2] in OPTIMIZERS
+    return is_named or any(
         isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "parameters"
-        for each in walk(assigned.value)
+        for each in walk(made)
     )
 
 

@@ -129,7 +129,7 @@ class MissingBackward(Rule[Claim]):
             self.finding(
                 each.location,
                 f"`training_step` does not return `{each.name}`, so Lightning trains nothing"
-                if len(each.name) <= 16
+                if 0 < len(each.name) <= 16
                 else "`training_step` does not return its loss, so Lightning trains nothing",
                 help="return the loss",
             )

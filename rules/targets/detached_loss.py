@@ -146,6 +146,7 @@ from lintrain.analysis import (
     graph_verdicts,
     hard_losses,
     lightning_modules,
+    lightning_returns,
     loss_cuts,
     loss_slices,
     moved_leaves,
@@ -180,6 +181,9 @@ class DetachedLoss(Rule[Claim]):
         for returned in lightning_modules.cut_losses(pipeline):
             if returned.location is not None:
                 found.setdefault(returned.location, self._report_step(returned.location, returned.name))
+        for location, name in lightning_returns.cut_returns(pipeline):
+            if not any(location.holds(each) or each.holds(location) for each in found):
+                found[location] = self._report_step(location, name)
         for hard in hard_losses.hard_losses(pipeline.source):
             found.setdefault(hard.location, self._report_hard(hard))
         trained = {event.location for event in pipeline.acts(events.Act.BACKWARD) if cut_graphs.cut_of(event) is None}

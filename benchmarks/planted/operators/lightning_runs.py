@@ -61,7 +61,7 @@ def checkpoint_loaded_into_nothing(form: Form) -> Iterator[list[Edit]]:
             yield [form.replace(statement, text)]
 
 
-@plants("freed-graph")
+@plants("plain-backward", also="freed-graph")
 def backward_in_automatic_step(form: Form) -> Iterator[list[Edit]]:
     """`training_step` calls `loss.backward()`, and Lightning does so again."""
     for method in _method(form, "training_step"):
