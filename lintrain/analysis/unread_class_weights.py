@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.only_shown import is_only_shown
 from lintrain.model.location import Location
-from lintrain.source.nodes import children, own_nodes, unparse, walk
+from lintrain.source.nodes import own_nodes, unparse
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -18,9 +18,6 @@ WEIGHTS = lazy_pattern(
 """Names of the weights of classes."""
 
 LOSSES = lazy_pattern(r"\b(?:BCELoss|BCEWithLogitsLoss|CrossEntropyLoss|NLLLoss|cross_entropy|binary_cross_entropy)\b")
-
-SHOWS = frozenset({"print", "info", "debug", "warning", "log", "write"})
-"""Calls that only show what they get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +39,10 @@ def unread_weights(source: Source) -> Iterator[UnreadWeights]:
         made = [each for each in nodes if isinstance(each, ast.Assign) and _name_of(each)]
         if not made:
             continue
-        everything = walk(scope)
-        parents = {id(child): node for node in everything for child in children(node)}
         for statement in made:
             name = _name_of(statement)
-            others = [each for each in everything if isinstance(each, ast.Name) and each.id == name]
-            reads = [each for each in others if isinstance(each.ctx, ast.Load)]
             is_once = [_name_of(each) for each in made].count(name) == 1
-            if is_once and all(_is_shown(parents, each) for each in reads):
+            if is_once and is_only_shown(scope, name):
                 yield UnreadWeights(source.location(statement), name)
 
 
@@ -60,13 +53,3 @@ def _name_of(statement: ast.Assign) -> str:
             return name if WEIGHTS.search(name) else ""
         case _:
             return ""
-
-
-def _is_shown(parents: Mapping[int, ast.AST], read: ast.AST) -> bool:
-    """Whether a read is a part of a statement that only prints or logs."""
-    above = parents.get(id(read))
-    while above is not None and not isinstance(above, ast.stmt):
-        if isinstance(above, ast.Call) and last_name(above.func) in SHOWS:
-            return True
-        above = parents.get(id(above))
-    return False

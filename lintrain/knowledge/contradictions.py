@@ -301,7 +301,17 @@ _FOLDS = tuple(
 )
 """From the constructors of scikit-learn 1.9."""
 
-CONTRADICTIONS = (*_ORDINARY, *_TRL, *_FOLDS)
+_LIGHTNING = (
+    Contradiction(
+        "lightning.Trainer",
+        {"fast_dev_run": ON, "max_epochs": SEVERAL},
+        "`fast_dev_run` trains on one batch and saves nothing, so `max_epochs` has no effect",
+        "remove `fast_dev_run` for the training itself",
+        Level.WARNING,
+    ),
+)
+
+CONTRADICTIONS = (*_ORDINARY, *_TRL, *_FOLDS, *_LIGHTNING)
 
 SETTING = "args."
 """Before the name of a training argument, where the arguments of a trainer itself are asked for as well."""

@@ -101,7 +101,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import built_configs, foreign_settings, tuning, unread_class_weights, unread_settings
+from lintrain.analysis import (
+    built_configs,
+    foreign_settings,
+    tuning,
+    unread_class_weights,
+    unread_configs,
+    unread_settings,
+)
 from lintrain.pipeline import events
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import ModelPart, Module
@@ -138,7 +145,9 @@ NAMED = {
 
 class IneffectiveSetting(Rule):
     level = Level.ERROR
-    keywords = "fc|classif|head|_features|_channels|_embed|.lr|.momentum|.learning|cudnn|optim|drop|num_l|weight|groups"
+    keywords = (
+        "fc|classif|head|_features|_channels|_embed|.lr|.momentum|.learning|cudnn|optim|drop|num_l|weight|groups|Config"
+    )
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         sizes = (_size_set(pipeline.source_of(each.location), each) for each in pipeline.acts(events.Act.REPLACE))
@@ -153,6 +162,7 @@ class IneffectiveSetting(Rule):
         yield from one_per_location(self._report_kept(*found) for found in unread_settings.kept_rates(pipeline.source))
         yield from map(self._report_replaced, unread_settings.replaced_numbers(pipeline.source))
         yield from map(self._report_weights, unread_class_weights.unread_weights(pipeline.source))
+        yield from map(self._report_config, unread_configs.unread_configs(pipeline.source))
         rates = (each for each in pipeline.misuses if each.use == "setting of an optimizer")
         yield from one_per_location(map(self._report_rate, (each for each in rates if not _is_read(pipeline, each))))
         foreign = list(one_per_location(map(self._report_foreign, foreign_settings.stored(pipeline))))
@@ -172,6 +182,21 @@ class IneffectiveSetting(Rule):
             why="The loss counts all rows alike, as it would without the weights.",
             help="pass it to the loss: `weight=…`, or `pos_weight=…` with logits",
             level=Level.WARNING,
+        )
+
+    def _report_config(self, unread: unread_configs.UnreadConfig) -> Finding:
+        if unread.is_adapter:
+            return self.finding(
+                unread.location,
+                f"`{unread.name}` is built, and neither a model nor a trainer gets it",
+                why="The model has no adapter, so all of its weights are trained, or none of them where they are frozen.",
+                help=f"pass it to the trainer, `peft_config={unread.name}`, or to `get_peft_model`",
+            )
+        return self.finding(
+            unread.location,
+            f"`{unread.name}` is built, and no model gets it",
+            why="The model is loaded in the precision of its checkpoint, and needs several times the memory.",
+            help=f"pass it to `from_pretrained`: `quantization_config={unread.name}`",
         )
 
     def _report_size(self, event: events.Event, owner: str, name: str) -> Finding:
