@@ -1,4 +1,4 @@
-"""Lightning: methods for held-out rows whose loader reads the attribute that `train_dataloader` reads."""
+"""Lightning: loaders of held-out rows that read the training rows, and the reverse."""
 
 from __future__ import annotations
 
@@ -48,3 +48,39 @@ def _rows(method: ast.FunctionDef | None) -> ast.Attribute | None:
     rows = calls[0].args[0] if calls[0].args else given.get("dataset")
     is_own = isinstance(rows, ast.Attribute) and isinstance(rows.value, ast.Name) and rows.value.id == "self"
     return rows if is_own and isinstance(rows, ast.Attribute) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SwappedLoaders:
+    """Held-out rows that `fit` gets to train with, their code, and the training rows that it gets to validate with."""
+
+    location: Location
+    code: str
+    validation: Location
+
+
+FITTED = {"train_dataloaders": 1, "train_dataloader": 1, "val_dataloaders": 2}
+"""The parameters of `fit` for loaders, each with its position; the second name is that of Lightning 1."""
+
+
+def swapped_loaders(source: Source) -> Iterator[SwappedLoaders]:
+    """The calls of `fit` of a trainer that get both loaders, each in the place of the other."""
+    for call in source.nodes_of(ast.Call) if source.contains(r"lightning") else ():
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != "fit":
+            continue
+        given = {FITTED[each.arg]: each.value for each in call.keywords if each.arg in FITTED}
+        given |= {position: call.args[position] for position in (1, 2) if position < len(call.args)}
+        train, held_out = given.get(1), given.get(2)
+        if train is None or held_out is None or "trainer" not in unparse(call.func.value).lower():
+            continue
+        if split_of(_name(train)) in {"validation", "test"} and split_of(_name(held_out)) == "train":
+            yield SwappedLoaders(source.location(train), unparse(train), source.location(held_out))
+
+
+def _name(loader: ast.expr) -> str:
+    """The name of a loader, or of the method that makes it."""
+    match loader:
+        case ast.Call(func=ast.Attribute(attr=name)) | ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case _:
+            return ""

@@ -321,6 +321,16 @@ class TrainDataInEval(Rule):
                     subject="eval_dataset",
                 )
 
+        for swapped in lightning_loaders.swapped_loaders(pipeline.source):
+            shown = f"`{swapped.code}`" if len(swapped.code) <= LONGEST else "a loader of held-out rows"
+            yield self.finding(
+                swapped.location,
+                f"`fit` trains on {shown} and validates with the training rows",
+                related=[Related(swapped.validation, "validates with these rows", "validation")],
+                help="pass the loader of the training rows first",
+                subject="train_dataset",
+            )
+
     def _loaders(self, pipeline: Pipeline) -> Iterator[Finding]:
         named = [(loader, _words_for(pipeline, loader)) for loader in pipeline.loaders]
         used = _used_by_loops(pipeline)

@@ -189,7 +189,7 @@ class IneffectiveSetting(Rule):
             return self.finding(
                 unread.location,
                 f"`{unread.name}` is built, and neither a model nor a trainer gets it",
-                why="The model has no adapter, so all of its weights are trained, or none of them where they are frozen.",
+                why="The model has no adapter: all of its weights are trained, or none where they are frozen.",
                 help=f"pass it to the trainer, `peft_config={unread.name}`, or to `get_peft_model`",
             )
         return self.finding(
