@@ -1,4 +1,4 @@
-"""Layers that a `forward` calls as a statement of its own, in a chain of layers that all change the same tensor."""
+"""Layers that a `forward` or a `call` of Keras calls as a statement of its own, in a chain that changes one tensor."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ ACTIVATION_NAME = lazy_pattern(r"relu|act|elu|drop", re.IGNORECASE)
 """Attributes that may work in place."""
 
 
+PASSES = frozenset({"forward", "call"})
+"""The methods of torch and of Keras that compute what a network gives."""
+
+OF_KERAS = lazy_pattern(r"(?:(?:tf|tensorflow)\.)?(?:keras\.)?layers\.[A-Z]\w*")
+
+
 @dataclass(frozen=True, slots=True)
 class DroppedLayer:
     """A call of a layer whose result nothing takes, and the name of the tensor that the next layer reads unchanged."""
@@ -34,10 +40,10 @@ class DroppedLayer:
 
 
 def dropped_layers(source: Source) -> Iterator[DroppedLayer]:
-    """The layers in the `forward` methods of a file whose results are dropped."""
+    """The layers in the passes of the networks of a file whose results are dropped."""
     for owner in source.nodes_of(ast.ClassDef):
         for forward in owner.body:
-            if isinstance(forward, ast.FunctionDef) and forward.name == "forward":
+            if isinstance(forward, ast.FunctionDef) and forward.name in PASSES:
                 yield from _in_forward(source, owner, own_nodes(forward))
 
 
@@ -102,9 +108,11 @@ def _makes_layer(source: Source, value: ast.expr) -> bool:
     called = unparse(value.func)
     if called.startswith(("nn.", "torch.nn.")):
         return not called.endswith(("Loss", "Parameter", "ReLU", "Module"))
+    if OF_KERAS.fullmatch(called):
+        return True
     cls = next((node for node in source.nodes_of(ast.ClassDef) if node.name == last_name(value.func)), None)
     forward = next(
-        (each for each in (cls.body if cls else ()) if isinstance(each, ast.FunctionDef) and each.name == "forward"),
+        (each for each in (cls.body if cls else ()) if isinstance(each, ast.FunctionDef) and each.name in PASSES),
         None,
     )
     if forward is None:

@@ -243,12 +243,12 @@ def unread_activations(source: Source) -> Iterator[UnreadResult]:
 
 
 def drops_calls(source: Source) -> bool:
-    """Whether a `forward` has a call of a layer or of a function of torch as a statement of its own: `self.norm(x)`."""
+    """Whether a `forward`, or a `call` of Keras, has a call of a layer as a statement of its own: `self.norm(x)`."""
     forwards = (
         each
         for owner in source.nodes_of(ast.ClassDef)
         for each in owner.body
-        if isinstance(each, ast.FunctionDef) and each.name == "forward"
+        if isinstance(each, ast.FunctionDef) and each.name in {"forward", "call"}
     )
     return any(_is_bare_call(node) for forward in forwards for node in own_nodes(forward))
 

@@ -2,7 +2,8 @@
 
 Methods of a module such as `to` change the module, those of a tensor return another tensor. A tensor that is moved,
 converted or reshaped in a statement of its own stays as it was: on its old device, with its old type and shape. A
-layer that is called as a statement in `forward` has no effect either, nor has one whose result nothing reads.
+layer that is called as a statement in `forward` has no effect either, nor has one whose result nothing reads; the same
+holds for `Dropout(0.5)(x)` of Keras.
 
 ## Bad
 
@@ -77,7 +78,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import dropped_layers, loop_names, script_text, statements
+from lintrain.analysis import dropped_keras_layers, dropped_layers, loop_names, script_text, statements
 from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.model import Module, Tensor
@@ -117,12 +118,13 @@ class Claim:
 
 class DiscardedTensor(Rule[Claim]):
     level = Level.ERROR
-    keywords = "torch"
+    keywords = "torch|keras"
     needs_training = False
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return loop_names.drops_calls(source) or any(True for _ in loop_names.unread_activations(source))
+        found = (loop_names.unread_activations(source), dropped_keras_layers.dropped_keras_layers(source))
+        return loop_names.drops_calls(source) or any(True for each in found for _ in each)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         lost = [each for each in pipeline.lost_tensors if not each.is_displayed and not _is_shown(pipeline, each)]
@@ -130,6 +132,7 @@ class DiscardedTensor(Rule[Claim]):
         yield from one_per_location(self._report(pipeline, each) for each in changed)
         layers = [each.location for each in lost if _is_layer(pipeline, each)]
         layers += [pipeline.source.location(each.call) for each in dropped_layers.dropped_layers(pipeline.source)]
+        layers += map(pipeline.source.location, dropped_keras_layers.dropped_keras_layers(pipeline.source))
         yield from one_per_location(self._report_layer(each, pipeline.code(each)) for each in layers)
         unread = loop_names.unread_results(pipeline.source)
         yield from one_per_location(self._report_unread(each) for each in unread if each.method in CHANGING)
