@@ -5,7 +5,8 @@ training is resumed. The attribute has another name in `__init__`, or the line t
 
 A data set with all its splits, as `load_dataset` without `split` gives it, has no methods such as `train_test_split`.
 Parsed options lack those that the parser does not declare: `args.output_dir` of a parser with `--outpath`. A Trainer
-gives its metric function arrays of NumPy, which do not have the methods of tensors.
+gives its metric function arrays of NumPy, which do not have the methods of tensors. `fit` of Keras returns a history,
+which has none of the methods of a network.
 
 ## Bad
 
@@ -87,7 +88,9 @@ ASKS = lazy_pattern(r"\bisinstance\(|\bhasattr\(")
 
 class UnknownAttribute(Rule):
     level = Level.ERROR
-    keywords = "class|load_dataset|DatasetDict|add_argument|compute_metrics & self|dataset|parse_args|predict"
+    keywords = (
+        "class|load_dataset|DatasetDict|add_argument|keras & fit(|compute_metrics & self|dataset|parse_args|predict"
+    )
     needs_training = False
     judges_networks = True
 
@@ -98,6 +101,7 @@ class UnknownAttribute(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         yield from one_per_location(self._of_splits(pipeline))
         yield from one_per_location(map(self._report_unsaved, lightning_steps.unsaved_settings(pipeline)))
+        yield from one_per_location(self._of_histories(pipeline))
         yield from one_per_location(map(self._report_array, numpy_predictions.tensor_methods(pipeline)))
         source = pipeline.source
         yield from map(self._report_option, undeclared_options.undeclared(source))
@@ -141,6 +145,21 @@ class UnknownAttribute(Rule):
             help=f"add `--{found.name}` to the parser, or read an option that it has",
             subject=found.name,
         )
+
+    def _of_histories(self, pipeline: Pipeline) -> Iterator[Finding]:
+        """Methods of a network of Keras that are called on what its `fit` returned."""
+        for misuse in pipeline.misuses if not pipeline.source.contains(ASKS) else ():
+            fitted = misuse.value.origin
+            if misuse.use == "method of a network":
+                yield self.finding(
+                    misuse.location,
+                    f"this is the history that `fit` returned, which has no `{misuse.text}`",
+                    related=[Related(fitted, "returned here", "fit")] if fitted else [],
+                    why="`fit` returns the numbers of its epochs and changes the network itself. This call raises"
+                    " AttributeError, after the whole training.",
+                    help="give the result of `fit` another name: `history = model.fit(…)`",
+                    subject=misuse.text,
+                )
 
     def _of_splits(self, pipeline: Pipeline) -> Iterator[Finding]:
         """Methods of one split that are called on all of them; not in code that asks what it has."""

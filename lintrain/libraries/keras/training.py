@@ -6,6 +6,7 @@ from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call
 from lintrain.interpreter.core.registry import Transfer, family, instance_method, method
 from lintrain.interpreter.invocation import record_call
+from lintrain.libraries.keras.history import history_of
 from lintrain.pipeline.events import Act
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.certainty import UNCERTAIN
@@ -98,7 +99,7 @@ def _fit(call: Call) -> Value:
         given = {**given, "**": given.get("**", Argument(UNKNOWN, call.location))}
     run.fits.append((call.location, given))
     call.reader.act(Act.TRAIN, call.location, call.receiver)
-    return UNKNOWN
+    return UNKNOWN if isinstance(call.receiver, Model) and call.receiver.framework != "tf" else history_of(call)
 
 
 @method(Network, "fit_generator")
