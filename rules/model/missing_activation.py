@@ -102,7 +102,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, linear_stacks, prescreen, script_text, shared_values
+from lintrain.analysis import dense_stacks, expressions, linear_stacks, prescreen, script_text, shared_values
 from lintrain.pipeline import blocks
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Tensor
@@ -116,12 +116,12 @@ JOINS = frozenset({"cat", "concat", "concatenate", "stack"})
 
 class MissingActivation(Rule):
     level = Level.WARNING
-    keywords = "Linear("
+    keywords = "Linear(|Dense("
     needs_training = False
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        return prescreen.may_stack_linear(source)
+        return prescreen.may_stack_linear(source) or any(True for _ in dense_stacks.stacked_dense(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
@@ -136,14 +136,23 @@ class MissingActivation(Rule):
             before, location = source.location(first), source.location(second)
             if not _is_linear_by_name(pipeline, location) and not _is_commented_out(source, before, location):
                 found.setdefault(location, self._report(location, before))
+        for first, second in dense_stacks.stacked_dense(source):
+            before, location = source.location(first), source.location(second)
+            if not _is_linear_by_name(pipeline, location) and not _is_commented_out(source, before, location):
+                found.setdefault(location, self._report(location, before, 'give the first one `activation="relu"`'))
         yield from found.values()
 
-    def _report(self, location: Location, before: Location | None) -> Finding:
+    def _report(
+        self,
+        location: Location,
+        before: Location | None,
+        remedy: str = "put an activation between them, such as `nn.ReLU()`",
+    ) -> Finding:
         return self.finding(
             location,
             "a linear layer gets the output of another one, with no activation between them",
             related=[Related(before, "the layer before it", "layer")] if before else [],
-            help="put an activation between them, such as `nn.ReLU()`",
+            help=remedy,
         )
 
 
