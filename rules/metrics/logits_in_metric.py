@@ -3,6 +3,9 @@
 Accuracy, F1, precision and recall compare class ids. A row of logits, one number per class, is not a class id: the
 first evaluation raises an error, often after a full epoch of training.
 
+In Keras, `metrics=["accuracy"]` chooses the kind of accuracy that fits the loss. The class `keras.metrics.Accuracy`
+chooses nothing: it counts how often the output equals the label as a number, which is hardly ever. No error is raised.
+
 ## Bad
 
     def compute_metrics(prediction):
@@ -88,7 +91,7 @@ from collections.abc import Iterator
 from lintrain.analysis import keras_runs, metric_verdicts
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, Network, Role, Tensor
-from lintrain.pipeline.values.python import Constant, Value, options_of
+from lintrain.pipeline.values.python import Constant, Library, LibraryObject, Sequence, Value, options_of
 from lintrain.pipeline.values.training import KerasLabels, Metric, MetricCall
 from lintrain.rule import (
     Evidence,
@@ -129,8 +132,26 @@ class LogitsInMetric(Rule[Claim]):
                 seen.add(call.predictions.location)
                 yield self._report(pipeline, call, call.predictions.text or "the predictions", scores)
         yield from self._one_hot(pipeline)
+        yield from one_per_location(self._of_keras(pipeline))
         compared = (each for each in pipeline.misuses if each.use == "scores compared")
         yield from one_per_location(map(self._report_comparison, compared))
+
+    def _of_keras(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        """`Accuracy()` in the `compile` of a network that is trained on a cross-entropy."""
+        for run in pipeline.keras_runs:
+            loss, metrics = keras_runs.loss_of(run), run.compile_arguments.get("metrics")
+            if loss is None or metrics is None or not loss.name.endswith("crossentropy"):
+                continue
+            for each in metrics.value.items if isinstance(metrics.value, Sequence) else [metrics.value]:
+                if isinstance(each, LibraryObject | Library) and each.path == "keras.metrics.Accuracy":
+                    yield self.finding(
+                        metrics.location,
+                        "`Accuracy` counts outputs that equal the label, but these are scores",
+                        why="`keras.metrics.Accuracy` compares numbers as they are, and chooses no class. It stays near"
+                        " 0, whatever the network has learned, and no error is raised.",
+                        help='write `metrics=["accuracy"]`, which chooses the accuracy that fits the loss',
+                        subject=COMPARED,
+                    )
 
     def _one_hot(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         """Labels that are rows of zeros and ones beside classes that a network chose."""

@@ -107,7 +107,7 @@ def dataset_step_dropped(form: Form) -> Iterator[list[Edit]]:
             yield [form.replace(statement, HERE + form.code(made))]
 
 
-@plants("unavailable-monitor", also="missing-best-metric indexed-scalar")
+@plants("indexed-scalar", also="unavailable-monitor missing-best-metric")
 def unpacked_without_metrics(form: Form) -> Iterator[list[Edit]]:
     """`compile` loses its metrics, and the script unpacks loss and accuracy of `evaluate`."""
     call = compiled(form)
@@ -122,7 +122,7 @@ def unpacked_without_metrics(form: Form) -> Iterator[list[Edit]]:
                 return
 
 
-@plants("discarded-module", also="discarded-tensor")
+@plants("discarded-tensor", also="discarded-module")
 def layer_left_unconnected(form: Form) -> Iterator[list[Edit]]:
     """`x = Dropout(0.5)(x)` of a functional network loses its `x =`."""
     for statement in form.nodes(ast.Assign) if is_keras(form) else ():
@@ -243,7 +243,7 @@ def model_replaced_by_history(form: Form) -> Iterator[list[Edit]]:
             yield [form.replace(statement.targets[0], HERE + name), *map(form.here, uses)]
 
 
-@plants("keras-activation-mismatch", also="logits-in-metric")
+@plants("logits-in-metric")
 def accuracy_of_equal_numbers(form: Form) -> Iterator[list[Edit]]:
     """`metrics=["accuracy"]` of a classifier becomes `Accuracy()`, which counts probabilities that equal the label."""
     call = compiled(form)
