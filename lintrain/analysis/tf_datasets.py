@@ -301,6 +301,36 @@ def _ends_with_rows(source: Source, rows: ast.expr, function: ast.FunctionDef, m
     )
 
 
+STEPS_OF_DATA = frozenset(
+    {"batch", "cache", "filter", "map", "padded_batch", "prefetch", "repeat", "shuffle", "unbatch"}
+)
+"""Methods of a data set of TensorFlow that return another one."""
+
+MAKES_DATA = lazy_pattern(r"tf\.data\.|(?:^|\.)Dataset\.|_dataset_from_(?:directory|array)$|TFRecordDataset$")
+
+
+def dropped_steps(source: Source) -> Iterator[tuple[Location, str, str]]:
+    """The steps of data sets of TensorFlow that a statement drops: where, the method, and the code of the data set."""
+    statements = source.nodes_of(ast.Expr) if source.contains(r"\b(?:tf|tensorflow)\b") else ()
+    for node in statements:
+        match node.value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name) as owner, attr=method)) as call if (
+                method in STEPS_OF_DATA and (call.args or call.keywords or method in {"cache", "repeat", "unbatch"})
+            ):
+                made = any(MAKES_DATA.search(unparse(each.func)) for each in made_by(source, owner))
+                if (made or _is_replaced(source, name, method)) and not source.is_displayed(source.location(node)):
+                    yield name_at(source, call), method, name
+            case _:
+                pass
+
+
+def _is_replaced(source: Source, name: str, method: str) -> bool:
+    """Whether other code of the file gives a name the result of such a method: `rows = rows.batch(32)`."""
+    other = "|".join(sorted(STEPS_OF_DATA - {method, "filter"}))
+    has_data = source.contains(r"tf\.data\b|tensorflow\.data\b|_dataset_from_directory")
+    return has_data and source.contains(rf"(?m)^\s*{name} = {name}\.(?:{other})\(")
+
+
 def history_keys(source: Source) -> Iterator[tuple[Location, str]]:
     """The keys by which a script reads what `fit` has recorded: `history.history["loss"]`."""
     for node in source.nodes_of(ast.Subscript) if ".history[" in source.text else ():

@@ -2,7 +2,8 @@
 
 Methods such as `map`, `filter` and `shuffle` return a new data set and do not change the old one. A call whose result
 is not assigned has no effect: a later step fails, or training silently uses the unchanged rows. The same holds for
-`drop`, `fillna` and others of a pandas frame, and for the columns that a mapped function sets and does not return.
+`batch` and others of `tf.data`, for `drop`, `fillna` and others of a pandas frame, and for the columns that a mapped
+function sets and does not return.
 
 ## Bad
 
@@ -56,7 +57,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import batch_functions, dropped_results, expressions, run_data, script_text
+from lintrain.analysis import batch_functions, dropped_results, expressions, run_data, script_text, tf_datasets
 from lintrain.pipeline.record import Discard
 from lintrain.pipeline.values.columns import DataFrame
 from lintrain.pipeline.values.data import Dataset, DatasetDict
@@ -104,6 +105,9 @@ OF_FRAMES = frozenset(
 )
 """Methods of pandas that return another frame, unless they are called with `inplace=True`."""
 
+OF_TENSORFLOW = "tf.data"
+"""The subject of a finding about a data set of TensorFlow, whose methods no run follows."""
+
 CACHE_FILES = {"cache_file_name", "cache_file_names"}
 """With one of these arguments, a call also writes a file, which may be its only purpose."""
 
@@ -118,11 +122,13 @@ class Claim:
 
 class DiscardedMap(Rule[Claim]):
     level = Level.ERROR
-    keywords = "dataset|pandas|.map("
+    keywords = "dataset|pandas|.map(|tf|tensorflow"
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         called = script_text.methods_called_as_statements(source)
+        if not tf_datasets.STEPS_OF_DATA.isdisjoint(called) and any(True for _ in tf_datasets.dropped_steps(source)):
+            return True
         return not (CHANGING | OF_FRAMES).isdisjoint(called) or any(batch_functions.lost_columns(source))
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
@@ -131,6 +137,7 @@ class DiscardedMap(Rule[Claim]):
                 yield self._report(pipeline, discard)
             elif isinstance(discard.receiver, DataFrame) and not discard.is_displayed and _is_new(pipeline, discard):
                 yield self._of_frame(discard)
+        yield from self._of_tensorflow(pipeline)
         yield from self._unknown(pipeline)
         seen = set[str]()
         for mapped, function in batch_functions.lost_columns(pipeline.source):
@@ -138,12 +145,26 @@ class DiscardedMap(Rule[Claim]):
                 seen.add(function.name)
                 yield self._of_function(mapped, pipeline.source.location(function.body[-1]), function.name)
 
+    def _of_tensorflow(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        for location, method, name in tf_datasets.dropped_steps(pipeline.source):
+            shown = f"{name}.{method}(…)" if len(name) <= 20 else method
+            yield self.finding(
+                location,
+                f"`{shown}` returns a new data set, but the result is discarded",
+                why="data sets are not changed in place, so the script continues with the old one",
+                help=f"assign it: `{name} = {name}.{method}(…)`",
+                subject=OF_TENSORFLOW,
+                claim=Claim(),
+            )
+
     def _unknown(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         """The results of data sets that are not known, by the code of the call."""
         known = {discard.location for discard in pipeline.discards if _datasets(discard.result)}
+        of_tensorflow = {location.line for location, _, _ in tf_datasets.dropped_steps(pipeline.source)}
         for dropped in dropped_results.dropped_results(pipeline.source):
             location = pipeline.source.location(dropped.call)
-            if location not in known and not pipeline.source.is_displayed(location):
+            is_known = location in known or location.line in of_tensorflow
+            if not is_known and not pipeline.source.is_displayed(location):
                 yield self.finding(
                     location,
                     f"`{dropped.method}` returns a new data set, but the result is discarded",
@@ -210,6 +231,8 @@ class DiscardedMap(Rule[Claim]):
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if finding.subject == "function":
             return Verdict.inconclusive("what a mapped function was meant to return is not measured")
+        if finding.subject == OF_TENSORFLOW:
+            return Verdict.inconclusive("what a data set of TensorFlow was meant to become is not measured")
         added = finding.claim.added if finding.claim else ()
         split = next((each for each in evidence.splits if each.columns), None)
         if split is None:
