@@ -87,7 +87,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import trainer_methods
+from lintrain.analysis import keras_rates, trainer_methods
 from lintrain.analysis.learning_rates import Rate, rate_in_settings
 from lintrain.pipeline import modules
 from lintrain.pipeline.events import Act
@@ -172,6 +172,8 @@ class HighLearningRate(Rule[Claim]):
                     f"a momentum of {momentum:g} makes each step longer than the one before",
                     help="take a momentum below 1, such as 0.9",
                 )
+        for rate in keras_rates.high_rates(pipeline):
+            yield self._report_huge(rate, f"`{rate.owner}` moves each weight by about {rate.value:g} in every step")
         for run in pipeline.runs:
             rate = _rate_in_arguments(run)
             model = _whole_model(pipeline, (run.value("model"),)) if rate else None
