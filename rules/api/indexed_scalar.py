@@ -4,6 +4,9 @@ Before PyTorch 0.4 a loss was a tensor with one entry, and old code reads it wit
 dimension, and PyTorch 0.5 and newer raise `IndexError` at the first batch. `torch.cat` joins tensors along an axis that
 they have, so it raises `RuntimeError` for the losses of several batches.
 
+`evaluate` of Keras returns the loss alone if `compile` was given no metrics. `loss, accuracy = model.evaluate(…)` and
+`score[1]` then raise `TypeError`, after the whole training.
+
 ## Bad
 
     for x, y in loader:
@@ -85,7 +88,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import script_text, training_loops
+from lintrain.analysis import keras_evaluations, script_text, training_loops
 from lintrain.pipeline import blocks, events
 from lintrain.pipeline.record import Misuse
 from lintrain.rule import (
@@ -108,6 +111,10 @@ GRADIENT = lazy_pattern(r"backward\(\s*(?!\)|retain_graph|create_graph|inputs)")
 """A backward pass that gets a gradient, as only a tensor with several numbers needs."""
 
 
+EVALUATION = "evaluate"
+"""The subject of a finding about the result of `evaluate`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The code of the tensor that is indexed: `loss`; empty for tensors that are concatenated."""
@@ -117,7 +124,7 @@ class Claim:
 
 class IndexedScalar(Rule[Claim]):
     level = Level.ERROR
-    keywords = "[0]|.cat|.concat|cat("
+    keywords = "[0]|.cat|.concat|cat(|.evaluate("
     needs_training = False
     judges_networks = True
 
@@ -142,7 +149,20 @@ class IndexedScalar(Rule[Claim]):
                 found.setdefault(misuse.location, self._report(misuse.location, misuse.text, tensor))
         for read in _reads(pipeline, learned):
             found.setdefault(read.location, self._report(read.location, f"{read.tensor}.data[0]", read.tensor))
+        for location, code, compiled in keras_evaluations.numbers_taken_apart(pipeline):
+            found.setdefault(location, self._report_evaluation(location, code, compiled))
         yield from found.values()
+
+    def _report_evaluation(self, location: Location, code: str, compiled: Location) -> Finding[Claim]:
+        shown = f"`{code}`" if len(code) <= 24 else "this"
+        return self.finding(
+            location,
+            f"{shown} takes a single number apart: `evaluate` returns the loss alone",
+            related=[Related(compiled, "compiled without metrics", "compile")],
+            why="Without metrics `evaluate` of Keras returns one number. This line raises TypeError, after the training.",
+            help='pass `metrics=["accuracy"]` to `compile`, or read the loss alone',
+            subject=EVALUATION,
+        )
 
     def _report_joined(self, pipeline: Pipeline, misuse: Misuse) -> Finding[Claim]:
         made = misuse.value.origin
@@ -165,6 +185,8 @@ class IndexedScalar(Rule[Claim]):
     def verify(self, finding: Finding[Claim], evidence: Evidence) -> Verdict:
         if finding.claim is not None and not finding.claim.tensor:
             return _verdict_on_joined(finding.location, evidence)
+        if finding.subject == EVALUATION:
+            return Verdict.inconclusive("what the script does after its training is not run")
         failed = evidence.failed_with("invalid index of a 0-dim tensor")
         if failed is not None and failed.failure is not None:
             return Verdict.confirmed(f"the {failed.name} stage failed with an IndexError for a 0-dim tensor")
