@@ -95,35 +95,67 @@ def monitored(callback: python.LibraryObject) -> str | None:
 
 
 def computed_by_keras(pipeline: Pipeline, run: KerasRun) -> frozenset[str] | None:
-    """The names that an epoch of a network with one output computes, without `val_`; None if they are not known.
+    """The names that an epoch of a network computes, without `val_`; None if they are not known.
 
-    They are those that `compile` was given; a metric that is an object has the name of its class in small letters.
+    They are those that `compile` was given, by function or by name; a metric that is an object has the name of its
+    class in small letters. Of several outputs, those of each output begin with its name.
     """
-    model, metrics = run.model, run.value("metrics")
-    is_single = isinstance(model, Network) and (
+    if not run.is_complete or pipeline.source.contains(COMPUTES_OTHERS):
+        return None
+    loss, metrics = run.value("loss"), run.value("metrics")
+    found = {"loss", "lr", "learning_rate"}
+    if isinstance(loss, python.Mapping):
+        given = metrics if isinstance(metrics, python.Mapping) else python.Mapping({})
+        if not loss.is_complete or not given.is_complete or not (python.is_missing(metrics) or given.entries):
+            return None
+        parts = {str(name): given.entries.get(name, UNGIVEN) for name in loss.entries}
+    elif isinstance(loss, python.Sequence) or not _has_one_output(run) or pipeline.source.contains(SEVERAL_OUTPUTS):
+        return None
+    else:
+        parts = {"": metrics}
+    for output, values in parts.items():
+        names = _names_of_metrics(values)
+        if names is None:
+            return None
+        found |= names | ({f"{output}_{name}" for name in names | {"loss"}} if output else set())
+    return frozenset(found)
+
+
+def _has_one_output(run: KerasRun) -> bool:
+    """Whether the metrics of a network have their plain names."""
+    model = run.model
+    if isinstance(model, python.Instance):
+        return all(model.cls.lookup(name) is None for name in OWN_STEPS)
+    return isinstance(model, Network) and (
         model.path.endswith("Sequential") or not isinstance(run.output, python.Unknown)
     )
-    if not is_single or not run.is_complete or pipeline.source.contains(COMPUTES_OTHERS):
-        return None
-    if isinstance(run.value("loss"), python.Mapping | python.Sequence):
-        return None  # several outputs
+
+
+def _names_of_metrics(metrics: python.Value) -> set[str] | None:
+    """The names of what `compile` got as metrics; None if one of them is not known."""
+    found = set[str]()
     given = metrics.items if isinstance(metrics, python.Sequence) and metrics.is_complete else [metrics]
-    found = {"loss", "lr", "learning_rate"}
     for each in [] if python.is_missing(metrics) else given:
         name = python.literal(each.arguments.get("name", UNGIVEN) if isinstance(each, python.LibraryObject) else each)
-        if isinstance(name, str):
+        if isinstance(each, python.Function) and not each.is_wrapped and each.name.isidentifier():
+            found.add(each.name)
+        elif isinstance(name, str):
             found.add(name)
         elif isinstance(each, python.LibraryObject) and "name" not in each.arguments and each.path.startswith("keras."):
             found.add(each.path.rpartition(".")[2].lower())
         else:
             return None
-    return frozenset(found)
+    return found
 
 
-COMPUTES_OTHERS = lazy_pattern(
-    r"train_step|test_step|add_metric|weighted_metrics|logs\[|outputs\s*=\s*\[|Model\([^()]*,\s*\["
-)
-"""Code after which an epoch may compute more than `compile` names, or names with that of an output."""
+OWN_STEPS = ("compile", "compute_metrics", "fit", "metrics", "test_step", "train_step")
+"""Methods by which a class of the script decides what an epoch computes."""
+
+COMPUTES_OTHERS = lazy_pattern(r"train_step|test_step|add_metric|weighted_metrics|logs\[")
+"""Code after which an epoch may compute more than `compile` names."""
+
+SEVERAL_OUTPUTS = lazy_pattern(r"outputs\s*=\s*\[|Model\([^()]*,\s*\[")
+"""Code after which names of what an epoch computes may begin with that of an output."""
 
 OTHER_NAMES = {
     "mse": "mean_squared_error",
