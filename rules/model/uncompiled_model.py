@@ -39,10 +39,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions
+from lintrain.analysis import expressions, handed_on
+from lintrain.pipeline import blocks
 from lintrain.pipeline.values.model import Network
 from lintrain.pipeline.values.training import KerasRun
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
 
 SHOWS = frozenset({"len", "plot_model", "print", "type"})
 """Functions that leave a model as it is."""
@@ -75,7 +76,7 @@ def _is_new(pipeline: Pipeline, run: KerasRun) -> bool:
     compiling = [
         call for call in calls if call.called_on is None or call.called_on.name not in {"re", "regex", "torch"}
     ]
-    return not _is_handed_on(pipeline, run.model) and all(call.location in others for call in compiling)
+    return not _is_handed_on(pipeline, run) and all(call.location in others for call in compiling)
 
 
 def _may_replace(pipeline: Pipeline, other: KerasRun, run: KerasRun) -> bool:
@@ -85,12 +86,27 @@ def _may_replace(pipeline: Pipeline, other: KerasRun, run: KerasRun) -> bool:
     return shared and bool(other.compiled and run.model.origin and other.compiled.line > run.model.origin.line)
 
 
-def _is_handed_on(pipeline: Pipeline, model: Network) -> bool:
-    """Whether a call gets the model by one of its names, other than a function that only shows it."""
-    names = {binding.name for binding in pipeline.names_of(model)}
+def _is_handed_on(pipeline: Pipeline, run: KerasRun) -> bool:
+    """Whether a call gets the model by one of its names before it is fitted, of what may compile it.
+
+    What shows a model does not, nor does a function of the script, whose own calls of `compile` are known.
+    """
+    names = {binding.name for binding in pipeline.names_of(run.model)}
     return any(
-        argument.name in names and call.called_name not in SHOWS
+        argument.name in names and call.called_name not in SHOWS and not _is_own(pipeline, call.called_name)
         for source in pipeline.sources.values()
         for call in expressions.calls_in_file(source)
         for argument in (*call.arguments, *call.keywords.values())
+        if not _is_after(pipeline, call.location, run.fits[0][0])
     )
+
+
+def _is_own(pipeline: Pipeline, name: str) -> bool:
+    """Whether a function of the script, or of a module that was read with it, has this name."""
+    return any(handed_on.functions_of(source, name) for source in pipeline.sources.values())
+
+
+def _is_after(pipeline: Pipeline, location: Location, fitted: Location) -> bool:
+    """Whether code certainly runs after a `fit`: below it, in the same function and in no loop with it."""
+    is_below = location.path == fitted.path and location.line > fitted.end_line
+    return is_below and blocks.is_one_scope(pipeline, location, fitted) and blocks.loop_around(pipeline, fitted) is None
