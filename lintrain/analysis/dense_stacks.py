@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from lintrain.analysis import script_text
+from lintrain.analysis import origins, script_text
 from lintrain.analysis.built_layers import last_name
 from lintrain.source.nodes import unparse
 from lintrain.source.source import Source
@@ -26,7 +26,7 @@ def stacked_dense(source: Source) -> Iterator[tuple[ast.Call, ast.Call]]:
     for stack in _stacks(source):
         if any(map(_has_activation, stack)):
             for one, other in pairwise(each for each in stack if last_name(each.func) != "Dropout"):
-                if last_name(one.func) == last_name(other.func) == "Dense" and _is_hidden(one, other):
+                if last_name(one.func) == last_name(other.func) == "Dense" and _is_hidden(source, one, other):
                     yield one, other
 
 
@@ -39,8 +39,10 @@ def _stacks(source: Source) -> Iterator[list[ast.Call]]:
             if len(layers) == len(items):
                 yield layers
     yield from _added(source, source.tree.body)
-    for function in source.nodes_of(ast.FunctionDef):
-        yield from _added(source, function.body)
+    blocks: Sequence[ast.FunctionDef | ast.For | ast.If | ast.With]
+    blocks = source.nodes_of(ast.FunctionDef, ast.For, ast.If, ast.With)
+    for node in blocks:
+        yield from _added(source, node.body)
 
 
 def _added(source: Source, body: Sequence[ast.stmt]) -> Iterator[list[ast.Call]]:
@@ -87,19 +89,25 @@ def _has_activation(layer: ast.Call) -> bool:
 LINEAR = frozenset({"None", "'linear'"})
 
 
-def _is_hidden(one: ast.Call, other: ast.Call) -> bool:
+def _is_hidden(source: Source, one: ast.Call, other: ast.Call) -> bool:
     """Whether the first of two layers has no activation, and is no narrow or named part of the network."""
-    units = _units(one)
+    units, following = _units(one), _units(other)
     is_plain = not any(each.arg in {None, "activation"} for each in one.keywords) and len(one.args) < 2
-    if not is_plain or not isinstance(units, ast.Constant) or not isinstance(units.value, int) or units.value < WIDE:
+    names = [each.value for each in one.keywords if each.arg == "name"]
+    if not is_plain or units is None or any(ON_PURPOSE.search(unparse(each)) for each in (*names, units)):
         return False
-    if any(ON_PURPOSE.search(unparse(each.value)) for each in one.keywords if each.arg == "name"):
-        return False
-    following = _units(other)
-    return not isinstance(following, ast.Constant) or (
-        isinstance(following.value, int) and following.value <= units.value
-    )
+    size, next_size = _size(source, units), _size(source, following) if following is not None else None
+    if size is None:
+        return next_size == 1
+    return size >= WIDE and (next_size is None or next_size <= size)
 
 
 def _units(layer: ast.Call) -> ast.expr | None:
     return layer.args[0] if layer.args else next((each.value for each in layer.keywords if each.arg == "units"), None)
+
+
+def _size(source: Source, units: ast.expr) -> int | None:
+    """The number of units, also by a name that the file gives a number."""
+    found = [each.expression for each in origins.origins(source, units)] if isinstance(units, ast.Name) else [units]
+    values = [each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, int)]
+    return min(values) if values and len(values) == len(found) else None

@@ -30,17 +30,15 @@ def dropped_keras_layers(source: Source) -> Iterator[ast.Call]:
             continue
         if imported is None:
             imported = source.cached(_imported_layers)
-        name = made.func.id if isinstance(made.func, ast.Name) else ""
-        is_layer = (
-            name in imported
-            or ("*" in imported and name in USUAL)
-            or OF_LAYERS.fullmatch(unparse(made.func)) is not None
-        )
-        if is_layer and not source.is_displayed(source.location(node)):
+        name = unparse(made.func)
+        is_named = bool({name, name.partition(".")[0]} & imported) or ("*" in imported and name in USUAL)
+        if (is_named or OF_LAYERS.fullmatch(name) is not None) and not source.is_displayed(source.location(node)):
             yield call
 
 
 def _imported_layers(source: Source) -> frozenset[str]:
-    """The names that a file imports from `keras.layers`, by themselves."""
-    found = (each for each in imports_of(source) if each.module.endswith("keras.layers"))
-    return frozenset(each.alias or each.name for each in found if each.name)
+    """The names that a file imports of layers of Keras: `Dropout`, and `L` of `from keras import layers as L`."""
+    found = (each for each in imports_of(source) if "keras" in each.module)
+    return frozenset(
+        each.alias or each.name for each in found if each.name and "keras.layers" in f"{each.module}.{each.name}"
+    )

@@ -8,7 +8,7 @@ from lintrain.analysis import monitors
 from lintrain.analysis.learning_rates import Rate
 from lintrain.pipeline.record import Pipeline
 from lintrain.pipeline.values.model import Layer, Network, Optimizer
-from lintrain.pipeline.values.python import Constant, LibraryObject, Value, number_of
+from lintrain.pipeline.values.python import Constant, Instance, LibraryObject, Sequence, Value, number_of
 from lintrain.pipeline.values.training import KerasRun
 
 ADAPTIVE = frozenset({"Adam", "AdamW", "Adamax", "Nadam", "RMSprop"})
@@ -61,14 +61,23 @@ def _limit_of(model: Value) -> float:
 
 
 def _layers_of(model: Value) -> list[Layer]:
-    """The layers of a network, of a functional one from its output to its input."""
-    waiting = list(model.layers) if isinstance(model, Network) else []
-    found: list[Layer] = []
-    while waiting and len(found) < MOST:
-        layer = waiting.pop()
-        if isinstance(layer, Layer) and layer not in found:
-            found.append(layer)
-            waiting += layer.inputs
+    """The layers of a network: of a functional one from its output to its input, of a class those that it keeps."""
+    waiting, found, seen = [model], list[Layer](), set[int]()
+    while waiting and len(seen) < MOST:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        match value:
+            case Layer():
+                found.append(value)
+                waiting += value.inputs
+            case Network(layers=parts) | Sequence(items=parts):
+                waiting += parts
+            case Instance(attributes=attributes):
+                waiting += attributes.values()
+            case _:
+                pass
     return found
 
 

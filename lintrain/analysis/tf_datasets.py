@@ -306,6 +306,9 @@ STEPS_OF_DATA = frozenset(
 )
 """Methods of a data set of TensorFlow that return another one."""
 
+OF_STEPS = frozenset({"num_parallel_calls", "reshuffle_each_iteration", "drop_remainder"})
+"""Arguments that only methods of a data set of TensorFlow take."""
+
 MAKES_DATA = lazy_pattern(r"tf\.data\.|(?:^|\.)Dataset\.|_dataset_from_(?:directory|array)$|TFRecordDataset$")
 
 
@@ -318,6 +321,7 @@ def dropped_steps(source: Source) -> Iterator[tuple[Location, str, str]]:
                 method in STEPS_OF_DATA and (call.args or call.keywords or method in {"cache", "repeat", "unbatch"})
             ):
                 made = any(MAKES_DATA.search(unparse(each.func)) for each in made_by(source, owner))
+                made = made or any(each.arg in OF_STEPS for each in call.keywords)
                 if (made or _is_replaced(source, name, method)) and not source.is_displayed(source.location(node)):
                     yield name_at(source, call), method, name
             case _:

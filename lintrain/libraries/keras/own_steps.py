@@ -6,6 +6,7 @@ from lintrain.interpreter import invocation
 from lintrain.interpreter.core import dispatch
 from lintrain.interpreter.core.call import Call, escape
 from lintrain.interpreter.core.registry import Transfer, called, family, instance_called, method
+from lintrain.libraries.keras.history import history_of
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Layer
 from lintrain.pipeline.values.python import UNKNOWN, Constant, Function, Instance, LibraryObject, Unknown, Value
@@ -74,13 +75,22 @@ def _compile_other(call: Call) -> Value:
 
 @method(Unknown, "fit", "fit_generator")
 def _fit_other(call: Call) -> Value:
-    """`fit` of a network that such a `compile` has prepared; what else has such a method is not followed."""
-    runs = call.reader.record.keras_runs if call.receiver is not UNKNOWN else []
-    run = next((run for run in reversed(runs) if run.model is call.receiver), None)
+    """`fit` of a network that such a `compile` has prepared, or that gets what only a network of Keras takes."""
+    runs = call.reader.record.keras_runs
+    is_known = call.receiver is not UNKNOWN
+    run = next((run for run in reversed(runs) if run.model is call.receiver), None) if is_known else None
     name = call.path.rpartition(".")[2]
+    if run is None and not OF_KERAS.isdisjoint(call.keywords):
+        run = KerasRun(call.receiver, None)
+        runs.append(run)
     if run is not None and name == "fit":
         run.fits.append((call.location, call.named("x", "y", "batch_size", "epochs")))
     elif run is not None:
         given = call.named("generator")
         run.fits.append((call.location, {("x" if key == "generator" else key): each for key, each in given.items()}))
-    return dispatch.invoke(call, dispatch.child(call.reader, call.receiver, name))
+    result = dispatch.invoke(call, dispatch.child(call.reader, call.receiver, name))
+    return result if run is None else history_of(call)
+
+
+OF_KERAS = frozenset({"validation_data", "validation_split", "steps_per_epoch"})
+"""Arguments of `fit` by which it is that of a network of Keras, whatever made it."""
