@@ -43,8 +43,11 @@ def lasting_sums(source: Source) -> Iterator[LastingSum]:
 
 
 def lasting_metrics(source: Source) -> Iterator[LastingSum]:
-    """The metrics of Keras that are made before all epochs, read after each, and never set back."""
-    if not source.contains(r"\.update_state\(") or source.contains(r"reset_states?\(|reset_metrics\("):
+    """The metrics of Keras that are made before all epochs, read after each, and never set back.
+
+    A step of the loop may be a function of the file, and a metric that is called is updated.
+    """
+    if not source.contains(r"\bmetrics\.\w+\(") or source.contains(r"reset_metrics\("):
         return
     made = {
         name: node
@@ -53,11 +56,18 @@ def lasting_metrics(source: Source) -> Iterator[LastingSum]:
         for name in [unparse(node.targets[0])]
         if code.startswith(("tf.keras.", "keras.", "tensorflow.keras.", "metrics."))
     }
-    for epochs in source.nodes_of(ast.For) if made else ():
+    resets = [each for each in source.nodes_of(ast.Attribute) if each.attr in {"reset_state", "reset_states"}]
+    reset = {unparse(each.value) for each in resets} if made else set[str]()
+    if not reset <= made.keys():
+        return  # what is reset under another name may be any of the metrics
+    for epochs in source.nodes_of(ast.For) if made.keys() - reset else ():
         inner = [each for each in own_nodes(epochs) if isinstance(each, ast.For)]
-        added = dict(metric_calls(inner, "update_state"))
+        called = {unparse(node.func) for loop in inner for node in own_nodes(loop) if isinstance(node, ast.Call)}
+        steps: list[ast.For | ast.FunctionDef] = [*inner]
+        steps += (each for each in source.nodes_of(ast.FunctionDef) if inner and each.name in called)
+        added = {**dict(metric_calls(steps, "")), **dict(metric_calls(steps, "update_state"))}
         read = dict(metric_calls([epochs], "result"))
-        for name in added.keys() & read.keys() & made.keys():
+        for name in (added.keys() & read.keys() & made.keys()) - reset:
             if inner and made[name].lineno < epochs.lineno:
                 at = source.location
                 yield LastingSum(at(read[name]), at(made[name]), at(added[name]), name)
