@@ -42,6 +42,11 @@ class _Gradients:
     network: str
     name: str
 
+    @property
+    def is_of_weights(self) -> bool:
+        """Whether they are those of the weights of networks, also of several: `first.weights + second.weights`."""
+        return any(isinstance(each, ast.Attribute) and each.attr in WEIGHTS for each in walk(self.call.args[1]))
+
 
 def tape_mistakes(source: Source) -> list[TapeMistake]:
     """The mistakes of a file, each scope by itself."""
@@ -63,6 +68,8 @@ def _in_scope(source: Source, scope: ast.AST) -> Iterator[TapeMistake]:
         yield from _left_for_numpy(source, nodes, gradients)
         if not source.contains(APPLIES):
             yield from _dropped(source, nodes, gradients)
+        elif gradients.is_of_weights and not _is_read(scope, gradients):
+            yield _never_applied(source, gradients)
     for call in nodes if computed else ():
         match call:
             case ast.Call(func=ast.Attribute(attr="apply_gradients"), args=[ast.Call(args=[given, weights]) as pairs]):
@@ -115,8 +122,8 @@ def _of_other(
 
 def _outside(source: Source, nodes: Sequence[ast.AST], gradients: _Gradients) -> Iterator[TapeMistake]:
     """A network that is run before the tape records, whose result alone the tape sees."""
-    recorded = [node for node in nodes if isinstance(node, ast.With) and gradients.tape in map(_named, node.items)]
-    if len(recorded) != 1 or not gradients.network or not recorded[0].items:
+    recorded = _recordings(nodes, gradients)
+    if not recorded or not gradients.network:
         return
     inside = [each for statement in recorded[0].body for each in walk(statement)]
     read = {each.id for each in inside if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
@@ -128,12 +135,19 @@ def _outside(source: Source, nodes: Sequence[ast.AST], gradients: _Gradients) ->
             case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=ast.Call(func=called) as call) if (
                 unparse(called) == gradients.network
                 and not read.isdisjoint(each.id for each in _names_in(target))
-                and node.lineno < recorded[0].lineno
+                and max((each.end_lineno or 0 for each in recorded[1:]), default=0) < node.lineno < recorded[0].lineno
             ):
                 yield _ran_before(source, call, gradients, has_penalty=_has_penalty(inside, gradients.network))
                 return
             case _:
                 pass
+
+
+def _recordings(nodes: Sequence[ast.AST], gradients: _Gradients) -> list[ast.With]:
+    """The `with` blocks of a tape's name above the call for its gradients, of which the first is the one it ends."""
+    found = [each for each in nodes if isinstance(each, ast.With) and gradients.tape in map(_named, each.items)]
+    above = [each for each in found if each.lineno < gradients.call.lineno]
+    return sorted(above, key=lambda each: each.lineno, reverse=True)
 
 
 def _ran_before(source: Source, call: ast.Call, gradients: _Gradients, *, has_penalty: bool) -> TapeMistake:
@@ -191,8 +205,8 @@ def _has_penalty(inside: Sequence[ast.AST], network: str) -> bool:
 def _left_for_numpy(source: Source, nodes: Sequence[ast.AST], gradients: _Gradients) -> Iterator[TapeMistake]:
     """A loss that reads what the network gave only as an array of NumPy: `predicted.numpy()`."""
     loss = gradients.call.args[0]
-    recorded = [node for node in nodes if isinstance(node, ast.With) and gradients.tape in map(_named, node.items)]
-    if len(recorded) != 1 or not isinstance(loss, ast.Name):
+    recorded = _recordings(nodes, gradients)
+    if not recorded or not isinstance(loss, ast.Name):
         return
     made = [each for each in recorded[0].body if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)]
     inside = {unparse(each.targets[0]) for each in made}
@@ -238,10 +252,20 @@ def _dropped(source: Source, nodes: Sequence[ast.AST], gradients: _Gradients) ->
         is_kept = isinstance(node, ast.Call) and last_name(node.func) in {"append", "extend", "update", "step"}
         if is_kept and gradients.name in unparse(node):
             return
-    yield TapeMistake(
+    yield _never_applied(source, gradients)
+
+
+def _is_read(scope: ast.AST, gradients: _Gradients) -> bool:
+    """Whether code of a scope, or of functions in it, reads the gradients by their name."""
+    return any(isinstance(each.ctx, ast.Load) and each.id == gradients.name for each in _names_in(scope))
+
+
+def _never_applied(source: Source, gradients: _Gradients) -> TapeMistake:
+    weights = f"{gradients.network}.trainable_variables" if gradients.network else "variables"
+    return TapeMistake(
         source.location(gradients.call),
         "these gradients are never applied, so the weights stay as they are",
-        f"call `optimizer.apply_gradients(zip({gradients.name}, {gradients.network}.trainable_variables))`",
+        f"call `optimizer.apply_gradients(zip({gradients.name}, {weights}))`",
         source.location(gradients.call),
         "",
     )
