@@ -199,7 +199,8 @@ def labels_of_the_other_rows(form: Form) -> Iterator[list[Edit]]:
     """`fit` gets the training inputs with the test labels."""
     for call, inputs, labels in _fits(form):
         other = form.code(labels).replace("train", "test")
-        if "train" in form.code(inputs) and other != form.code(labels) and re.search(rf"\b{other}\b", form.text):
+        bound = [each.lineno for each in form.nodes(ast.Name) if each.id == other and isinstance(each.ctx, ast.Store)]
+        if "train" in form.code(inputs) and other != form.code(labels) and bound and min(bound) < call.lineno:
             yield [form.here(call), form.replace(labels, HERE + other)]
 
 
@@ -222,21 +223,6 @@ def compile_removed(form: Form) -> Iterator[list[Edit]]:
         if receiver(fit) == receiver(call) and form.function(fit) is form.function(call):
             yield [form.delete(form.statement(call)), form.here(fit)]
             return
-
-
-@plants("keras-late-freeze", also="ineffective-freeze")
-def frozen_after_compile(form: Form) -> Iterator[list[Edit]]:
-    """The pretrained layers are frozen after `compile`, where it has no effect on training."""
-    call = compiled(form)
-    if call is None or not form.is_statement(call):
-        return
-    for statement in form.nodes(ast.Assign):
-        target = statement.targets[0]
-        is_frozen = isinstance(statement.value, ast.Constant) and statement.value.value is False
-        if isinstance(target, ast.Attribute) and target.attr == "trainable" and is_frozen and form.is_alone(statement):
-            if statement in form.block(form.statement(call)) and statement.lineno < call.lineno:
-                text = HERE + form.lines_of(statement)
-                yield [form.delete(statement), form.after(form.statement(call), text), form.here(call)]
 
 
 @plants("unmatched-normalization", also="shifted-eval-data unscaled-pixels pixel-range-mismatch")

@@ -238,7 +238,9 @@ def model_replaced_by_history(form: Form) -> Iterator[list[Edit]]:
             each for each in form.calls("evaluate", "predict", "save", "save_weights") if each.lineno > call.lineno
         ]
         uses = [each for each in later if receiver(each) == name and form.function(each) is form.function(call)]
-        if is_history and uses and name.isidentifier() and form.loop(call) is None:
+        stores = [each.lineno for each in form.nodes(ast.Name) if each.id == name and isinstance(each.ctx, ast.Store)]
+        is_kept = bool(uses) and not any(call.lineno < line <= max(each.lineno for each in uses) for line in stores)
+        if is_history and is_kept and name.isidentifier() and form.loop(call) is None:
             assert isinstance(statement, ast.Assign)
             yield [form.replace(statement.targets[0], HERE + name), *map(form.here, uses)]
 
