@@ -37,11 +37,13 @@ Keras 3.15, `Trainer.fit` and `_assert_compile_called`; tf.keras 2 raises a Runt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from lintrain.analysis import expressions, handed_on
+from lintrain.analysis import expressions, handed_on, script_text, statements
 from lintrain.pipeline import blocks
 from lintrain.pipeline.values.model import Network
+from lintrain.pipeline.values.python import Instance
 from lintrain.pipeline.values.training import KerasRun
 from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
 
@@ -68,15 +70,31 @@ class UncompiledModel(Rule):
 
 def _is_new(pipeline: Pipeline, run: KerasRun) -> bool:
     """Whether the script builds the model, hands it to nothing unknown, and compiles no model that may be this one."""
-    if not isinstance(run.model, Network) or not run.model.layers:
+    own = run.model.cls if isinstance(run.model, Instance) else None
+    if own is not None and any(own.lookup(name) for name in ("compile", "fit", "train_step")):
+        return False
+    if own is None and (not isinstance(run.model, Network) or not run.model.layers):
         return False  # a model that is loaded has its loss with it
     runs = [each for each in pipeline.keras_runs if each.model is not run.model]
     others = {each.compiled for each in runs if not _may_replace(pipeline, each, run)}
-    calls = (call for source in pipeline.sources.values() for call in expressions.calls_of_method(source, "compile"))
+    calls = (
+        call
+        for source in pipeline.sources.values()
+        for call in expressions.calls_of_method(source, "compile")
+        if source is pipeline.source or not _is_in_unused(pipeline, call.location)
+    )
     compiling = [
         call for call in calls if call.called_on is None or call.called_on.name not in {"re", "regex", "torch"}
     ]
     return not _is_handed_on(pipeline, run) and all(call.location in others for call in compiling)
+
+
+def _is_in_unused(pipeline: Pipeline, location: Location) -> bool:
+    """Whether code of an imported module is in a function that no other code which was read names."""
+    name = statements.name_of_scope(pipeline, location)
+    named = (re.findall(rf"\b{name}\b", source.text) for source in pipeline.sources.values())
+    is_free = any(each.name == "*" for each in script_text.imports_of(pipeline.source))
+    return bool(name) and not is_free and sum(map(len, named)) == 1
 
 
 def _may_replace(pipeline: Pipeline, other: KerasRun, run: KerasRun) -> bool:
