@@ -58,6 +58,9 @@ ERRORS = frozenset(
         "log_cosh",
     }
 )
+WITHOUT_LIMIT = frozenset({"linear", "relu", "softplus"})
+"""Activations whose numbers are no probabilities."""
+
 ACCURACIES = frozenset({"accuracy", "acc", "binary_accuracy"})
 
 
@@ -68,7 +71,7 @@ class KerasAccuracyForRegression(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding[None]]:
         for run in pipeline.keras_runs:
             loss, metrics = keras_runs.loss_of(run), run.compile_arguments.get("metrics")
-            is_number = keras_runs.output_units(run) == 1 and keras_runs.activation_at_end(run) == "linear"
+            is_number = keras_runs.output_units(run) == 1 and keras_runs.activation_at_end(run) in WITHOUT_LIMIT
             # A `compile` without `fit` shows how it is written.
             if loss is None or metrics is None or not is_number or loss.name not in ERRORS or not run.fits:
                 continue
