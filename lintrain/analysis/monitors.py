@@ -76,8 +76,10 @@ def stopping(callbacks: python.Value) -> Location | None:
 
 
 def items(value: python.Value) -> list[python.Value]:
-    """The callbacks of a list, or the only one."""
-    return value.items if isinstance(value, python.Sequence) else [value]
+    """The callbacks of a list, and of lists in it, or the only one."""
+    if not isinstance(value, python.Sequence):
+        return [value]
+    return [part for each in value.items for part in (each.items if isinstance(each, python.Sequence) else [each])]
 
 
 def monitored(callback: python.LibraryObject) -> str | None:
@@ -109,16 +111,25 @@ def computed_by_keras(pipeline: Pipeline, run: KerasRun) -> frozenset[str] | Non
         if not loss.is_complete or not given.is_complete or not (python.is_missing(metrics) or given.entries):
             return None
         parts = {str(name): given.entries.get(name, UNGIVEN) for name in loss.entries}
-    elif isinstance(loss, python.Sequence) or not _has_one_output(run) or pipeline.source.contains(SEVERAL_OUTPUTS):
+    elif isinstance(metrics, python.Mapping) or not isinstance(run.model, Network | python.Instance):
         return None
+    elif isinstance(loss, python.Sequence) or not _has_one_output(run) or pipeline.source.contains(SEVERAL_OUTPUTS):
+        parts = {"": metrics} if isinstance(run.model, Network) else {}
+        found.add(OF_ANY_OUTPUT)
     else:
         parts = {"": metrics}
+    if not parts:
+        return None
     for output, values in parts.items():
         names = _names_of_metrics(values)
         if names is None:
             return None
         found |= names | ({f"{output}_{name}" for name in names | {"loss"}} if output else set())
     return frozenset(found)
+
+
+OF_ANY_OUTPUT = "*"
+"""Among computed names: an output of a name that is not known may be before each of the others."""
 
 
 def _has_one_output(run: KerasRun) -> bool:
@@ -178,6 +189,8 @@ def may_be_computed(name: str, computed: frozenset[str], run: KerasRun) -> bool:
     A metric that gets a `name` has this one alone: `BinaryAccuracy(name="acc")` computes no `accuracy`.
     """
     wanted = name.removeprefix("val_")
+    if OF_ANY_OUTPUT in computed and any(wanted.endswith(f"_{name}") for name in computed):
+        return True
     as_it_is = _names_of_objects(run)
     known = {_plain(each) for each in computed - as_it_is}
     return bool({wanted, NUMBERED.sub("", wanted)} & as_it_is) or bool(

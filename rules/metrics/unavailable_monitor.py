@@ -344,7 +344,9 @@ class UnavailableMonitor(Rule[Claim]):
                 continue
             is_other = monitored.startswith("val_") and not has_validation
             if not is_other and not monitors.may_be_computed(monitored, computed, run):
-                names = ", ".join(f"`{name}`" for name in sorted(computed - {"lr", "learning_rate"}))
+                names = ", ".join(
+                    f"`{name}`" for name in sorted(computed - {"lr", "learning_rate", monitors.OF_ANY_OUTPUT})
+                )
                 yield self.finding(
                     callback.origin,
                     f"`{monitored}` is never computed, so {MONITORS[callback.path]}",

@@ -65,10 +65,11 @@ def _run(call: Call) -> Value:
 def _compile_other(call: Call) -> Value:
     """`model.compile(optimizer=…, loss=…)` of a network that is made elsewhere."""
     named = {"loss", "optimizer"} <= call.keywords.keys() or {"loss", "metrics"} <= call.keywords.keys()
-    if not named or call.receiver is UNKNOWN:
+    if not named:
         return dispatch.invoke(call, dispatch.child(call.reader, call.receiver, "compile"))
     given = call.named("optimizer", "loss", "metrics")
-    call.reader.record.keras_runs.append(KerasRun(call.receiver, call.location, given, is_complete=not call.is_open))
+    model = Unknown(name=_owner(call)) if call.receiver is UNKNOWN else call.receiver
+    call.reader.record.keras_runs.append(KerasRun(model, call.location, given, is_complete=not call.is_open))
     escape(call)
     return Constant(None)
 
@@ -77,11 +78,10 @@ def _compile_other(call: Call) -> Value:
 def _fit_other(call: Call) -> Value:
     """`fit` of a network that such a `compile` has prepared, or that gets what only a network of Keras takes."""
     runs = call.reader.record.keras_runs
-    is_known = call.receiver is not UNKNOWN
-    run = next((run for run in reversed(runs) if run.model is call.receiver), None) if is_known else None
+    run = next((run for run in reversed(runs) if _is_same(call, run.model)), None)
     name = call.path.rpartition(".")[2]
     if run is None and not OF_KERAS.isdisjoint(call.keywords):
-        run = KerasRun(call.receiver, None)
+        run = KerasRun(Unknown(name=_owner(call)) if call.receiver is UNKNOWN else call.receiver, None)
         runs.append(run)
     if run is not None and name == "fit":
         run.fits.append((call.location, call.named("x", "y", "batch_size", "epochs")))
@@ -90,6 +90,18 @@ def _fit_other(call: Call) -> Value:
         run.fits.append((call.location, {("x" if key == "generator" else key): each for key, each in given.items()}))
     result = dispatch.invoke(call, dispatch.child(call.reader, call.receiver, name))
     return result if run is None else history_of(call)
+
+
+def _owner(call: Call) -> str:
+    """The code of what a method is called on: `model` of `model.fit(…)`."""
+    return call.text.partition("(")[0].rpartition(".")[0]
+
+
+def _is_same(call: Call, model: Value) -> bool:
+    """Whether a method is called on a model; one of which nothing is known is told from others by its name."""
+    if call.receiver is not UNKNOWN:
+        return model is call.receiver
+    return isinstance(model, Unknown) and bool(model.name) and model.name == _owner(call)
 
 
 OF_KERAS = frozenset({"validation_data", "validation_split", "steps_per_epoch"})
