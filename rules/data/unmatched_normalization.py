@@ -2,7 +2,7 @@
 
 The images of the evaluation get other numbers than those of the training, or a pretrained network gets other numbers
 than those that it learned from. The metric is lower than the network deserves, early stopping and the best checkpoint
-follow it, and no error is raised.
+follow it, and no error is raised. The same holds for arrays of which only the training rows are divided by 255.
 
 ## Bad
 
@@ -62,13 +62,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import normalizations
+from lintrain.analysis import normalizations, uneven_splits
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 
 class UnmatchedNormalization(Rule):
     level = Level.WARNING
-    keywords = "Compose & Normalize|pretrained|weights"
+    keywords = "Compose|255 & Normalize|pretrained|weights|255"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         for found in normalizations.other_normalizations(pipeline.source):
@@ -78,7 +78,19 @@ class UnmatchedNormalization(Rule):
                 related=[Related(found.other, "the transform of the training", "transform")],
                 help="normalize both parts by the same mean and standard deviation",
             )
+        yield from one_per_location(map(self._report_part, uneven_splits.unscaled_parts(pipeline.source)))
         yield from one_per_location(self._report(found) for found in normalizations.unprepared_images(pipeline))
+
+    def _report_part(self, found: uneven_splits.Uneven) -> Finding:
+        is_short = len(found.name) + len(found.other) < 40
+        return self.finding(
+            found.location,
+            f"`{found.name}` is not divided by 255, as `{found.other}` is"
+            if is_short
+            else "these images are not divided by 255, as those of the other part are",
+            related=[Related(found.changed, "the other part of the rows is scaled here", "transform")],
+            help="scale both parts alike",
+        )
 
     def _report(self, found: normalizations.Unprepared) -> Finding:
         network = normalizations.last_part(found.network.path)

@@ -72,7 +72,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import keras_runs
+from lintrain.analysis import keras_runs, uneven_splits
 from lintrain.pipeline.values.python import Constant, Library, LibraryObject, Sequence, Value
 from lintrain.pipeline.values.training import KerasLabels, KerasRun, LabelledBatches
 from lintrain.rule import Evidence, Finding, Level, Pipeline, Related, Rule, Verdict, dataclass, fixes
@@ -118,6 +118,22 @@ class KerasSparseMismatch(Rule[Claim]):
             else:
                 yield from self._report_metrics(run, loss.name)
                 yield from self._report_evaluation(run, loss.name)
+
+        losses = {loss.name for run in pipeline.keras_runs if (loss := keras_runs.loss_of(run)) is not None}
+        if losses and losses <= EXPECTS_ONE_HOT.keys():
+            yield from map(self._report_part, uneven_splits.unencoded_parts(pipeline.source))
+
+    def _report_part(self, found: uneven_splits.Uneven) -> Finding[Claim]:
+        return self.finding(
+            found.location,
+            f"`{found.name}` holds class indices, but `{found.other}` is one-hot"
+            if len(found.name) + len(found.other) < 40
+            else "these labels are class indices, but those of the other part are one-hot",
+            related=[Related(found.changed, "the other part is made one-hot here", "labels")],
+            help="convert both parts alike",
+            subject="part",
+            claim=Claim(None),
+        )
 
     def _report_metrics(self, run: KerasRun, loss: str) -> Iterator[Finding[Claim]]:
         """A metric that reads labels in another way than the loss, which counts nonsense or ends the first batch."""
