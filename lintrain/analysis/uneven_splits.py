@@ -37,6 +37,11 @@ class Uneven:
     other: str
     changed: Location
 
+    @property
+    def is_training(self) -> bool:
+        """Whether the part that was left as it is has the training rows."""
+        return split_of(self.name) == "train"
+
 
 def unscaled_parts(source: Source) -> Iterator[Uneven]:
     """The images of one part of a split that are not divided by 255, where those of the other are."""

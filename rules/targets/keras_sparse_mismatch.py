@@ -131,7 +131,7 @@ class KerasSparseMismatch(Rule[Claim]):
             else "these labels are class indices, but those of the other part are one-hot",
             related=[Related(found.changed, "the other part is made one-hot here", "labels")],
             help="convert both parts alike",
-            subject="part",
+            subject="labels" if found.is_training else "evaluation",
             claim=Claim(None),
         )
 
