@@ -51,9 +51,9 @@ def used_as_best(source: Source, scope: ast.AST, node: ast.Assign, name: str, mo
     return next((each for each in later if each.lineno > end), None)
 
 
-def bound(loop: Loop, name: str) -> list[ast.Name]:
-    """Where a loop binds a name: each iteration may have another model then."""
-    names = (each for each in walk(loop) if isinstance(each, ast.Name) and each.id == name)
+def bound(scope: ast.AST, name: str) -> list[ast.Name]:
+    """Where code binds a name; if a loop does, each iteration may have another model."""
+    names = (each for each in walk(scope) if isinstance(each, ast.Name) and each.id == name)
     return [each for each in names if isinstance(each.ctx, ast.Store)]
 
 

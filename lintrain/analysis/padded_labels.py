@@ -140,7 +140,7 @@ def _same_in(source: Source, call: ast.Call, nodes: Sequence[ast.AST]) -> SameLa
 
 def _has_several(encoded: ast.Name, line: int, nodes: Sequence[ast.AST]) -> bool:
     """Whether an encoding is that of several texts, by its name in a loop or by what it is made of."""
-    given = _given_before(encoded, line, nodes)
+    given = given_before(encoded, line, nodes)
     if given is None:
         loops = (node for node in nodes if isinstance(node, ast.For))
         return any(isinstance(each.target, ast.Name) and each.target.id == encoded.id == "batch" for each in loops)

@@ -199,8 +199,9 @@ def _never_ask(pipeline: Pipeline, callbacks: Value) -> bool:
     if is_missing(callbacks):
         # The trainer to which a callback is added may be unknown.
         return "add_callback" not in script_text.attribute_names(pipeline.source)
-    is_list = isinstance(callbacks, Sequence) and callbacks.is_complete
-    return is_list and all(isinstance(each, Instance | Class) for each in callbacks.items)
+    if not isinstance(callbacks, Sequence) or not callbacks.is_complete:
+        return False
+    return all(isinstance(each, Instance | Class) for each in callbacks.items)
 
 
 def _evaluates_somewhere(pipeline: Pipeline) -> bool:

@@ -120,5 +120,5 @@ class TwiceAppliedLayer(Rule[Claim]):
         own = [name for name in unused if finding.claim.layer in name.split(".")]
         if own:
             text = f"{len(unused)} of {total} tensors have no gradient, among them `{own[0]}`"
-            return Verdict.confirmed(text, parameters=own[:20])
+            return Verdict.confirmed(text, parameters=[*own[:20]])
         return Verdict.refuted(f"{len(unused)} of {total} tensors have no gradient, none of them of this layer")

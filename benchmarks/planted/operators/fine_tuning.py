@@ -133,8 +133,10 @@ def adapter_config_unused(form: Form) -> Iterator[list[Edit]]:
             if given is not None and ast.unparse(given) == name:
                 yield [form.here(statement), form.here(call), without(form, call, "peft_config")]
         for made in form.assigned("get_peft_model"):
-            call = made.value
-            is_same = isinstance(call, ast.Call) and call.args and form.code(call.args[0]) == form.code(made.targets[0])
+            value = made.value
+            is_same = (
+                isinstance(value, ast.Call) and value.args and form.code(value.args[0]) == form.code(made.targets[0])
+            )
             if is_same and name in form.code(made.value) and form.is_alone(made) and form.says("rainer("):
                 marks = [form.here(each) for each in trainers(form)]
                 yield [form.here(statement), form.delete(made), *marks]

@@ -80,7 +80,7 @@ def _make_layer(call: Call) -> Value:
     if (side := _old_kernel(call, path)) is not None and call.reader.source.contains(OF_KERAS_1):
         values = {each: value for each, value in values.items() if each != "strides"} | {"kernel_size": UNKNOWN}
     elif side is not None:
-        text = f"{name} {literal(side.value)}"
+        text = f"{name} {literal(side.value)!r}"
         call.reader.record.misuses.append(Misuse(side.location, UNKNOWN, "kernel as strides", text))
     return Layer(path, values, made=call.location, origin=call.location)
 
