@@ -138,6 +138,7 @@ class ViewForPermute(OddCallRule):
                     misuse.location,
                     f"a tensor of shape {misuse.text} gets the same sizes in another order",
                     help="use `permute` or `transpose`, which move the elements as well",
+                    level=Level.NOTE,  # the text does not show which axis has a single entry
                 )
         for swap in swaps.swapping_views(pipeline.source):
             if not swap.moved:
@@ -150,6 +151,7 @@ class ViewForPermute(OddCallRule):
                 f"`{swap.method}` swaps the sizes of {_count(swap)} axes of `{swap.name}`, but not its elements",
                 related=[Related(swap.shape, "the sizes are read here", "shape")] if swap.shape else [],
                 help=f"swap the axes with `{swap.name}.{_swapped(swap)}`",
+                level=Level.NOTE,
             )
 
         for heads in attention_axes.unmoved_heads(pipeline.source):

@@ -82,6 +82,7 @@ class NonScalarLoss(Rule):
             f"{shown} has shape {shape}, and `backward()` needs a single number",
             related=[Related(term.origin, "this term keeps its axes", "term")] if term and term.origin else [],
             help="reduce it with `mean()` or `sum()`",
+            level=Level.NOTE,  # a batch of one row has a single number
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:

@@ -161,9 +161,10 @@ class MixedDevices(Rule):
         shown = f"`{made}` makes a tensor" if len(made) <= 30 else "a tensor is made"
         return self.finding(
             found.location,
-            f"{shown} on the CPU that meets one on the GPU",
+            f"{shown} on the CPU, which may meet one on the GPU",
             related=[Related(found.used, met, "use")],
             help="pass `device=x.device`, with the tensor that it is used with as `x`",
+            level=Level.NOTE,  # the text does not show where the other tensor is
         )
 
     def suspects(self, evidence: Evidence) -> Iterator[Finding]:
