@@ -167,8 +167,8 @@ def _used_outside(scope: ast.AST, node: ast.Assign, name: str, entry: str) -> as
     inside = {part for test in tests for part in walk(test)}
     calls = (each for each in walk(scope) if isinstance(each, ast.Call) and each.args and each not in inside)
     # `checkpoint = torch.load(…)` is another mapping of this name.
-    bound = (each.lineno for each in kept_uses.bound(scope, name) if each.lineno > node.lineno)
-    rebound = min(bound, default=math.inf)
+    stores = (each for each in walk(scope) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    rebound = min((each.lineno for each in stores if each.id == name and each.lineno > node.lineno), default=math.inf)
     used = (
         each
         for each in calls
