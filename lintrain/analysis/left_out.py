@@ -69,10 +69,10 @@ def optimizers_of_others(source: Source) -> Iterator[OtherParameters]:
         if given != _module_trained(other) or other.lineno - (one.end_lineno or 0) > LINES_BETWEEN:
             continue
         names = [unparse(each.targets[0]) for each in (one, other)]
-        subject = OF_OPTIMIZER.sub("", names[1].rpartition(".")[2], count=1)
+        first, subject = (OF_OPTIMIZER.sub("", name.rpartition(".")[2], count=1) for name in names)
         if names[0] == names[1] or not subject or subject == names[1].rpartition(".")[2]:
             continue
-        for meant in _modules_named(subject, given):
+        for meant in _modules_named(subject, given, first):
             if meant != given and _is_module(source, meant) and not _gives_parameters(source, meant, other):
                 yield OtherParameters(source.location(other.value), given, meant, source.location(one.value))
                 break
@@ -97,13 +97,18 @@ def _module_trained(made: ast.Assign) -> str:
             return ""
 
 
-def _modules_named(subject: str, given: str) -> Iterator[str]:
-    """What the name of an optimizer may mean, spelled like another module: `self.critic` next to `self.actor`."""
+def _modules_named(subject: str, given: str, first: str) -> Iterator[str]:
+    """What the name of an optimizer may mean, spelled like another module: `self.critic` next to `self.actor`.
+
+    Also `model_beta`, where the optimizer of `model_alpha` is `optimizer_alpha` and this one is `optimizer_beta`.
+    """
     owner, _, last = given.rpartition(".")
     letters = {"g": "generator", "d": "discriminator", "c": "critic", "a": "actor"}
     names = [subject, letters.get(subject.lower(), subject)]
     if len(subject) == 1 and last[-1:].isupper():
         names.append(last[:-1] + subject.upper())
+    if first and re.search(rf"(?:^|_){re.escape(first)}(?:_|$)", last):
+        names.append(last.replace(first, subject))
     yield from (f"{owner}.{name}".strip(".") for name in dict.fromkeys(names))
 
 
