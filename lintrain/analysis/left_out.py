@@ -108,7 +108,7 @@ def _modules_named(subject: str, given: str, first: str) -> Iterator[str]:
     if len(subject) == 1 and last[-1:].isupper():
         names.append(last[:-1] + subject.upper())
     if first and re.search(rf"(?:^|_){re.escape(first)}(?:_|$)", last):
-        names.append(last.replace(first, subject))
+        names.insert(0, last.replace(first, subject))
     yield from (f"{owner}.{name}".strip(".") for name in dict.fromkeys(names))
 
 
