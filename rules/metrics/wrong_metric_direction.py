@@ -312,6 +312,7 @@ RISES = frozenset(
 def _wanted(watched: str) -> str:
     """`min` or `max` for a metric, by its name; empty for others, and where code computes something of it."""
     name = re.sub(r"\.item\(\)$|\[-1\]$", "", watched)
+    name = re.sub(r"""^[\w.]+\[["'](\w+)["']\]$""", r"\1", name)  # `scores["auc"]`
     words = training_loops.words_of(name.rpartition(".")[2])
     is_known = bool(words & FALLS) != bool(words & RISES) and schedule.TURNED.search(name.lower()) is None
     if not re.fullmatch(r"[\w.]+", name) or not is_known:

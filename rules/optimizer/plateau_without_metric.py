@@ -59,10 +59,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import lr_schedules
-from lintrain.pipeline.events import Act, Event
+from lintrain.pipeline.events import Act, Condition, Event
 from lintrain.pipeline.values.model import Scheduler
-from lintrain.pipeline.values.python import options_of
-from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule
+from lintrain.pipeline.values.python import Constant, Value, options_of
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, lazy_pattern
+
+IS_THERE = lazy_pattern(r"\(?(?:[\w.]+ and )*[\w.]*sched\w*(?: is not None| != None)?\)?")
+"""A test whether there is a schedule at all."""
 
 
 class PlateauWithoutMetric(Rule):
@@ -72,8 +75,10 @@ class PlateauWithoutMetric(Rule):
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         found: dict[Location, Finding] = {}
         for event in pipeline.acts(Act.SCHEDULER_STEP):
-            schedules = [each for each in options_of(event.subject) if isinstance(each, Scheduler)]
-            is_certain = len(schedules) == len(options_of(event.subject)) and not event.conditions
+            # No schedule at all has no `step` either.
+            options = [each for each in options_of(event.subject) if not _is_none(each)]
+            schedules = [each for each in options if isinstance(each, Scheduler)]
+            is_certain = len(schedules) == len(options) and not any(map(_may_choose, event.conditions))
             plateaus = [each for each in schedules if each.name == "ReduceLROnPlateau"]
             if plateaus and len(plateaus) == len(schedules) and is_certain and lr_schedules.takes_no_argument(event):
                 found.setdefault(event.location, self._report(event, plateaus[0]))
@@ -87,3 +92,13 @@ class PlateauWithoutMetric(Rule):
             related=[Related(made, "made here", "origin")] if made else [],
             help="pass the loss of the validation: `scheduler.step(val_loss)`",
         )
+
+
+def _is_none(value: Value) -> bool:
+    return isinstance(value, Constant) and value.value is None
+
+
+def _may_choose(condition: Condition) -> bool:
+    """Whether a condition may ask which schedule it is, and so be fulfilled for another kind alone."""
+    is_choice = lr_schedules.CHOOSES.search(condition.code) is not None or not condition.code
+    return is_choice and IS_THERE.fullmatch(condition.code) is None
