@@ -123,14 +123,14 @@ def _gives_parameters(source: Source, name: str, at: ast.Assign) -> bool:
 
     Not a line that copies, clips or freezes them, one of another function about a local name, or an `else`.
     """
-    place = source.location(at)
+    made = source.location(at)
     for call in calls_of(source, {"parameters", "named_parameters"}):
         if not isinstance(call.func, ast.Attribute) or unparse(call.func.value) != name:
             continue
         if "." not in name and _function_around(source, call) is not _function_around(source, at):
             continue
         leaves = LEAVES.search(source.lines[call.lineno - 1]) is not None
-        if not leaves and not blocks.are_exclusive(source, place, source.location(call)):
+        if not leaves and not blocks.are_exclusive(source, made, source.location(call)):
             return True
     return False
 

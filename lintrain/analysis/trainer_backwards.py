@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
+from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import own_nodes, unparse
 from lintrain.source.source import Source
 from lintrain.source.training_syntax import imported_packages
@@ -77,7 +78,7 @@ def past_accelerators(source: Source) -> Iterator[PastAccelerator]:
     """The plain backward passes of training steps in a file that accumulates, casts or prepares by an accelerator."""
     if not source.contains(NEEDED) or source.contains(OWN):
         return
-    calls = [node for node in source.nodes_of(ast.Call) if NEEDED.search(f"{unparse(node.func)}(")]
+    calls = [call for call in calls_of(source, set(NEEDS)) if NEEDED.search(f"{unparse(call.func)}(")]
     # The accumulation divides the loss for certain, the cast scales it in float16.
     needed = sorted(calls, key=lambda call: (NEEDS.index(last_name(call.func)), call.lineno))
     prepared = {last_name(each) for call in calls if last_name(call.func) == "prepare" for each in call.args}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
+from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -33,8 +34,7 @@ def unprepared_optimizers(source: Source) -> Iterator[UnpreparedOptimizer]:
         return
     if source.contains(PREPARES_OTHERWISE):
         return
-    calls = [node for node in source.nodes_of(ast.Call) if isinstance(node.func, ast.Attribute)]
-    preparing = [call for call in calls if unparse(call.func).endswith("accelerator.prepare")]
+    preparing = [call for call in calls_of(source, {"prepare"}) if unparse(call.func).endswith("accelerator.prepare")]
     given = [unparse(each) for call in preparing for each in call.args]
     if any("optim" in each.lower() for each in given):
         return
@@ -42,9 +42,9 @@ def unprepared_optimizers(source: Source) -> Iterator[UnpreparedOptimizer]:
     if not any(MODEL.search(each) or each in trained for each in given):
         return
     made = _made(source) - set(_handed_on(source))
-    for step in sorted(calls, key=lambda call: call.lineno):
+    for step in sorted(calls_of(source, {"step"}), key=lambda call: call.lineno):
         owner = unparse(step.func).removesuffix(".step")
-        if last_name(step.func) == "step" and OPTIMIZER.search(owner) and owner in made:
+        if OPTIMIZER.search(owner) and owner in made:
             yield UnpreparedOptimizer(source.location(step), owner, source.location(preparing[0]))
             return
 
