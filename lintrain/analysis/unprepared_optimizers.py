@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
 from lintrain.source.by_name import calls_of
 from lintrain.source.nodes import unparse, walk
