@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lintrain.analysis import lr_schedules
@@ -15,6 +16,8 @@ from lintrain.startup.lazy_dataclass import dataclass
 
 WITHOUT_COUNT = frozenset({"ExponentialLR", "MultiplicativeLR", "ConstantLR"})
 """Schedules whose step changes the rate that the optimizer has, however many steps there were."""
+
+OF_LIBRARIES = ("torch.", "transformers.", "diffusers.")
 
 RESTARTS = "last_epoch"
 """The argument by which a schedule goes on with an earlier one."""
@@ -34,6 +37,8 @@ def renewed_schedules(pipeline: Pipeline) -> Iterator[RenewedSchedule]:
     """The schedules that a loop makes, and steps once before it makes the next, of an optimizer from before it."""
     for scheduler in pipeline.schedulers:
         loop = _loop_of(pipeline, scheduler)
+        if loop is not None and _counts_with(pipeline, scheduler, loop):
+            continue
         steps = lr_schedules.steps_of(pipeline, scheduler) if loop is not None else []
         if loop is None or not _goes_on(scheduler, loop) or len({step.location for step in steps}) != 1:
             continue
@@ -67,6 +72,14 @@ def _begins_again(scheduler: Scheduler) -> bool:
         and scheduler.is_complete
         and not is_each
     )
+
+
+def _counts_with(pipeline: Pipeline, scheduler: Scheduler, loop: Loop) -> bool:
+    """Whether a schedule is of the script's own, or gets a number that each iteration changes, and so needs no count."""
+    head = pipeline.code(loop.location).partition("\n")[0]
+    changed = {*loop.rebound, *re.findall(r"\w+", head.partition(" in ")[0])}
+    given = {name for each in scheduler.given.values() for name in re.findall(r"\w+", each.text)}
+    return not scheduler.path.startswith(OF_LIBRARIES) or not changed.isdisjoint(given)
 
 
 def _goes_on(scheduler: Scheduler, loop: Loop) -> bool:
