@@ -75,7 +75,7 @@ def _begins_again(scheduler: Scheduler) -> bool:
 
 
 def _counts_with(pipeline: Pipeline, scheduler: Scheduler, loop: Loop) -> bool:
-    """Whether a schedule is of the script's own, or gets a number that each iteration changes, and so needs no count."""
+    """Whether a schedule is of the script's own, or gets a number that changes with each iteration."""
     head = pipeline.code(loop.location).partition("\n")[0]
     changed = {*loop.rebound, *re.findall(r"\w+", head.partition(" in ")[0])}
     given = {name for each in scheduler.given.values() for name in re.findall(r"\w+", each.text)}
