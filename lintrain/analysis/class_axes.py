@@ -109,11 +109,12 @@ def _apart(node: ast.expr, sides: tuple[ast.expr, ast.expr], values: Values, *, 
         scores = _scores_of_softmax(along)
         names = {last_name(mixed[0].func), last_name(along.func)}
         is_pair = not is_same or (scores is not None and unparse(scores) == unparse(mixed[1]) and len(names) > 1)
-        if is_pair and _axis_of_softmax(along) == 1:
+        if is_pair and axis_of_softmax(along) == 1:
             yield Conflict(mixed[0], node, MEETS)
 
 
-def _axis_of_softmax(call: ast.Call) -> int | None:
+def axis_of_softmax(call: ast.Call) -> int | None:
+    """The axis along which a softmax gives probabilities, if it is written out."""
     is_method = isinstance(call.func, ast.Attribute) and unparse(call.func.value) not in TORCH
     given = [*call.args[0 if is_method else 1 :], *(each.value for each in call.keywords if each.arg == "dim")]
     return whole_number(given[0]) if given else None

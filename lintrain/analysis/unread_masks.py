@@ -18,6 +18,7 @@ ENCODER = lazy_pattern(r"(?:^|[._])(?:\w*bert\w*|encoder|transformer|model|backb
 LIBRARIES = lazy_pattern(r"\btransformers\b|input_ids")
 LAYERS = lazy_pattern(r"\bTransformer(?:Encoder|Decoder)?$")
 CAUSAL = lazy_pattern(r"causal|subsequent|triu|tril|src_mask|tgt_mask")
+TARGET = lazy_pattern(r"^(?:tgt|target|trg)_(?:causal_)?mask$")
 SAME = frozenset({"to", "cuda", "long", "bool", "float", "get"})
 OPTIONAL = frozenset({"past_key_values", "inputs_embeds"})
 """Arguments with which a call continues a text, or gives other inputs than ids."""
@@ -102,15 +103,32 @@ def _unread_by_layers(source: Source) -> Iterator[UnreadMask]:
     for scope in source.nodes_of(ast.FunctionDef) if made else ():
         nodes = own_nodes(scope) if scope.name == "forward" else ()
         calls = [node for node in nodes if isinstance(node, ast.Call) and unparse(node.func) in made]
-        masks = {
-            node.targets[0].id
-            for node in nodes
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-            if MASK.search(node.targets[0].id) and not CAUSAL.search(unparse(node))
-        }
-        for mask in sorted(masks if calls else ()):
-            if not _reads(scope, mask) and not any("padding_mask" in name for name in _names(calls[0])):
+        for mask in sorted(_made_names(nodes) if calls else ()):
+            is_of_target = TARGET.search(mask) is not None
+            given = {name for name in _names(calls[0]) if name == "tgt_mask" if is_of_target}
+            given |= {name for name in _names(calls[0]) if "padding_mask" in name if not is_of_target}
+            if not _reads(scope, mask) and not given and len(calls[0].args) < MOST_INPUTS:
                 yield UnreadMask(calls[0], mask, is_layer=True)
+
+
+MOST_INPUTS = 3
+"""Arguments by position, of which the third and those after it are masks."""
+
+
+def _made_names(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names of masks that statements give a value: of padding, and of the order of a target text."""
+    found = set[str]()
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                is_padding = MASK.search(name) is not None and not CAUSAL.search(unparse(node))
+                found |= {name} if is_padding or TARGET.search(name) else set()
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call()):
+                names = {each.id for each in targets if isinstance(each, ast.Name)}
+                found |= {name for name in names if TARGET.search(name)}
+            case _:
+                pass
+    return found
 
 
 def _own_layers(source: Source) -> frozenset[str]:

@@ -78,7 +78,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import chosen_rows, evaluation_pairs, expressions
+from lintrain.analysis import chosen_probabilities, chosen_rows, evaluation_pairs, expressions
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, Tensor
 from lintrain.pipeline.values.training import MetricCall
@@ -139,7 +139,7 @@ class ArgmaxWithoutAxis(Rule[Claim]):
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         may_measure = source.contains(MEASURES) and chosen_rows.may_measure_choices(source)
-        return may_measure or bool(chosen_rows.chosen_rows(source))
+        return may_measure or bool(chosen_rows.chosen_rows(source)) or _chooses_rows(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seen = set[Location]()
@@ -167,6 +167,9 @@ class ArgmaxWithoutAxis(Rule[Claim]):
                 yield self._of_all(location)
         rows = (found for found in chosen_rows.chosen_rows(pipeline.source) if found.location not in seen)
         yield from one_per_location(map(self._over_rows, rows))
+        for chosen in chosen_probabilities.chosen_probabilities(pipeline.source):
+            if chosen.location not in seen:
+                yield self._of_probabilities(chosen)
         over_tokens = (misuse for misuse in pipeline.misuses if misuse.use == "argmax over tokens")
         yield from one_per_location(map(self._over_tokens, over_tokens))
 
@@ -182,6 +185,15 @@ class ArgmaxWithoutAxis(Rule[Claim]):
             why=OVER_ALL,
             help="choose along the last axis: `axis=-1`",
             subject="compute_metrics",
+        )
+
+    def _of_probabilities(self, found: chosen_probabilities.ChosenProbabilities) -> Finding[Claim]:
+        return self.finding(
+            found.location,
+            "this is a row for each class, and not a class for each row",
+            related=[Related(found.softmax, "the classes are along dimension 1 here", "softmax")],
+            why=OVER_ROWS,
+            help="choose along dimension 1",
         )
 
     def _of_classes(self, found: Misuse) -> Finding[Claim]:
@@ -268,6 +280,10 @@ class ArgmaxWithoutAxis(Rule[Claim]):
             return None
         edit = fixes.AddArgument(finding.location, finding.claim.argument, "-1")
         return fixes.Fix.of("choose a class for each row", edit, safe=True)
+
+
+def _chooses_rows(source: Source) -> bool:
+    return any(True for _ in chosen_probabilities.chosen_probabilities(source))
 
 
 def _other_axes(evidence: Evidence) -> Iterator[OddCall]:

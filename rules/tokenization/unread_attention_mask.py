@@ -92,7 +92,7 @@ class UnreadAttentionMask(Rule):
                 f"`{found.mask}` is made, and `{called}` does not get it"
                 if len(called) + len(found.mask) < 48
                 else "a mask is made, and the encoder does not get it",
-                help="pass it, so that padding is not attended to: `src_key_padding_mask=…`",
+                help="pass it, or tokens are attended to that it should hide",
             )
         return self.finding(
             pipeline.source.location(found.call),

@@ -205,7 +205,7 @@ def mask_dropped(form: Form) -> Iterator[list[Edit]]:
                     yield [form.drop_argument(call, name), Edit(form.span(call)[0], form.span(call)[0], HERE)]
 
 
-@plants("future-leak", also="wrong-attention-mask")
+@plants("future-leak", also="wrong-attention-mask unread-attention-mask")
 def causal_mask_dropped(form: Form) -> Iterator[list[Edit]]:
     """`tgt_mask=` of a decoder, or `masked_fill` with the causal mask, is removed."""
     for call in form.nodes(ast.Call):
