@@ -51,13 +51,19 @@ def unread_masks(source: Source) -> Iterator[UnreadMask]:
         nodes = own_nodes(scope)
         without = [call for call in calls if not _mask_of(call)]
         yield from (UnreadMask(call, mask) for call in without if (mask := _unread(source, scope, nodes, call)))
-        for call in without:
+        for call in without if not _asks_for_mask(nodes) else ():
             others = (other for other in calls if unparse(other.func) == unparse(call.func) and _mask_of(other))
             same = next((other for other in others if _names(other) - {_mask_of(other)} == _names(call)), None)
             if same is None:
                 same = next((each for where, each in everywhere if _is_sister(source, scope, call, where, each)), None)
             if same is not None:
                 yield UnreadMask(call, _mask_of(same))
+
+
+def _asks_for_mask(nodes: Sequence[ast.AST]) -> bool:
+    """Whether a function also works without a mask: `if attention_mask is not None:`."""
+    tests = (node for node in nodes if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot))
+    return any("mask" in unparse(test.left) for test in tests)
 
 
 def _is_sister(source: Source, scope: Scope, call: ast.Call, where: Scope, other: ast.Call) -> bool:
