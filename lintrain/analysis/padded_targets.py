@@ -45,6 +45,9 @@ PADDING = lazy_pattern(
 SAME = frozenset({"to", "cuda", "cpu", "long", "clone", "detach", "contiguous", "flatten", "view", "reshape", "type"})
 """Methods whose result holds the same tokens."""
 
+ELSEWHERE = frozenset({"print", "CrossEntropyLoss", "cross_entropy", "generate", "decode", "batch_decode"})
+"""Calls that get the number of the padding for something else than the rows of a training."""
+
 STEPS = 4
 
 
@@ -88,7 +91,7 @@ def _trains(scope: ast.AST) -> bool:
 def _padding(source: Source) -> Location | None:
     """Where a call or a comparison of a file gets the number of the padding."""
     for call in source.nodes_of(ast.Call):
-        if last_name(call.func) in {"print", "CrossEntropyLoss", "cross_entropy"}:
+        if last_name(call.func) in ELSEWHERE or last_name(call.func).endswith("Config"):
             continue
         named = [each.value for each in call.keywords if PADDING.fullmatch(each.arg or "") is not None]
         for each in (*named, *call.args):
