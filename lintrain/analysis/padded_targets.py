@@ -45,6 +45,8 @@ PADDING = lazy_pattern(
 SAME = frozenset({"to", "cuda", "cpu", "long", "clone", "detach", "contiguous", "flatten", "view", "reshape", "type"})
 """Methods whose result holds the same tokens."""
 
+WRITTEN = lazy_pattern(r"(?i)pad_|pad\b|padding_idx")
+
 ELSEWHERE = frozenset({"print", "CrossEntropyLoss", "cross_entropy", "generate", "decode", "batch_decode"})
 """Calls that get the number of the padding for something else than the rows of a training."""
 
@@ -65,17 +67,17 @@ def padded_targets(pipeline: Pipeline) -> Iterator[PaddedTargets]:
     source, sources = pipeline.source, list(pipeline.sources.values())
     if not source.contains(CRITERION) or any(each.cached(_may_leave_out) for each in sources):
         return
-    known = next((found for each in sources if (found := _padding(each)) is not None), None)
     pads = any(each.contains(PADS) for each in sources)
-    if known is None and not pads:
-        return
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         if not source.once(_trains, scope):
             continue
         nodes = own_nodes(scope)
         for loss in (node for node in nodes if isinstance(node, ast.Call) and len(node.args) == 2):
+            if not _are_next_tokens(loss, nodes) and not (pads and _is_over_vocabulary(loss)):
+                continue
             made = _criterion(source, scope, loss)
-            if made is not None and (_are_next_tokens(loss, nodes) or (pads and _is_over_vocabulary(loss))):
+            known = next((found for each in sources if (found := each.cached(_padding)) is not None), None)
+            if made is not None and (pads or known is not None):
                 yield PaddedTargets(source.location(loss.args[1]), source.location(made), known)
 
 
@@ -90,6 +92,8 @@ def _trains(scope: ast.AST) -> bool:
 
 def _padding(source: Source) -> Location | None:
     """Where a call or a comparison of a file gets the number of the padding."""
+    if not source.contains(WRITTEN):
+        return None
     for call in source.nodes_of(ast.Call):
         if last_name(call.func) in ELSEWHERE or last_name(call.func).endswith("Config"):
             continue
