@@ -165,8 +165,9 @@ class ArgmaxWithoutAxis(Rule[Claim]):
             if location not in seen:
                 seen.add(location)
                 yield self._of_all(location)
-        rows = (found for found in chosen_rows.chosen_rows(pipeline.source) if found.location not in seen)
+        rows = [found for found in chosen_rows.chosen_rows(pipeline.source) if found.location not in seen]
         yield from one_per_location(map(self._over_rows, rows))
+        seen |= {found.location for found in rows}
         for chosen in chosen_probabilities.chosen_probabilities(pipeline.source):
             if chosen.location not in seen:
                 yield self._of_probabilities(chosen)

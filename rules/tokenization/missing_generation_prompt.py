@@ -50,7 +50,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lintrain.analysis import closed_prompts
+from lintrain.analysis import chat_prompts
 from lintrain.pipeline.values.data import Tokenizer
 from lintrain.pipeline.values.python import is_missing, literal, text_of
 from lintrain.pipeline.values.tensors import Templated
@@ -89,21 +89,24 @@ class MissingGenerationPrompt(Rule[Claim]):
         return source.contains(r"\.apply_chat_template\(")
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        yield from one_per_location((*self._read(pipeline), *self._written(pipeline)))
+        yield from one_per_location(self._found(pipeline))
 
-    def _read(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        """The prompts of tokenizers that are known."""
-        for each in (misuse for misuse in pipeline.misuses if misuse.use == "generated from template"):
-            written = each.value
-            if isinstance(written, Templated) and written.origin is not None and _is_closed(written):
-                yield self._report(written.origin, each.location, Claim(is_missing(written.adds_prompt)))
-
-    def _written(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
-        """The prompts of other tokenizers, by the code of one function."""
-        known = {text_of(each.checkpoint) for each in pipeline.tokenizers} - {None}
-        if all(OPENS.search(str(name)) for name in known):
-            for found in closed_prompts.closed_prompts(pipeline.source):
-                yield self._report(found.location, found.generated, Claim(True))
+    def _found(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
+        known = set[Location]()
+        for misuse in pipeline.misuses:
+            made = misuse.value
+            if misuse.use == "generated from template" and isinstance(made, Templated) and made.origin is not None:
+                if isinstance(made.owner, Tokenizer):
+                    known.add(made.origin)
+                if _is_closed(made):
+                    yield self._report(made.origin, misuse.location, Claim(is_missing(made.adds_prompt)))
+        names = {text_of(each.checkpoint) for each in pipeline.tokenizers} - {None}
+        if not all(OPENS.search(str(name)) for name in names):
+            return
+        # Of a tokenizer that is not known, as that of a class or a parameter, the names show what is generated from.
+        for each in chat_prompts.unopened_prompts(pipeline.source):
+            if each.location not in known:
+                yield self._report(each.location, each.generated, Claim(each.is_missing))
 
     def _report(self, location: Location, generated: Location, claim: Claim) -> Finding[Claim]:
         return self.finding(

@@ -1,0 +1,85 @@
+"""Conversations that a function formats and generates from, without the opening of the answer, by its names alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from lintrain.analysis.built_layers import last_name
+from lintrain.model.location import Location
+from lintrain.source.nodes import own_nodes, walk
+from lintrain.source.source import Source
+from lintrain.startup.lazy_dataclass import dataclass
+
+FORMATS = "apply_chat_template"
+DECIDE = frozenset({"add_generation_prompt", "continue_final_message", "chat_template", None})
+"""Arguments that decide how the text ends, `**` among them."""
+
+NEVER_OPEN = r"(?i)mistral|mixtral|llama-?2|vicuna|chat_template *="
+"""Families whose templates have nothing that opens an answer, and templates of the script."""
+
+ANSWERS = frozenset({"assistant", "model", "gpt"})
+"""Roles of the turns that a model writes; the last message may be the beginning of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unopened:
+    """A conversation that is formatted without the opening of an answer, and where something is generated from it."""
+
+    location: Location
+    generated: Location
+    is_missing: bool
+
+
+def unopened_prompts(source: Source) -> Iterator[Unopened]:
+    """The calls of templates whose text a generation in the same function gets."""
+    if not source.contains(r"\.generate\(") or source.contains(NEVER_OPEN):
+        return
+    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+        nodes = own_nodes(scope)
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        generations = [each for each in calls if last_name(each.func) == "generate"]
+        if not generations or _answers(nodes):
+            continue
+        for call in calls:
+            if last_name(call.func) == FORMATS and isinstance(call.func, ast.Attribute) and _leaves_out(call):
+                names = _names_made_of(nodes, call)
+                for generation in generations:
+                    if generation.lineno >= call.lineno and _is_made(generation, call, names):
+                        is_missing = all(each.arg != "add_generation_prompt" for each in call.keywords)
+                        yield Unopened(source.location(call), source.location(generation), is_missing)
+                        break
+
+
+def _answers(nodes: Sequence[ast.AST]) -> bool:
+    """Whether code writes turns of the model itself: `{"role": "assistant", …}`."""
+    written = (value for node in nodes if isinstance(node, ast.Dict) for value in node.values)
+    return any(isinstance(value, ast.Constant) and value.value in ANSWERS for value in written)
+
+
+def _leaves_out(call: ast.Call) -> bool:
+    """Whether a call certainly does not open an answer."""
+    deciding = [each for each in call.keywords if each.arg in DECIDE]
+    off = [each for each in deciding if isinstance(each.value, ast.Constant) and each.value.value is False]
+    return len(call.args) == 1 and all(each in off for each in deciding)
+
+
+def _names_made_of(nodes: Sequence[ast.AST], call: ast.Call) -> set[str]:
+    """The names that hold what a call returns, or something made of it, in the order of the code."""
+    names = set[str]()
+    statements = [node for node in nodes if isinstance(node, ast.Assign | ast.Expr) and node.lineno >= call.lineno - 1]
+    for statement in sorted(statements, key=lambda node: node.lineno):
+        is_made = _is_made(statement.value, call, names)
+        if isinstance(statement, ast.Assign):
+            bound = {each.id for target in statement.targets for each in walk(target) if isinstance(each, ast.Name)}
+            names = names | bound if is_made else names - bound
+        elif is_made and isinstance(statement.value, ast.Call) and isinstance(statement.value.func, ast.Attribute):
+            owner = statement.value.func.value
+            if statement.value.func.attr in {"append", "extend"} and isinstance(owner, ast.Name):
+                names = names | {owner.id}
+    return names
+
+
+def _is_made(node: ast.AST, call: ast.Call, names: set[str]) -> bool:
+    """Whether code uses what a call returns, by one of the names that hold it or by the call in it."""
+    return any(each is call or (isinstance(each, ast.Name) and each.id in names) for each in walk(node))
