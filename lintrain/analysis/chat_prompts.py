@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.model.location import Location
-from lintrain.source.nodes import own_nodes, walk
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -15,7 +15,7 @@ FORMATS = "apply_chat_template"
 DECIDE = frozenset({"add_generation_prompt", "continue_final_message", "chat_template", None})
 """Arguments that decide how the text ends, `**` among them."""
 
-NEVER_OPEN = r"(?i)mistral|mixtral|llama-?2|vicuna|chat_template *="
+NEVER_OPEN = r"(?i)mistral|mixtral|llama-?2|vicuna|\.chat_template *="
 """Families whose templates have nothing that opens an answer, and templates of the script."""
 
 ANSWERS = frozenset({"assistant", "model", "gpt"})
@@ -42,7 +42,12 @@ def unopened_prompts(source: Source) -> Iterator[Unopened]:
         if not generations or _answers(nodes):
             continue
         for call in calls:
-            if last_name(call.func) == FORMATS and isinstance(call.func, ast.Attribute) and _leaves_out(call):
+            if (
+                last_name(call.func) == FORMATS
+                and isinstance(call.func, ast.Attribute)
+                and _leaves_out(call)
+                and _asks(nodes, call)
+            ):
                 names = _names_made_of(nodes, call)
                 for generation in generations:
                     if generation.lineno >= call.lineno and _is_made(generation, call, names):
@@ -55,6 +60,12 @@ def _answers(nodes: Sequence[ast.AST]) -> bool:
     """Whether code writes turns of the model itself: `{"role": "assistant", …}`."""
     written = (value for node in nodes if isinstance(node, ast.Dict) for value in node.values)
     return any(isinstance(value, ast.Constant) and value.value in ANSWERS for value in written)
+
+
+def _asks(nodes: Sequence[ast.AST], call: ast.Call) -> bool:
+    """Whether a conversation ends with a turn of the user, by the code around it or by its name: another may go on."""
+    asks = any(isinstance(node, ast.Constant) and node.value == "user" for node in nodes)
+    return asks or any(word in unparse(call.args[0]).lower() for word in ("prompt", "question"))
 
 
 def _leaves_out(call: ast.Call) -> bool:
