@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.built_layers import last_name
@@ -15,11 +16,16 @@ FORMATS = "apply_chat_template"
 DECIDE = frozenset({"add_generation_prompt", "continue_final_message", "chat_template", None})
 """Arguments that decide how the text ends, `**` among them."""
 
-NEVER_OPEN = r"(?i)mistral|mixtral|llama-?2|vicuna|\.chat_template *="
-"""Families whose templates have nothing that opens an answer, and templates of the script."""
+NEVER_OPEN = r"(?i)mistral|mixtral|llama-?2|vicuna"
+"""Families whose templates have nothing that opens an answer."""
+
+OWN_TEMPLATE = r"\.chat_template *="
 
 ANSWERS = frozenset({"assistant", "model", "gpt"})
 """Roles of the turns that a model writes; the last message may be the beginning of an answer."""
+
+MOST_TEXT = 100
+"""Longer texts are prompts and documentation, and name no checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Unopened:
 
 def unopened_prompts(source: Source) -> Iterator[Unopened]:
     """The calls of templates whose text a generation in the same function gets."""
-    if not source.contains(r"\.generate\(") or source.contains(NEVER_OPEN):
+    if not source.contains(r"\.generate\(") or source.contains(OWN_TEMPLATE) or _names_family(source):
         return
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
@@ -54,6 +60,14 @@ def unopened_prompts(source: Source) -> Iterator[Unopened]:
                         is_missing = all(each.arg != "add_generation_prompt" for each in call.keywords)
                         yield Unopened(source.location(call), source.location(generation), is_missing)
                         break
+
+
+def _names_family(source: Source) -> bool:
+    """Whether a text of the file, such as the name of a checkpoint, is of a family that never opens an answer."""
+    if not source.contains(NEVER_OPEN):
+        return False
+    texts = (node.value for node in source.nodes_of(ast.Constant) if isinstance(node.value, str))
+    return any(re.search(NEVER_OPEN, text) for text in texts if len(text) < MOST_TEXT)
 
 
 def _answers(nodes: Sequence[ast.AST]) -> bool:

@@ -301,6 +301,16 @@ _FOLDS = tuple(
 )
 """From the constructors of scikit-learn 1.9."""
 
+_IN_FOUR_BITS = (
+    Contradiction(
+        "transformers.BitsAndBytesConfig",
+        {"load_in_4bit": ON, "bnb_4bit_compute_dtype": MISSING},
+        "the layers in 4 bits compute in float32: `bnb_4bit_compute_dtype` is missing",
+        "pass `bnb_4bit_compute_dtype=torch.bfloat16`",
+        Level.WARNING,
+    ),
+)
+
 _LIGHTNING = (
     Contradiction(
         "lightning.Trainer",
@@ -311,7 +321,7 @@ _LIGHTNING = (
     ),
 )
 
-CONTRADICTIONS = (*_ORDINARY, *_TRL, *_FOLDS, *_LIGHTNING)
+CONTRADICTIONS = (*_ORDINARY, *_TRL, *_FOLDS, *_IN_FOUR_BITS, *_LIGHTNING)
 
 SETTING = "args."
 """Before the name of a training argument, where the arguments of a trainer itself are asked for as well."""

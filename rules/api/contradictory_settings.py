@@ -365,6 +365,8 @@ def _is(call: LibraryCall, name: str, wanted: str) -> bool:
     argument = _argument(call, name)
     is_missing = argument is None or (isinstance(argument.value, Constant) and argument.value.value is None)
     value = literal(argument.value) if argument is not None else None
+    if argument is None and call.is_open and wanted in (MISSING, OFF):
+        return False  # what is passed by `**` may hold it
     if wanted in (GIVEN, MISSING):
         return is_missing == (wanted == MISSING) and not (argument and isinstance(argument.value, Unknown))
     if wanted in (ON, OFF):

@@ -5,7 +5,7 @@ an error when it is created, after the model was loaded, which often takes many 
 
 ## Bad
 
-    config = transformers.BitsAndBytesConfig(load_in_4bit=True)
+    config = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)
     lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     lines = text.map(lambda rows: lm_tokenizer(rows["text"], truncation=True), batched=True, remove_columns=["text"])
@@ -26,7 +26,7 @@ With `SFTTrainer`:
 
     from peft import prepare_model_for_kbit_training
 
-    config = transformers.BitsAndBytesConfig(load_in_4bit=True)
+    config = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)
     lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
     lm_tokenizer.pad_token = lm_tokenizer.eos_token
     lines = text.map(lambda rows: lm_tokenizer(rows["text"], truncation=True), batched=True, remove_columns=["text"])
@@ -52,7 +52,7 @@ With `SFTTrainer`:
 
 Trainers of TRL add the adapter themselves:
 
-    config = transformers.BitsAndBytesConfig(load_in_4bit=True)
+    config = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)
     lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
     adapter = LoraConfig(task_type="CAUSAL_LM")
     trainer = SFTTrainer(lm, SFTConfig("out"), train_dataset=text["train"], peft_config=adapter)
@@ -68,7 +68,7 @@ Unknown code may have added an adapter:
 
     from my_adapters import add_adapters
 
-    config = transformers.BitsAndBytesConfig(load_in_4bit=True)
+    config = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16)
     lm = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=config)
     add_adapters(lm)
     trainer = Trainer(lm, args, train_dataset=text["train"])

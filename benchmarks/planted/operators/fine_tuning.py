@@ -84,7 +84,7 @@ def padding_becomes_end_of_text(form: Form) -> Iterator[list[Edit]]:
                     yield [form.here(statement), form.replace(value, f"{owner}.eos_token"), *marks]
 
 
-@plants("ineffective-setting")
+@plants("contradictory-settings")
 def compute_type_left_out(form: Form) -> Iterator[list[Edit]]:
     """A model in 4 bits computes in 32: the type of its computations is left out."""
     for call in form.calls("BitsAndBytesConfig"):

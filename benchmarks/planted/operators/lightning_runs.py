@@ -113,31 +113,6 @@ def mode_of_monitor_left_out(form: Form) -> Iterator[list[Edit]]:
             yield [form.here(call), without(form, call, "mode")]
 
 
-@plants("lasting-sum")
-def metric_shared_by_steps(form: Form) -> Iterator[list[Edit]]:
-    """The metric of the training is also updated and logged by the validation."""
-    for method in _method(form, "validation_step"):
-        owner = form.class_of(method)
-        names = {
-            target.attr
-            for each in form.nodes(ast.Assign)
-            if owner is not None and form.is_in(each, owner) and isinstance(each.value, ast.Call)
-            for target in each.targets
-            if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
-        }
-        for name in sorted(names):
-            match = re.fullmatch(r"val(?:id)?_(acc\w*|f1\w*|auroc|iou)", name)
-            if match and f"train_{match[1]}" in names and form.says("torchmetrics"):
-                uses = [
-                    each
-                    for each in form.nodes(ast.Attribute)
-                    if form.is_in(each, method) and ast.unparse(each) == f"self.{name}"
-                ]
-                if uses:
-                    edits = [form.replace(each, f"self.train_{match[1]}") for each in uses]
-                    yield [form.here(form.statement(uses[0])), *edits]
-
-
 @plants("train-data-in-eval", also="swapped-names overwritten-eval-data")
 def loaders_of_fit_swapped(form: Form) -> Iterator[list[Edit]]:
     """`trainer.fit` gets the loader of the validation first: the model is trained on the held-out rows."""
