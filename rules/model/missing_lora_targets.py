@@ -73,6 +73,8 @@ LAYERS = {
     "mistral": DECODER,
     "qwen2": DECODER,
     "qwen3": DECODER,
+    "phi3": ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "embed_tokens"),
+    "phi": ("q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2", "embed_tokens"),
     "gemma": DECODER,
     "gemma2": DECODER,
     "opt": ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2", "embed_tokens", "project_in", "project_out"),
