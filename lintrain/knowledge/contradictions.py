@@ -11,7 +11,7 @@ from typing import NamedTuple
 from lintrain.model.level import Level
 
 ON, OFF, GIVEN, MISSING, POSITIVE, SEVERAL, NOT_ONE = "on", "off", "given", "missing", "positive", "several", "not one"
-ZERO, NOT_NONE = "zero", "not none"
+ZERO, NOT_NONE, WRITTEN = "zero", "not none", "True in the call"
 """What a setting may be asked to be; any other text is compared with its value, or with the items of a list."""
 
 AXOLOTL, FACTORY, TUNE = "axolotl.config", "llamafactory.config", "torchtune.config"
@@ -314,7 +314,7 @@ _IN_FOUR_BITS = (
 _LIGHTNING = (
     Contradiction(
         "lightning.Trainer",
-        {"fast_dev_run": ON, "max_epochs": SEVERAL},
+        {"fast_dev_run": WRITTEN, "max_epochs": SEVERAL},
         "`fast_dev_run` trains on one batch and saves nothing, so `max_epochs` has no effect",
         "remove `fast_dev_run` for the training itself",
         Level.WARNING,

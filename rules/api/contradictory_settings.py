@@ -151,6 +151,7 @@ from lintrain.knowledge.contradictions import (
     ON,
     POSITIVE,
     SEVERAL,
+    WRITTEN,
     ZERO,
     Contradiction,
 )
@@ -371,6 +372,8 @@ def _is(call: LibraryCall, name: str, wanted: str) -> bool:
         return is_missing == (wanted == MISSING) and not (argument and isinstance(argument.value, Unknown))
     if wanted in (ON, OFF):
         return value is True if wanted == ON else value is False or is_missing
+    if wanted == WRITTEN:  # an option of the script is turned on where it is meant
+        return argument is not None and argument.text == "True"
     if wanted == NOT_NONE:
         return argument is None or not (is_missing or isinstance(argument.value, Unknown))
     if wanted == ZERO:
