@@ -145,9 +145,7 @@ NAMED = {
 
 class IneffectiveSetting(Rule):
     level = Level.ERROR
-    keywords = (
-        "fc|classif|head|_features|_channels|_embed|.lr|.momentum|.learning|cudnn|optim|drop|num_l|weight|groups|Config"
-    )
+    keywords = "fc|classif|head|_features|_channels|_embed|.lr|.learning|cudnn|optim|drop|num_l|weight|groups|Config"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         sizes = (_size_set(pipeline.source_of(each.location), each) for each in pipeline.acts(events.Act.REPLACE))
