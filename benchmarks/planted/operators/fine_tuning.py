@@ -133,13 +133,12 @@ def adapter_config_unused(form: Form) -> Iterator[list[Edit]]:
             if given is not None and ast.unparse(given) == name:
                 yield [form.here(statement), form.here(call), without(form, call, "peft_config")]
         for made in form.assigned("get_peft_model"):
-            value = made.value
-            is_same = (
-                isinstance(value, ast.Call) and value.args and form.code(value.args[0]) == form.code(made.targets[0])
-            )
-            if is_same and name in form.code(made.value) and form.is_alone(made) and form.says("rainer("):
-                marks = [form.here(each) for each in trainers(form)]
-                yield [form.here(statement), form.delete(made), *marks]
+            adapts = made.value
+            if not isinstance(adapts, ast.Call) or not adapts.args or name not in form.code(adapts):
+                continue
+            is_same = form.code(adapts.args[0]) == form.code(made.targets[0])
+            if is_same and form.is_alone(made) and form.says("rainer("):
+                yield [form.here(statement), form.delete(made), *map(form.here, trainers(form))]
 
 
 @plants("missing-column", also="missing-preference-columns raw-dataset")
