@@ -309,7 +309,7 @@ STEPS_OF_DATA = frozenset(
 OF_STEPS = frozenset({"num_parallel_calls", "reshuffle_each_iteration", "drop_remainder"})
 """Arguments that only methods of a data set of TensorFlow take."""
 
-MAKES_DATA = lazy_pattern(r"tf\.data\.|(?:^|\.)Dataset\.|_dataset_from_(?:directory|array)$|TFRecordDataset$")
+MAKES_DATA = lazy_pattern(r"tf\.data\.|(?:^|\.)Dataset\.|_dataset_from_(?:directory|array)$|(?:^|\.)TFRecordDataset$")
 
 
 def dropped_steps(source: Source) -> Iterator[tuple[Location, str, str]]:
@@ -320,9 +320,16 @@ def dropped_steps(source: Source) -> Iterator[tuple[Location, str, str]]:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name) as owner, attr=method)) as call if (
                 method in STEPS_OF_DATA and (call.args or call.keywords or method in {"cache", "repeat", "unbatch"})
             ):
-                made = any(MAKES_DATA.search(unparse(each.func)) for each in made_by(source, owner))
+                makers = [unparse(each.func) for each in made_by(source, owner)]
+                made = any(map(MAKES_DATA.search, makers))
+                # A class of others may have methods of these names that change its object.
+                is_other = not made and any(maker.rpartition(".")[2][:1].isupper() for maker in makers)
                 made = made or any(each.arg in OF_STEPS for each in call.keywords)
-                if (made or _is_replaced(source, name, method)) and not source.is_displayed(source.location(node)):
+                if (
+                    not is_other
+                    and (made or _is_replaced(source, name, method))
+                    and not source.is_displayed(source.location(node))
+                ):
                     yield name_at(source, call), method, name
             case _:
                 pass
