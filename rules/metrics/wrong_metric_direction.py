@@ -86,7 +86,6 @@ from lintrain.analysis import evaluation_schedule as schedule
 from lintrain.analysis import expressions, lightning_updates, trainer_methods, training_loops
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.record import LibraryCall
-from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Scheduler
 from lintrain.pipeline.values.python import (
     UNKNOWN,
@@ -137,10 +136,18 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
         for call in pipeline.calls:
             if call.path in OF_LIGHTNING and not call.is_open:
                 yield from self._of_lightning(call)
+        seen = set[Location]()
         for run in pipeline.keras_runs:
             own = _own_metrics(run)
             for _, arguments in run.fits:
-                yield from self._of_keras(arguments.get("callbacks"), own)
+                for each in self._of_keras(arguments["callbacks"].value, own) if "callbacks" in arguments else ():
+                    seen.add(each.location)
+                    yield each
+        # A `mode` that is given is the opposite whichever training gets the callback.
+        for call in pipeline.calls:
+            if call.path.startswith("keras.callbacks.") and call.location not in seen and not call.is_open:
+                given = {name: argument.value for name, argument in call.arguments.items()}
+                yield from self._of_keras(LibraryObject(call.path, given, origin=call.location), frozenset())
         found: dict[Location, Finding[Claim]] = {}
         for step in pipeline.acts(Act.SCHEDULER_STEP):
             watched, wanted = training_loops.text_of_event(step, "watched"), _direction_of(step)
@@ -165,9 +172,8 @@ class WrongMetricDirection(ArgumentsRule[Claim]):
             subject=kept.best,
         )
 
-    def _of_keras(self, callbacks: Argument | None, own: frozenset[str]) -> Iterator[Finding[Claim]]:
+    def _of_keras(self, given: Value, own: frozenset[str]) -> Iterator[Finding[Claim]]:
         """A callback of Keras with a `mode` that is the opposite of what its metric should do, or that takes it so."""
-        given = callbacks.value if callbacks is not None else UNKNOWN
         for callback in given.items if isinstance(given, Sequence) else [given]:
             if not isinstance(callback, LibraryObject) or not callback.path.startswith("keras.callbacks."):
                 continue

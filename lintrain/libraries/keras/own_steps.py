@@ -80,7 +80,8 @@ def _fit_other(call: Call) -> Value:
     runs = call.reader.record.keras_runs
     run = next((run for run in reversed(runs) if _is_same(call, run.model)), None)
     name = call.path.rpartition(".")[2]
-    if run is None and not OF_KERAS.isdisjoint(call.keywords):
+    is_of_keras = not OF_KERAS.isdisjoint(call.keywords) or {"callbacks", "epochs"} <= call.keywords.keys()
+    if run is None and is_of_keras:
         run = KerasRun(Unknown(name=_owner(call)) if call.receiver is UNKNOWN else call.receiver, None)
         runs.append(run)
     if run is not None and name == "fit":
