@@ -61,8 +61,10 @@ def _uneven(
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
         changed = {name: node for node in nodes if (name := change(node)) and isinstance(node, ast.stmt)}
-        groups = [_names_bound(node) for node in nodes if isinstance(node, ast.Assign)] if changed else []
+        assigned = [node for node in nodes if isinstance(node, ast.Assign)] if changed else []
         for name, node in changed.items():
+            # What is bound after the change may be a part of the changed rows.
+            groups = [_names_bound(each) for each in assigned if each.lineno < node.lineno]
             for other in {each for group in groups if name in group for each in group if _are_parts(name, each)}:
                 if other not in changed and _is_as_loaded(nodes, other, is_change):
                     fed = _first_use(nodes, other, feeds) if _first_use(nodes, name, FEEDS | {"flow"}) else None
