@@ -59,7 +59,7 @@ def _in_class(source: Source, owner: ast.ClassDef) -> Iterator[Twin]:
     calls = [node for node in own_nodes(methods["forward"]) if isinstance(node, ast.Call)]
     for name, other in pairs:
         uses = [call for call in calls if unparse(call.func) == f"self.{other}"]
-        if len(uses) > 1 and not _is_read(source, name):
+        if len(uses) > 1 and not _is_read(source, owner, name):
             last = max(uses, key=lambda call: (call.lineno, call.col_offset))
             yield Twin(name, made[name], other, last)
             return
@@ -90,8 +90,8 @@ def _names_in(owner: ast.ClassDef) -> list[ast.expr]:
     return [node for node in walk(owner) if isinstance(node, ast.Name | ast.Attribute)]
 
 
-def _is_read(source: Source, name: str) -> bool:
-    """Whether code may use a layer by its name; to set its first weights is no use."""
+def _is_read(source: Source, owner: ast.ClassDef, name: str) -> bool:
+    """Whether code may use a layer of a class by its name; to set its first weights is no use."""
     initialized = {
         id(part.value)
         for call in source.nodes_of(ast.Call)
@@ -104,4 +104,8 @@ def _is_read(source: Source, name: str) -> bool:
     if name in texts:
         return True
     reads = (node for node in source.named(name) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load))
-    return any(id(node) not in initialized for node in reads)
+    used = [node for node in reads if id(node) not in initialized]
+    if any(owner.name in map(last_name, each.bases) for each in source.nodes_of(ast.ClassDef)):
+        return bool(used)
+    inside = {id(node) for node in walk(owner)}
+    return any(id(node) in inside or unparse(node.value) != "self" for node in used)
