@@ -127,6 +127,7 @@ from lintrain.analysis import (
     overlapping_slices,
     rows_in_code,
     script_text,
+    shared_loader_rows,
     split_names,
     tf_datasets,
     trained_on_loops,
@@ -233,7 +234,9 @@ class TrainDataInEval(Rule):
             yield from self._trainer(pipeline, run)
         for keras in pipeline.keras_runs:
             yield from self._keras(pipeline, keras)
-        yield from self._loaders(pipeline)
+        known = list(self._loaders(pipeline))
+        yield from known
+        yield from self._shared_rows(pipeline, {each.location for each in known})
         yield from self._lightning(pipeline)
         yield from one_per_location(self._report_nodes(*found) for found in _whole_graphs(pipeline))
         if training_loops.trains_by_hand(pipeline):
@@ -349,6 +352,12 @@ class TrainDataInEval(Rule):
                     text = pipeline.code(loader.dataset_location)
                     yield from self._report(pipeline, loader.dataset_location, text, shared, other.dataset)
                     break
+
+    def _shared_rows(self, pipeline: Pipeline, known: set[Location]) -> Iterator[Finding]:
+        """Loaders for held-out rows with the rows of the training loader, by the names of both."""
+        for found in shared_loader_rows.shared_loader_rows(pipeline.source):
+            if found.location not in known and not loaders.is_deliberate(pipeline, found.location):
+                yield self._report_name(found)
 
     def _named_as_held_out(self, pipeline: Pipeline) -> Iterator[Finding]:
         """`val_acc = evaluate(model, train_loader)`, although the function has a loader of other rows."""
