@@ -18,11 +18,22 @@ def shared_loader_rows(source: Source) -> Iterator[OtherSplit]:
     if "DataLoader(" not in source.text:
         return
     for body in (source.tree.body, *(each.body for each in source.nodes_of(ast.FunctionDef))):
-        made = [pair for statement in body if (pair := _loader(statement)) is not None]
-        trained = {unparse(rows) for name, rows in made if split_of(name) == "train" and _are_of_training(rows)}
-        for name, rows in made:
-            if split_of(name) in {"validation", "test"} and unparse(rows) in trained:
-                yield OtherSplit(source.location(rows), name, unparse(rows))
+        trained: dict[str, set[str]] = {}
+        for statement in body:
+            name, rows = _loader(statement) or ("", None)
+            code = unparse(rows) if rows is not None else ""
+            if rows is not None and split_of(name) in {"validation", "test"} and code in trained:
+                yield OtherSplit(source.location(rows), name, code)
+            bound = _bound_by(statement)
+            trained = {each: names for each, names in trained.items() if not names & bound}
+            if rows is not None and split_of(name) == "train" and _are_of_training(rows):
+                trained[code] = {last_name(each) for each in walk(rows) if isinstance(each, ast.Name | ast.Attribute)}
+
+
+def _bound_by(statement: ast.stmt) -> set[str]:
+    """The names and attributes that a statement gives a value, wherever in it."""
+    nodes = (node for node in walk(statement) if isinstance(node, ast.Name | ast.Attribute))
+    return {last_name(node) for node in nodes if isinstance(node.ctx, ast.Store)}
 
 
 def _loader(statement: ast.stmt) -> tuple[str, ast.expr] | None:
