@@ -101,21 +101,13 @@ def _is_temperature(source: Source, factor: ast.expr) -> bool:
     """Whether a factor is a temperature by its name, and not a weight that is learned."""
     if TEMPERATURE.fullmatch(last_name(factor)) is None:
         return False
-    if any(float(number) >= 1 for number in source.cached(_given_numbers).get(last_name(factor), ())):
+    numbers = given_numbers.given_numbers(source).get(last_name(factor), set())
+    if any(number is not None and number >= 1 for number in numbers):
         return False  # one of 20 is a scale
     given = loss_terms.assigned(source, unparse(factor))
     return all(isinstance(each, ast.Name | ast.Attribute | ast.Subscript | ast.Constant) for each in given)
 
 
-def _given_numbers(source: Source) -> dict[str, list[str]]:
-    """The numbers that a file gives each temperature, as a default too."""
-    found = dict[str, list[str]]()
-    for name, number in NUMBER.findall(source.text):
-        found.setdefault(name, []).append(number)
-    return found
-
-
-NUMBER = lazy_pattern(r"\b(\w*(?:temperature|tau))\b(?: *: *[\w.]+)? *= *(\d+(?:\.\d+)?)")
 TEMPERATURE = lazy_pattern(r"(?i)temperature|tau|\w+_temperature")
 
 
