@@ -102,7 +102,7 @@ def _is_temperature(source: Source, factor: ast.expr) -> bool:
     if TEMPERATURE.fullmatch(last_name(factor)) is None:
         return False
     numbers = given_numbers.given_numbers(source).get(last_name(factor), set())
-    if any(number is not None and number >= 1 for number in numbers):
+    if any(number is not None and number > 1 for number in numbers):
         return False  # one of 20 is a scale
     given = loss_terms.assigned(source, unparse(factor))
     return all(isinstance(each, ast.Name | ast.Attribute | ast.Subscript | ast.Constant) for each in given)
