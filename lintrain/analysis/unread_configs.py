@@ -21,6 +21,7 @@ ADAPTER = (
     "PromptEncoderConfig",
 )
 QUANTIZATION = ("BitsAndBytesConfig", "GPTQConfig")
+BUILDS = rf"\b(?:{'|'.join(ADAPTER + QUANTIZATION)})\("
 TRAINS = r"Trainer\(|\.backward\(|\.fit\("
 MAY_READ = r"\b(globals|locals|exec|eval)\("
 
@@ -36,7 +37,7 @@ class UnreadConfig:
 
 def unread_configs(source: Source) -> Iterator[UnreadConfig]:
     """The configurations under a name that their function or file only shows, in a file that trains."""
-    if not source.contains(TRAINS) or source.contains(MAY_READ):
+    if not source.contains(BUILDS) or not source.contains(TRAINS) or source.contains(MAY_READ):
         return
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         for node in own_nodes(scope):
