@@ -72,8 +72,8 @@ def history_without_validation(form: Form) -> Iterator[list[Edit]]:
     fits = [call for call in _fits_in(form) if isinstance(form.parent(call), ast.Assign)]
     if len(_fits_in(form)) != 1 or len(fits) != 1:
         return
-    (target, *_) = form.statement(fits[0]).targets  # type: ignore[attr-defined]
-    name = re.escape(ast.unparse(target))
+    statement = form.statement(fits[0])
+    name = re.escape(ast.unparse(statement.targets[0])) if isinstance(statement, ast.Assign) else ""
     reads = [
         each for each in form.nodes(ast.Subscript) if re.fullmatch(rf"{name}\.history\['val_\w+'\]", ast.unparse(each))
     ]
