@@ -99,7 +99,7 @@ def _owner(call: Call) -> str:
 
 
 def _is_same(call: Call, model: Value) -> bool:
-    """Whether a method is called on a model; one of which nothing is known is told from others by its name."""
+    """Whether a method is called on a model; an unknown one is known by its name."""
     if call.receiver is not UNKNOWN:
         return model is call.receiver
     return isinstance(model, Unknown) and bool(model.name) and model.name == _owner(call)
