@@ -66,6 +66,8 @@ from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, laz
 
 IS_THERE = lazy_pattern(r"\(?(?:[\w.]+ and )*[\w.]*sched\w*(?: is not None| != None)?\)?")
 """A test whether there is a schedule at all."""
+OF_PROGRESS = lazy_pattern(r"(?i)\b(?:epoch|step|iteration|it|i)\b")
+"""Names of how far a training is."""
 
 
 class PlateauWithoutMetric(Rule):
@@ -99,6 +101,5 @@ def _is_none(value: Value) -> bool:
 
 
 def _may_choose(condition: Condition) -> bool:
-    """Whether a condition may ask which schedule it is, and so be fulfilled for another kind alone."""
-    is_choice = lr_schedules.CHOOSES.search(condition.code) is not None or not condition.code
-    return is_choice and IS_THERE.fullmatch(condition.code) is None
+    """Whether a condition may decide which schedule it is: all but those of a schedule at all, and of progress."""
+    return IS_THERE.fullmatch(condition.code) is None and OF_PROGRESS.search(condition.code) is None
