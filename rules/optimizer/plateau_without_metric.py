@@ -66,7 +66,7 @@ from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, laz
 
 IS_THERE = lazy_pattern(r"\(?(?:[\w.]+ and )*[\w.]*sched\w*(?: is not None| != None)?\)?")
 """A test whether there is a schedule at all."""
-OF_PROGRESS = lazy_pattern(r"(?i)\b(?:epoch|step|iteration|it|i)\b")
+OF_PROGRESS = lazy_pattern(r"""(?i)(?<!["'])\b(?:epoch|step|iteration|it|i)\b""")
 """Names of how far a training is."""
 
 
