@@ -79,7 +79,7 @@ class Rule(_HasClaims[ClaimT]):
     needs_training: ClassVar[bool] = True
     """False for a rule that also applies to files without training; `prescreen` is asked before such a file is read."""
     judges_networks: ClassVar[bool] = False
-    """True for one of these rules that also applies to files that only define networks of torch or Keras."""
+    """True for one of these rules that also applies to files that only define networks, or only use scikit-learn."""
     matters_in_tests: ClassVar[bool] = False
     """True for a rule that also applies to unit tests, which keep no model and fail by themselves on most errors."""
     is_preview: ClassVar[bool] = False

@@ -34,7 +34,7 @@ def chosen_probabilities(source: Source) -> Iterator[ChosenProbabilities]:
     for scope in scopes:
         nodes = own_nodes(scope)
         choices = [node for node in nodes if isinstance(node, ast.Call) and is_choice(node) and axis_of(node) == 0]
-        values = values_of(nodes) if choices else {}
+        values = values_of(nodes) if choices else dict[str, Sequence[ast.expr]]()
         for choice in choices:
             made = followed(scores_of(choice), values)
             is_softmax = isinstance(made, ast.Call) and last_name(made.func) in SOFTMAXES
