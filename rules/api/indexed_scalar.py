@@ -159,7 +159,7 @@ class IndexedScalar(Rule[Claim]):
             location,
             f"{shown} takes a single number apart: `evaluate` returns the loss alone",
             related=[Related(compiled, "compiled without metrics", "compile")],
-            why="Without metrics `evaluate` of Keras returns one number. This line raises TypeError, after training.",
+            why="Without metrics `evaluate` of Keras returns one number. This line raises TypeError at the end.",
             help='pass `metrics=["accuracy"]` to `compile`, or read the loss alone',
             subject=EVALUATION,
         )
