@@ -216,11 +216,8 @@ def is_moved(node: ast.expr) -> bool:
 
 def _takes_type_of_other(node: ast.AST) -> bool:
     """Whether a tensor gets the type of another one, which may be that of a GPU: `eye.type(x.type())`."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr="type"), args=[ast.Call(func=ast.Attribute(attr="type"), args=[])]):
-            return True
-        case _:
-            return False
+    is_typed = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "type"
+    return is_typed and unparse(node).endswith(".type())")
 
 
 def _handles_device(method: ast.FunctionDef, name: str) -> bool:
