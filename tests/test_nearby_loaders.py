@@ -12,6 +12,7 @@ from lintrain.source.source import Source
 DROPS = "loader = DataLoader(rows, batch_size=max(4, len(rows) // 9),\n                    drop_last=True)\n"
 KEEPS = "loader = DataLoader(rows, batch_size=4, shuffle=True)\n"
 OWN_BATCHES = "import torch\nfor step in range(9):\n    net(memory.sample(32)).mean().backward()\n"
+FULL_BATCHES = "import torch\nfor chunk in range(rows // batch_size):\n    net(rows.split(chunk)).mean().backward()\n"
 OTHERS = "import torch\nfor x, y in train_loader:\n    net(x).mean().backward()\n"
 
 
@@ -25,6 +26,7 @@ OTHERS = "import torch\nfor x, y in train_loader:\n    net(x).mean().backward()\
         ({"main.py": DROPS, "train/nets/data.py": KEEPS}, True),
         ({"main.py": DROPS}, False),
         ({"main.py": OWN_BATCHES}, False),
+        ({"main.py": FULL_BATCHES}, False),
         ({"main.py": OTHERS}, True),
         ({"main.py": OWN_BATCHES, "tune.py": "Trainer(model).train()\n"}, True),
         ({}, True),

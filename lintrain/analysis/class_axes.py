@@ -8,9 +8,8 @@ from typing import TypeAlias
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.class_choices import CHOOSING, axis_of, followed, scores_of
-from lintrain.analysis.swaps import whole_number
 from lintrain.analysis.tensor_forms import TORCH, is_over_rows
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, whole_number
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 

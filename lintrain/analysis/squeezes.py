@@ -110,29 +110,6 @@ def regained(nodes: Sequence[ast.AST]) -> set[int]:
     return restored | asked_after(nodes) | evened(nodes)
 
 
-COMPARED = r"\.backward\(|(?i:loss|criterion)\w*\("
-"""Code that trains, or compares outputs with targets."""
-
-
-def only_returned(nodes: Sequence[ast.AST]) -> set[int]:
-    """The squeezes whose result a method does nothing with but return it: its caller decides which axes it needs."""
-    given = {id(part) for each in nodes if isinstance(each, ast.Return) and each.value for part in _items(each.value)}
-    last: dict[str, int] = {}
-    for each in nodes:
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and id(each) not in given:
-            last[each.id] = max(each.lineno, last.get(each.id, 0))
-    return given | {
-        id(part)
-        for each in nodes
-        if isinstance(each, ast.Assign) and last.get(unparse(each.targets[0]), 0) <= each.lineno
-        for part in _items(each.value)
-    }
-
-
-def _items(node: ast.expr) -> list[ast.expr]:
-    return node.elts if isinstance(node, ast.Tuple) else [node]
-
-
 def asked_after(nodes: Sequence[ast.AST]) -> set[int]:
     """The squeezes whose number of axes the next code asks for, and those whose result is discarded.
 

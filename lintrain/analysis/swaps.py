@@ -6,23 +6,22 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from lintrain.analysis.needed_rows import fails_without_rows, has_own_axes, needs_rows
 from lintrain.analysis.script_text import networks_of
 from lintrain.analysis.single_rows import flat_results, is_one_row, names_with_one_row
 from lintrain.analysis.squeezes import (
-    COMPARED,
+    EDGES,
     MODEL,
     are_for_one_row,
     compares,
     flat_names,
     nodes_of_graphs,
-    only_returned,
     regained,
     spread_over_rows,
     squeezed_in,
 )
 from lintrain.model.location import Location
-from lintrain.source.nodes import unparse, walk
-from lintrain.source.project_search import is_part_of_network
+from lintrain.source.nodes import unparse, walk, whole_number
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
@@ -230,17 +229,6 @@ def _axis(argument: ast.expr, tensor: str, sizes: _Sizes) -> int | None:
             return None
 
 
-def whole_number(node: ast.expr) -> int | None:
-    """The whole number that code is: `2`, `-1`."""
-    match node:
-        case ast.Constant(value=int(number)):
-            return number
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
-            return -number
-        case _:
-            return None
-
-
 def _is_rest(argument: ast.expr) -> bool:
     """`-1`, the size that is inferred."""
     return isinstance(argument, ast.UnaryOp) and unparse(argument) == "-1"
@@ -281,17 +269,9 @@ def _squeezes_in_network(source: Source, owner: ast.ClassDef) -> Iterator[tuple[
         if not FOR_ONE_ROW.search(method.name):
             is_part = method.name == "forward" or f"self.{method.name}" in called
             flat = flat_results(owner, method)
-            found = [each for each in _squeezes_in(source, method, is_part) if id(each[2]) not in flat]
-            # A piece of a script shows its caller nowhere.
-            is_seen = bool(found) and not source.is_partial and not source.contains(COMPARED)
-            left = only_returned(list(walk(method))) if is_seen else set[int]()
-            # The output of a part of another network goes on to its layers.
-            if any(id(node) in left for _, _, node in found) and is_part_of_network(source, owner.name):
-                left = set[int]()
-            yield from ((where, code) for where, code, node in found if id(node) not in left)
-
-
-LOSS = lazy_pattern(r"loss|crit|bce|entropy", re.IGNORECASE)
+            for where, code, node in _squeezes_in(source, method, is_part):
+                if id(node) not in flat and needs_rows(source, owner, node):
+                    yield where, code
 
 
 def _squeezes_in_loop(source: Source, loop: ast.For) -> Iterator[tuple[Location, str]]:
@@ -300,6 +280,7 @@ def _squeezes_in_loop(source: Source, loop: ast.For) -> Iterator[tuple[Location,
     nodes = list(walk(loop))
     if not any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in nodes):
         return
+    batch -= {name for node in nodes if (name := _merged(node)) is not None}
     squeezed = {
         target.id: value
         for node in nodes
@@ -308,11 +289,26 @@ def _squeezes_in_loop(source: Source, loop: ast.For) -> Iterator[tuple[Location,
         if isinstance(target, ast.Name)
     }
     for call in nodes:
-        if isinstance(call, ast.Call) and LOSS.search(unparse(call.func)) and len(call.args) > 1:
+        if isinstance(call, ast.Call) and len(call.args) > 1 and fails_without_rows(source, call):
             first, second = call.args[:2]
             given = squeezed.get(first.id) if isinstance(first, ast.Name) else _predictions(first, batch)
-            if given is not None and "squeeze" not in unparse(second) and "view" not in unparse(second):
+            if given is not None and not has_own_axes(source, second):
                 yield source.location(given), unparse(squeezed_in(given) or given)
+
+
+def _merged(node: ast.AST) -> str | None:
+    """The batch whose rows become several each, so that there is more than one: `x = torch.flatten(x, 0, 1)`."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=(
+                ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="flatten"), args=[_, first, _])
+                | ast.Call(func=ast.Attribute(attr="flatten"), args=[first, _])
+            ),
+        ) if whole_number(first) == 0:
+            return name
+        case _:
+            return None
 
 
 def _predictions(node: ast.expr, batch: set[str]) -> ast.expr | None:
@@ -361,6 +357,8 @@ def _has_rows(node: ast.expr, rows: set[str]) -> bool:
         case ast.Name(id=name):
             return name in rows
         case ast.Call(func=ast.Attribute(value=ast.Name(id="self")), args=given):
+            if len(given) > 1 and EDGES.search(unparse(given[1])):
+                return False  # a row for each node of all graphs of the batch
             # `self.words(self.ids)` computes the same rows for every batch.
             return not given or not all(isinstance(each, ast.Attribute) and _is_own(each) for each in given)
         case ast.Call(func=ast.Attribute(attr="unsqueeze"), args=[*_, ast.Constant(value=0)]):

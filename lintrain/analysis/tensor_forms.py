@@ -12,10 +12,9 @@ from itertools import pairwise
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.small_numbers import is_small, last_value
-from lintrain.analysis.swaps import whole_number
 from lintrain.model.location import Location
 from lintrain.source.by_name import scopes_naming
-from lintrain.source.nodes import is_within, own_nodes, unparse, walk
+from lintrain.source.nodes import is_within, own_nodes, unparse, walk, whole_number
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern

@@ -9,7 +9,7 @@ LOADER = r"(?m)^[^#\n]*\bDataLoader\("
 KEEPS_LAST = rf"{LOADER}(?:(?!\bdrop_last\s*=\s*True)(?:[^()]|\((?:[^()]|\([^()]*\))*\)))*\)"
 """A call that makes a loader, and one without `drop_last=True`."""
 
-BY_OTHERS = r"(?m)^[^#\n]*(?:Trainer\(|\.fit\(|\bin\b[^:\n]*(?:loader|_dl\b|\bbatch))"
+BY_OTHERS = r"(?m)^[^#\n]*(?:Trainer\(|\.fit\(|\bin\b[^:\n]*(?:loader|_dl\b|\bbatch(?!_size)))"
 """Code that gets its batches from a loader that is made elsewhere, or by a Trainer."""
 
 TRAINS = r"\.backward\("

@@ -282,3 +282,14 @@ def _column(lines: list[str], at: Location, line: int, offset: int) -> int:
     """The column in the file, in characters from 1, of an offset in bytes on a line of the call."""
     characters = len(lines[line - 1].encode()[:offset].decode(errors="replace"))
     return characters + (at.column if line == 1 else 1)
+
+
+def whole_number(node: ast.expr) -> int | None:
+    """The whole number that code is: `2`, `-1`."""
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
+            return -number
+        case _:
+            return None

@@ -2,6 +2,7 @@
 
 `squeeze()` without an axis depends on the size of the batch. The last batch of an epoch may have one row, and most
 predictions do: then the result has one axis less, and the loss or the next layer raises an error or takes other axes.
+Reported is what later code needs the axis of: an index, an axis by its number, a loss, a layer, or a list that is joined.
 
 ## Bad
 
@@ -97,6 +98,15 @@ No axis is needed after it:
     for x, y in loader:
         optimizer.zero_grad()
         criterion(scorer(x), (y > 0).float()).backward()
+        optimizer.step()
+
+The loss broadcasts a single row, to the same number:
+
+    scorer = nn.Linear(8, 1)
+    optimizer = torch.optim.Adam(scorer.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.mse_loss(scorer(x).squeeze(), y.float()).backward()
         optimizer.step()
 
 ## Fix
