@@ -118,6 +118,8 @@ def _is_needed_by_callers(reading: _Reading, owner: ast.ClassDef) -> bool:
         names |= {name for each in source.nodes_of(ast.Call) if MODEL.search(name := unparse(each.func))}
     outputs = {call.removeprefix("self"): entries for call, entries in reading.calls.items()}
     reading.calls = {f"{name}{call}": outputs[call] for name in (*names, f"{owner.name}()") for call in outputs}
+    if source.is_partial and not any(unparse(each.func) in reading.calls for each in source.nodes_of(ast.Call)):
+        return None in outputs.get("", ())  # a piece of a script shows no caller
     for function in source.nodes_of(ast.FunctionDef):
         if function not in inside:
             _read(reading, function.body, set())

@@ -2,7 +2,7 @@
 
 `squeeze()` without an axis depends on the size of the batch. The last batch of an epoch may have one row, and most
 predictions do: then the result has one axis less, and the loss or the next layer raises an error or takes other axes.
-Reported is what later code needs the axis of: an index, an axis by its number, a loss, a layer, or a list that is joined.
+Reported is what later code needs the axis of: an index, an axis by its number, a loss, a layer, a list that is joined.
 
 ## Bad
 
