@@ -78,7 +78,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lintrain.analysis import chosen_probabilities, chosen_rows, evaluation_pairs, expressions
+from lintrain.analysis import chosen_probabilities, chosen_rows, evaluation_pairs, expressions, metric_names
 from lintrain.pipeline.record import Misuse
 from lintrain.pipeline.values.model import Model, Tensor
 from lintrain.pipeline.values.training import MetricCall
@@ -95,7 +95,6 @@ from lintrain.rule import (
     Verdict,
     dataclass,
     fixes,
-    lazy_pattern,
     one_per_location,
 )
 
@@ -112,9 +111,6 @@ class Claim:
 
     argument: str
 
-
-MEASURES = lazy_pattern(r"sklearn|evaluate|load_metric")
-"""What a file with a metric names."""
 
 ONE_NUMBER = ("numpy.int64' has no len", "numpy.int64' object is not iterable", "Singleton array")
 """Parts of the errors of metrics that get one whole number for their predictions."""
@@ -138,7 +134,7 @@ class ArgmaxWithoutAxis(Rule[Claim]):
     judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
-        may_measure = source.contains(MEASURES) and chosen_rows.may_measure_choices(source)
+        may_measure = source.contains(metric_names.MEASURES) and chosen_rows.may_measure_choices(source)
         return may_measure or bool(chosen_rows.chosen_rows(source)) or _chooses_rows(source)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:

@@ -59,9 +59,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import hard_predictions
+from lintrain.analysis import hard_predictions, metric_names
 from lintrain.pipeline.values.training import MetricCall
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.rule import Finding, Level, Pipeline, Related, Rule, Source, Targets, one_per_location
 
 RANKING = frozenset({"roc_auc_score", "average_precision_score", "roc_curve", "precision_recall_curve"})
 """Functions of scikit-learn whose result depends on the order of the scores alone."""
@@ -72,6 +72,9 @@ class ClassesInRankingMetric(Rule):
     keywords = "roc_auc_score|average_precision_score|roc_curve|precision_recall_curve"
     needs_training = False
     judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return metric_names.may_call(source, RANKING)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
         calls = (call for call in pipeline.metric_calls if call.metric.name in RANKING)

@@ -51,6 +51,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from lintrain.analysis import metric_names
 from lintrain.pipeline.values.argument import Argument
 from lintrain.pipeline.values.model import Role, Tensor
 from lintrain.pipeline.values.python import Unknown, text_of
@@ -61,6 +62,8 @@ from lintrain.rule import (
     Location,
     Pipeline,
     Rule,
+    Source,
+    Targets,
     dataclass,
     fixes,
     lazy_pattern,
@@ -113,6 +116,9 @@ class SwappedMetricArguments(Rule[Claim]):
     keywords = "bleu|wer|cer|meteor|chrf|seqeval|precision|recall|fbeta|_report|balanced|auc|roc|log_loss|r2|percent|f1"
     needs_training = False
     judges_networks = True
+
+    def prescreen(self, source: Source, targets: Targets) -> bool:
+        return metric_names.may_call(source, ASYMMETRIC | WEIGHTED)
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         calls: dict[Location, list[MetricCall]] = {}
