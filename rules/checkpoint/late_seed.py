@@ -157,7 +157,7 @@ class LateSeed(Rule[Claim]):
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding[Claim]]:
         seeds = [call for call in pipeline.calls if re.fullmatch(SEEDS, call.path)]
-        if not seeds or not seeds[0].is_certain or later_weights.may_be_rewritten(pipeline, seeds[0].location):
+        if not seeds or not seeds[0].is_certain:
             return
         seed = seeds[0]
         ways = [location for _, location in blocks.way_out(pipeline, seed.location)]
@@ -167,6 +167,8 @@ class LateSeed(Rule[Claim]):
             if module.origin is None or not _is_before(pipeline, module.origin, seed):
                 continue
             if _is_random(pipeline, module) and not _may_seed_before(pipeline, module.origin, seed):
+                if later_weights.may_be_rewritten(pipeline, seed.location):
+                    return
                 yield self.finding(
                     seed.location,
                     "the seed is set after random weights were created, so runs still differ",
