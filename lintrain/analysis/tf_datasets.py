@@ -312,8 +312,13 @@ OF_STEPS = frozenset({"num_parallel_calls", "reshuffle_each_iteration", "drop_re
 MAKES_DATA = lazy_pattern(r"tf\.data\.|(?:^|\.)Dataset\.|_dataset_from_(?:directory|array)$|(?:^|\.)TFRecordDataset$")
 
 
-def dropped_steps(source: Source) -> Iterator[tuple[Location, str, str]]:
+def dropped_steps(source: Source) -> list[tuple[Location, str, str]]:
     """The steps of data sets of TensorFlow that a statement drops: where, the method, and the code of the data set."""
+    return source.cached(_dropped_steps)
+
+
+def _dropped_steps(source: Source) -> list[tuple[Location, str, str]]:
+    found = list[tuple[Location, str, str]]()
     statements = source.nodes_of(ast.Expr) if source.contains(r"\b(?:tf|tensorflow)\b") else ()
     for node in statements:
         match node.value:
@@ -330,9 +335,10 @@ def dropped_steps(source: Source) -> Iterator[tuple[Location, str, str]]:
                     and (made or _is_replaced(source, name, method))
                     and not source.is_displayed(source.location(node))
                 ):
-                    yield name_at(source, call), method, name
+                    found.append((name_at(source, call), method, name))
             case _:
                 pass
+    return found
 
 
 def _is_replaced(source: Source, name: str, method: str) -> bool:

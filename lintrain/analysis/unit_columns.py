@@ -20,7 +20,7 @@ REDUCES = lazy_pattern(r"mean\(|sum\(|squeeze\(|flatten\(\)|\[(?:-?\d+|\w+)\]|vi
 
 def unit_columns(source: Source) -> Iterator[contrasts.WrongPairs]:
     """The rows that are compared by their products, and whose columns were divided by their length."""
-    if not source.contains(OVER_ROWS):
+    if not source.contains(OVER_ROWS) or not any(map(_names_first_axis, source.nodes_of(ast.Call))):
         return
     for call in chain(_of_products(source), _of_cosines(source), _of_networks(source)):
         yield contrasts.WrongPairs(
@@ -29,6 +29,13 @@ def unit_columns(source: Source) -> Iterator[contrasts.WrongPairs]:
             "normalize each row: `F.normalize(x, dim=1)`",
             "An embedding changes with the other rows of its batch, and long ones score higher. No error is raised.",
         )
+
+
+def _names_first_axis(call: ast.Call) -> bool:
+    """Whether a call by its name normalizes over its first axis, or gives the lengths along it."""
+    given = [*call.args[1:], *(each.value for each in call.keywords)]
+    is_first = any(isinstance(each, ast.Constant) and each.value == 0 for each in given)
+    return is_first and last_name(call.func) in {"norm", "normalize"}
 
 
 def _of_products(source: Source) -> Iterator[ast.expr]:

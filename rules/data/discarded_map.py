@@ -122,12 +122,12 @@ class Claim:
 
 class DiscardedMap(Rule[Claim]):
     level = Level.ERROR
-    keywords = "dataset|pandas|.map(|tf|tensorflow"
+    keywords = "dataset|pandas|.map(|tf.|tensorflow"
     needs_training = False
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         called = script_text.methods_called_as_statements(source)
-        if not tf_datasets.STEPS_OF_DATA.isdisjoint(called) and any(True for _ in tf_datasets.dropped_steps(source)):
+        if not tf_datasets.STEPS_OF_DATA.isdisjoint(called) and tf_datasets.dropped_steps(source):
             return True
         return not (CHANGING | OF_FRAMES).isdisjoint(called) or any(batch_functions.lost_columns(source))
 
