@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from lintrain.analysis.built_layers import last_name
-from lintrain.analysis.loop_names import LastingSum, metric_calls
+from lintrain.analysis.lasting_sums import LastingSum, metric_calls
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 

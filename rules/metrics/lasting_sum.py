@@ -71,7 +71,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lintrain.analysis import last_batch, lasting_torchmetrics, loop_names
+from lintrain.analysis import last_batch, lasting_sums, lasting_torchmetrics
 from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
 
 WHY_METRIC = (
@@ -89,9 +89,9 @@ class LastingSum(Rule):
     keywords = "for|training_step & +=|update_state|torchmetrics"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_per_location(self._report(each) for each in loop_names.lasting_sums(pipeline.source))
+        yield from one_per_location(self._report(each) for each in lasting_sums.lasting_sums(pipeline.source))
 
-        yield from one_per_location(map(self._report_metric, loop_names.lasting_metrics(pipeline.source)))
+        yield from one_per_location(map(self._report_metric, lasting_sums.lasting_metrics(pipeline.source)))
         yield from one_per_location(map(self._report_shared, last_batch.shared_metrics(pipeline.source)))
         of_torch = lasting_torchmetrics.lasting_torchmetrics(pipeline.source)
         yield from one_per_location(self._report_metric(each, "reset") for each in of_torch)
@@ -106,7 +106,7 @@ class LastingSum(Rule):
             help="make a metric of its own for each of them",
         )
 
-    def _report_metric(self, found: loop_names.LastingSum, method: str = "reset_state") -> Finding:
+    def _report_metric(self, found: lasting_sums.LastingSum, method: str = "reset_state") -> Finding:
         shown = f"`{found.total}`" if len(found.total) <= 24 else "this metric"
         return self.finding(
             found.location,
@@ -119,7 +119,7 @@ class LastingSum(Rule):
             help=f"call `{found.total}.{method}()` at the end of each epoch",
         )
 
-    def _report(self, found: loop_names.LastingSum) -> Finding:
+    def _report(self, found: lasting_sums.LastingSum) -> Finding:
         shown = f"`{found.total}`" if len(found.total) <= 24 else "this sum"
         return self.finding(
             found.location,
