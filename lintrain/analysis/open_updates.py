@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from lintrain.analysis.built_layers import last_name
+from lintrain.analysis.left_out import OPTIMIZERS
 from lintrain.analysis.training_loops import ADDS_ENTRIES, LOGS_PROGRESS, OF_SCHEDULES, UNRELATED_METHODS
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
@@ -26,14 +27,20 @@ MAY_DIFFERENTIATE = lazy_pattern(
 )
 """Code that may compute gradients."""
 
+OF_GRADIENTS = lazy_pattern(r"clip_grad_\w+|no_grad|requires_grad\w*")
+"""Names with `grad` in them of what changes or forbids gradients, and computes none."""
+
 PLAIN_CALL = lazy_pattern(
     r"(?:^|\.)(?:print|log\w*|update|write|add_scalar\w*|append|extend|debug|info|set_\w+|to|item|cuda|cpu|tick|time|"
-    r"float|long|train|eval|zero_grad|step|clear|synchronize|manual_seed|pop|sleep)$"
+    r"float|long|train|eval|zero_grad|step|clear|synchronize|manual_seed|pop|sleep|clip_grad_\w+)$"
 )
 """Functions and methods that a statement of its own may call without computing gradients."""
 
 NO_UPDATE = lazy_pattern(r"(?i)adv|attack|salien|fisher|importan|grad|find|hessian|attrib|sensitiv|ntk|influence|probe")
 """Names of functions that compute gradients for another end than a step."""
+
+SCHEDULES = lazy_pattern(r"LR$|ReduceLROnPlateau$|WarmRestarts$|get_\w*sched\w*$")
+"""What makes a schedule of an optimizer, and steps only the rates."""
 
 IS_LOSS = lazy_pattern(r"(?i)loss|criterion|objective|cross_entropy|elbo")
 
@@ -48,8 +55,6 @@ class OpenUpdate:
 
 def without_step(source: Source) -> Iterator[OpenUpdate]:
     """The backward calls of loops that clear an optimizer each time, and do nothing else with it."""
-    if ".grad" in source.text and any(each.attr == "grad" for each in source.nodes_of(ast.Attribute)):
-        return  # gradients that code reads are wanted for themselves
     for scope, loop, block in _blocks(source):
         calls = list(_own_calls(block))
         clears = [call for call in calls if last_name(call.func) == "zero_grad"]
@@ -57,7 +62,8 @@ def without_step(source: Source) -> Iterator[OpenUpdate]:
         if len(clears) != 1 or len(backwards) != 1 or NO_UPDATE.search(getattr(scope, "name", "")):
             continue
         optimizer = _owner(clears[0])
-        if "opt" in optimizer.lower() and _only_clears(scope, optimizer) and not _may_step(source, loop):
+        is_known = "opt" in optimizer.lower() and (_only_given(scope, optimizer) or _only_made(scope, optimizer))
+        if is_known and not _may_step(source, loop) and not _reads_gradients(source, scope, optimizer):
             yield OpenUpdate(optimizer, backwards[0])
 
 
@@ -68,8 +74,8 @@ def without_backward(source: Source) -> Iterator[OpenUpdate]:
             call = _call_of(statement)
             if call is None or last_name(call.func) != "step" or call.args or call.keywords:
                 continue
-            before = _before_step(block, number, _owner(call))
-            if before and any(map(_computes_loss, before)) and not _may_differentiate(source, before):
+            before = block[:number] if _is_cleared_once(block, _owner(call)) else ()
+            if any(map(_computes_loss, before)) and not _may_differentiate(source, before):
                 yield OpenUpdate(_owner(call), call)
 
 
@@ -101,15 +107,49 @@ def _owner(call: ast.Call) -> str:
     return unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
-def _only_clears(scope: ast.AST, optimizer: str) -> bool:
-    """Whether a function uses an optimizer only for `zero_grad()` and for reading its rates, and does not make it."""
-    nodes = walk(scope)
-    named = [node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and unparse(node) == optimizer]
-    reads = [node for node in named if isinstance(node.ctx, ast.Load)]
-    used = [node for node in nodes if isinstance(node, ast.Attribute) and unparse(node.value) == optimizer]
-    harmless = all(node.attr in {"zero_grad", "param_groups", "state_dict"} for node in used)
-    is_given = len(reads) == len(named) and isinstance(scope, ast.FunctionDef)
-    return is_given and len(used) == len(reads) and harmless
+def _only_given(scope: ast.AST, optimizer: str) -> bool:
+    """Whether a function gets an optimizer, and only clears its gradients and reads its rates."""
+    named = [node for node in walk(scope) if isinstance(node, ast.Name | ast.Attribute) and unparse(node) == optimizer]
+    is_given = isinstance(scope, ast.FunctionDef) and all(isinstance(node.ctx, ast.Load) for node in named)
+    return is_given and _only_clears(scope, named)
+
+
+def _only_made(scope: ast.AST, optimizer: str) -> bool:
+    """Whether a scope makes an optimizer once, and only clears its gradients, reads its rates and schedules it."""
+    named = [node for node in walk(scope) if isinstance(node, ast.Name) and node.id == optimizer]
+    stored = {id(node) for node in named if not isinstance(node.ctx, ast.Load)}
+    made = [
+        node
+        for node in own_nodes(scope)
+        if isinstance(node, ast.Assign) and {id(each) for each in node.targets} == stored
+    ]
+    is_own = (
+        len(made) == 1
+        and isinstance(made[0].value, ast.Call)
+        and OPTIMIZERS.search(unparse(made[0].value.func)) is not None
+    )
+    return is_own and _only_clears(scope, [node for node in named if id(node) not in stored])
+
+
+def _only_clears(scope: ast.AST, named: Sequence[ast.Name | ast.Attribute]) -> bool:
+    """Whether these uses of an optimizer clear its gradients, read its rates, or give it to a schedule."""
+    harmless = set[int]()
+    for node in walk(scope):
+        match node:
+            case ast.Attribute(value=owner, attr="zero_grad" | "param_groups" | "state_dict"):
+                harmless.add(id(owner))
+            case ast.Call(func=func, args=[first, *_]) if SCHEDULES.search(unparse(func)):
+                harmless.add(id(first))
+            case _:
+                pass
+    return all(id(node) in harmless for node in named)
+
+
+def _reads_gradients(source: Source, scope: ast.AST, optimizer: str) -> bool:
+    """Whether code reads gradients, which are then wanted for themselves: what makes an optimizer has its own."""
+    is_own = isinstance(scope, ast.FunctionDef) and _only_made(scope, optimizer)
+    nodes = walk(scope) if is_own else source.nodes_of(ast.Attribute)
+    return any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in nodes)
 
 
 def _may_step(source: Source, loop: ast.For | ast.While) -> bool:
@@ -125,23 +165,25 @@ def _may_be_step(call: ast.Call) -> bool:
     return not any(pattern.search(callee) for pattern in known) and not ADDS_ENTRIES.search(unparse(call))
 
 
-def _before_step(block: Sequence[ast.stmt], number: int, optimizer: str) -> Sequence[ast.stmt]:
-    """The statements since the gradients were cleared; empty if the block does not clear them."""
-    clears = [
-        index
-        for index, each in enumerate(block)
-        if (call := _call_of(each)) is not None and last_name(call.func) == "zero_grad" and _owner(call) == optimizer
-    ]
-    if len(clears) != 1 or "opt" not in optimizer.lower():
-        return ()
-    return block[clears[0] + 1 : number] if clears[0] < number else block[:number]
+def _is_cleared_once(block: Sequence[ast.stmt], optimizer: str) -> bool:
+    """Whether one statement of a block clears the gradients of an optimizer."""
+    clears = [call for call in _own_calls(block) if last_name(call.func) == "zero_grad" and _owner(call) == optimizer]
+    return len(clears) == 1 and "opt" in optimizer.lower()
 
 
 def _computes_loss(statement: ast.stmt) -> bool:
-    """Whether a statement sets a loss to what a call gives."""
-    match statement:
+    """Whether a statement, or one in a branch of it, sets a loss to what a call gives, or to a part of that."""
+    return any(map(_sets_loss, walk(statement)))
+
+
+def _sets_loss(node: ast.AST) -> bool:
+    match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func)):
             return IS_LOSS.search(name) is not None or IS_LOSS.search(unparse(func)) is not None
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() | ast.Attribute() | ast.BinOp()):
+            return IS_LOSS.search(name) is not None
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), *_])], value=ast.Call()):
+            return IS_LOSS.search(name) is not None
         case _:
             return False
 
@@ -149,7 +191,7 @@ def _computes_loss(statement: ast.stmt) -> bool:
 def _may_differentiate(source: Source, statements: Sequence[ast.stmt]) -> bool:
     """Whether some of these statements may compute gradients, by themselves or by what they call."""
     nodes = [node for each in statements for node in walk(each)]
-    if any(MAY_DIFFERENTIATE.search(unparse(each)) for each in statements):
+    if any(MAY_DIFFERENTIATE.search(OF_GRADIENTS.sub("", unparse(each))) for each in statements):
         return True
     bare = [node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
     if any(not PLAIN_CALL.search(unparse(call.func)) for call in bare):

@@ -116,28 +116,15 @@ class MissingStep(Rule[Claim]):
         for each in adversaries.unstepped(pipeline.source):
             found.add(each.backward)
             yield self._report_other(each)
+        for backward, cleared in _cleared_only(pipeline):
+            if backward.location not in found:
+                found.add(backward.location)
+                yield self._report(pipeline, backward, cleared)
         for update in open_updates.without_step(pipeline.source):
             location = pipeline.source.location(update.call)
             if location not in found and training_loops.trains_by_hand(pipeline):
                 found.add(location)
                 yield self._report_open(update, location)
-        if not training_loops.trains_by_hand(pipeline) or pipeline.acts(Act.TRAIN):
-            return
-        if gradients.handled(pipeline):
-            return
-        seen = set[int]()
-        has_steps = pipeline.cached(_has_steps, pipeline)
-        hidden = dict[tuple[int, int], bool]()
-        for backward in pipeline.acts(Act.BACKWARD):
-            cleared = _optimizer_cleared_with(pipeline, backward, hidden)
-            if cleared is None and (unused := _unused_optimizer(pipeline, backward)) is not None:
-                cleared = unused
-            # Where another optimizer steps, one finding for each that does not: its loss may be in several sums.
-            key = 0 if cleared is None else id(cleared.subject) if has_steps else backward.location.line
-            if cleared is None or key in seen or backward.location in found:
-                continue
-            seen.add(key)
-            yield self._report(pipeline, backward, cleared)
 
     def _report_other(self, each: adversaries.Unstepped) -> Finding[Claim]:
         return self.finding(
@@ -201,6 +188,25 @@ class MissingStep(Rule[Claim]):
         statement = f"{claim.optimizer}.step()"
         insert = fixes.InsertAfter(claim.after, statement)
         return fixes.Fix.of(f"insert `{statement}` after `backward`", insert, safe=False)
+
+
+def _cleared_only(pipeline: Pipeline) -> Iterator[tuple[Event, Event]]:
+    """The backward calls whose gradients no optimizer uses, each with where one clears them or is created."""
+    by_hand = training_loops.trains_by_hand(pipeline) and not pipeline.acts(Act.TRAIN)
+    if not by_hand or gradients.handled(pipeline):
+        return
+    seen = set[int]()
+    has_steps = pipeline.cached(_has_steps, pipeline)
+    hidden = dict[tuple[int, int], bool]()
+    for backward in pipeline.acts(Act.BACKWARD):
+        cleared = _optimizer_cleared_with(pipeline, backward, hidden)
+        if cleared is None and (unused := _unused_optimizer(pipeline, backward)) is not None:
+            cleared = unused
+        # Where another optimizer steps, one finding for each that does not: its loss may be in several sums.
+        key = 0 if cleared is None else id(cleared.subject) if has_steps else backward.location.line
+        if cleared is not None and key not in seen:
+            seen.add(key)
+            yield backward, cleared
 
 
 def _insertion(pipeline: Pipeline, backward: Event, optimizer: str) -> Claim | None:
