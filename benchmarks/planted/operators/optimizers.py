@@ -215,7 +215,10 @@ def model_left_on_cpu(form: Form) -> Iterator[list[Edit]]:
         made = form.code(call.func.value)
         if isinstance(parent, ast.Assign) and ast.unparse(parent.targets[0]).rsplit(".")[-1] in {"model", "net"}:
             if sum(receiver(each) == made for each in form.calls("to", "cuda")) == 1 and _is_made_here(form, call):
-                yield [form.replace(call, HERE + made)]
+                if made != ast.unparse(parent.targets[0]):
+                    yield [form.replace(call, HERE + made)]
+                elif form.is_alone(parent) and len(form.block(parent)) > 1:
+                    yield [form.delete(parent), *map(form.here, _givers(form, call, made)[:1])]
 
 
 def _is_made_here(form: Form, move: ast.Call) -> bool:
@@ -223,14 +226,14 @@ def _is_made_here(form: Form, move: ast.Call) -> bool:
     made = move.func.value if isinstance(move.func, ast.Attribute) else move
     if isinstance(made, ast.Call):
         return True
-    given = [each.value for each in form.nodes(ast.Assign) if form.function(each) is form.function(move)]
-    names = [each for each in given if any(ast.unparse(target) == ast.unparse(made) for target in _targets(form, each))]
-    return [isinstance(each, ast.Call) and last_name(each.func) not in {"to", "cuda"} for each in names[:1]] == [True]
+    values = [each.value for each in _givers(form, move, ast.unparse(made))[:1]]
+    return [isinstance(each, ast.Call) and last_name(each.func) not in {"to", "cuda"} for each in values] == [True]
 
 
-def _targets(form: Form, value: ast.expr) -> list[ast.expr]:
-    statement = form.parent(value)
-    return statement.targets if isinstance(statement, ast.Assign) else []
+def _givers(form: Form, move: ast.Call, name: str) -> list[ast.Assign]:
+    """The assignments that give something to a name, in the function of a move."""
+    given = [each for each in form.nodes(ast.Assign) if form.function(each) is form.function(move)]
+    return [each for each in given if any(ast.unparse(target) == name for target in each.targets)]
 
 
 @plants("stale-parameters", also="mixed-devices missing-parameters")

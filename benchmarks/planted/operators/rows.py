@@ -11,12 +11,17 @@ from benchmarks.planted.form import Form, last_name, receiver
 from benchmarks.planted.operators.modes import EVALUATES
 from benchmarks.planted.planting import plants
 
+SHUFFLES = ("shuffle(", "random_split", "train_test_split", "permutation", "randperm", ".sample(", "choice(")
+"""What puts rows into a random order before a loader gets them: the same one in each epoch is then no plain mistake."""
+
 TRAIN_LOADER = re.compile(r"train\w*_?(loader|dataloader|dl)|train_?iter", re.I)
 
 
 @plants("unshuffled-training-data")
 def training_not_shuffled(form: Form) -> Iterator[list[Edit]]:
     """`shuffle=True` of a training loader becomes `shuffle=False`."""
+    if form.says(*SHUFFLES):
+        return
     for made in form.assigned("DataLoader"):
         if TRAIN_LOADER.search(ast.unparse(made.targets[0])) and isinstance(made.value, ast.Call):
             keyword = form.argument(made.value, "shuffle")
@@ -113,7 +118,9 @@ def divided_by_rows(form: Form) -> Iterator[list[Edit]]:
         if isinstance(each.op, ast.Div) and isinstance(right, ast.Call) and ast.unparse(right.func) == "len":
             name = ast.unparse(right.args[0]) if right.args else ""
             total = ast.unparse(each.left)
+            function = form.function(each)
             adds = [one for one in form.nodes(ast.AugAssign) if ast.unparse(one.target) == total]
+            adds = [one for one in adds if form.function(one) is function and one.lineno < each.lineno]
             of_loss = len(adds) == 1 and re.fullmatch(r"\w*loss\w*\.item\(\)", ast.unparse(adds[0].value))
             if "loader" in name.lower() and of_loss:
                 yield [form.replace(right, HERE + f"len({name}.dataset)")]
@@ -140,8 +147,16 @@ def best_weights_not_copied(form: Form) -> Iterator[list[Edit]]:
     for call in form.calls("deepcopy"):
         parent = form.parent(call)
         if len(call.args) == 1 and ".state_dict()" in ast.unparse(call.args[0]) and isinstance(parent, ast.Assign):
-            if "best" in ast.unparse(parent.targets[0]).lower():
+            name = ast.unparse(parent.targets[0])
+            if "best" in name.lower() and _is_loaded_after(form, parent, name):
                 yield [form.replace(call, HERE + form.code(call.args[0]))]
+
+
+def _is_loaded_after(form: Form, kept: ast.Assign, name: str) -> bool:
+    """Whether what a loop keeps is loaded after it: what is saved at once, or kept before any step, is no mistake."""
+    loop = form.loop(kept)
+    loads = [call for call in form.calls("load_state_dict") if call.args and ast.unparse(call.args[0]) == name]
+    return loop is not None and any(call.lineno > (loop.end_lineno or 0) for call in loads)
 
 
 @plants("stale-best-score")
