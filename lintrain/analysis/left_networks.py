@@ -18,20 +18,16 @@ from lintrain.analysis.device_moves import (
 )
 from lintrain.model.location import Location
 from lintrain.pipeline.record import Pipeline
-from lintrain.source.by_name import calls_of
-from lintrain.source.nodes import own_nodes, unparse
+from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 from lintrain.startup.lazy_pattern import lazy_pattern
 
 OPTIMIZERS = frozenset({"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "NAdam", "RAdam", "Adamax"})
-NETWORKS = lazy_pattern(
-    r"(?i)(?:^|[._])(?:\w*(?:model|net|network|module|coder|former|backbone|head|classifier|actor|critic|policy)\d?|"
-    r"self|m|net\w|generator|discriminator|gpt|bert|gan|vae|agent)$"
+ELSEWHERE = (
+    rf"{MOVES_BATCHES}|DataParallel|device_map|set_device|to_device|"
+    r"\.apply\((?:lambda[^\n]*\.(?:to|cuda)\(|\w*(?:cuda|gpu|device))"
 )
-"""Names of what may be a network, or hold one."""
-
-ELSEWHERE = rf"{MOVES_BATCHES}|DataParallel|device_map|set_device|\.apply\(|to_device"
 MOVES_ITSELF = lazy_pattern(r"\bself\.(?:to|cuda)\(|\bself\.\w+ = [^\n]*\.(?:to|cuda)\(|\bself\.device ?=|device_map")
 """Code of a class or function after which its network may be on a GPU."""
 
@@ -57,14 +53,12 @@ def left_networks(pipeline: Pipeline) -> Iterator[LeftNetwork]:
     trains = source.contains(r"\.backward\(") and source.contains(r"\.parameters\(\)")
     if not trains or not source.contains(MOVED) or source.contains(ELSEWHERE):
         return
-    if any(map(_moves_network, calls_of(source, MOVES))):
-        return
     functions = _functions(pipeline)
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
         for name in source.once(_trained_in, scope):
             made = _only_made(nodes, name)
-            if made is None or not _stays(pipeline, made) or _leaves(nodes, name, functions):
+            if made is None or _moves(scope, name) or not _stays(pipeline, made) or _leaves(nodes, name, functions):
                 continue
             use = _use(source, nodes, name) or _use_by_function(source, nodes, name, functions)
             if use is not None:
@@ -80,25 +74,10 @@ def _functions(pipeline: Pipeline) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in others if counts[node.name] == 1} | own
 
 
-def _moves_network(call: ast.Call) -> bool:
-    """Whether a call moves something that may be a network."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in MOVES:
-        return False
-    owner = call.func.value
-    if isinstance(owner, ast.Call | ast.Subscript):
-        return not _is_of_tensor(owner)
-    return NETWORKS.search(unparse(owner)) is not None
-
-
-def _is_of_tensor(owner: ast.expr) -> bool:
-    """Whether what is moved is an item of a batch, or what a function of torch or a method of a tensor gives."""
-    match owner:
-        case ast.Subscript(slice=ast.Constant()) | ast.Subscript(value=ast.Subscript(slice=ast.Constant())):
-            return True
-        case ast.Call(func=ast.Attribute(value=inner, attr=name)):
-            return name[:1].islower() and NETWORKS.search(unparse(inner)) is None
-        case _:
-            return False
+def _moves(scope: ast.AST, name: str) -> bool:
+    """Whether code in a scope, or in the functions inside of it, moves what a name holds."""
+    moves = (node for node in walk(scope) if isinstance(node, ast.Attribute) and node.attr in MOVES)
+    return any(isinstance(each.value, ast.Name) and each.value.id == name for each in moves)
 
 
 def _trained_in(scope: ast.AST) -> list[str]:
@@ -205,7 +184,10 @@ def _leaves(nodes: Sequence[ast.AST], name: str, functions: Mapping[str, ast.Fun
 
 def _given(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.expr]:
     """What the parameters of a function are given by a call."""
-    given = dict(zip((each.arg for each in function.args.args), call.args, strict=False))
+    names = [each.arg for each in function.args.args]
+    # The first parameter of a method gets what it is called on.
+    is_method = names[:1] == ["self"] and isinstance(call.func, ast.Attribute)
+    given = dict(zip(names[1:] if is_method else names, call.args, strict=False))
     return given | {each.arg: each.value for each in call.keywords if each.arg}
 
 
