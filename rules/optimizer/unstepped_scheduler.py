@@ -134,7 +134,14 @@ from __future__ import annotations
 import ast  # accounts for every node that may use a name or an attribute, by identity and context
 from collections.abc import Iterator, Set
 
-from lintrain.analysis import lightning_manual, lightning_modules, script_text, shared_schedules, training_loops
+from lintrain.analysis import (
+    class_bases,
+    lightning_manual,
+    lightning_modules,
+    script_text,
+    shared_schedules,
+    training_loops,
+)
 from lintrain.pipeline import blocks
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values.model import Optimizer, Scheduler
@@ -380,7 +387,7 @@ def _only_attribute(pipeline: Pipeline, scheduler: Scheduler) -> str | None:
         return None
     owner, name = held
     given_away = [event.subject for event in pipeline.acts(Act.ESCAPE) if isinstance(event.subject, Instance)]
-    if owner.bases or owner.keywords or any(value.cls.node is owner for value in given_away):
+    if not class_bases.is_read_whole(pipeline, owner) or any(value.cls.node is owner for value in given_away):
         return None
     steps = pipeline.acts(Act.STEP)
     # Another script creates the objects of this class, and may step between epochs if it goes through them itself.
