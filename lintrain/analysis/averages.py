@@ -41,15 +41,21 @@ class RowAverage:
 
 def means_over_rows(pipeline: Pipeline, loss: LossCall) -> Iterator[RowAverage]:
     """The divisions by rows of sums to which a loop adds this loss, which is a mean over the rows of a batch."""
-    source = pipeline.source_of(loss.location)
-    loop = source.cached(_loops).innermost(loss.location)
-    statement = blocks.statement_at(pipeline, loss.location)
-    if loop is None or statement is None or not is_mean(loss):
+    if is_mean(loss):
+        yield from of_mean_at(pipeline, loss.location)
+
+
+def of_mean_at(pipeline: Pipeline, loss: Location) -> Iterator[RowAverage]:
+    """The same for the mean over the rows of a batch that the expression at a location gives."""
+    source = pipeline.source_of(loss)
+    loop = source.cached(_loops).innermost(loss)
+    statement = blocks.statement_at(pipeline, loss)
+    if loop is None or statement is None:
         return
-    scope = blocks.scope_of(pipeline, loss.location)
+    scope = blocks.scope_of(pipeline, loss)
     for addition, total in source.once(additions_in, loop):
-        names = _names_of(source, loop, statement, loss.location, addition.lineno)
-        if _reaches(source, _added(addition), names, loss.location):
+        names = _names_of(source, loop, statement, loss, addition.lineno)
+        if _reaches(source, _added(addition), names, loss):
             for division, rows in source.once(divisions_in, scope).get(total, ()):
                 is_of_rows = not _holds(division, addition) and counts_rows(source, scope, loop, rows)
                 batches = "" if is_of_rows else _batches_between(loop, addition, total, division, rows)
@@ -186,7 +192,7 @@ def _reaches(source: Source, node: ast.expr, names: set[str], loss: Location) ->
             return name in names
         case ast.Call(func=ast.Name(id="float"), args=[inner]):
             return _reaches(source, inner, names, loss)
-        case ast.Call() if source.location(node) == loss:
+        case ast.Call() | ast.Attribute() if source.location(node) == loss:
             return True
         case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[]) if attr in NUMBER_OF:
             return _reaches(source, owner, names, loss)

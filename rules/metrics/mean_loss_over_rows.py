@@ -95,10 +95,10 @@ PyTorch documentation, `torch.nn.CrossEntropyLoss`, argument `reduction`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
-from lintrain.analysis import averages, last_indices
-from lintrain.pipeline.values.training import LossCall
-from lintrain.rule import Finding, Level, Pipeline, Related, Rule, one_per_location
+from lintrain.analysis import averages, last_indices, written_means
+from lintrain.rule import Finding, Level, Location, Pipeline, Related, Rule, one_per_location
 
 
 class MeanLossOverRows(Rule):
@@ -106,9 +106,15 @@ class MeanLossOverRows(Rule):
     keywords = "oss|ntropy & / & +=|+"
 
     def check(self, pipeline: Pipeline) -> Iterator[Finding]:
-        yield from one_per_location(
-            self._report(found, loss) for loss in pipeline.losses for found in averages.means_over_rows(pipeline, loss)
+        means = (
+            (found, loss.location) for loss in pipeline.losses for found in averages.means_over_rows(pipeline, loss)
         )
+        written = (
+            (found, loss)
+            for loss in written_means.written_means(pipeline)
+            for found in averages.of_mean_at(pipeline, loss)
+        )
+        yield from one_per_location(self._report(*each) for each in chain(means, written))
         for source in dict.fromkeys(pipeline.sources.values()):
             yield from map(self._report_index, last_indices.means_by_index(source))
 
@@ -120,7 +126,7 @@ class MeanLossOverRows(Rule):
             help=f"divide by the number of batches: `{found.items}`",
         )
 
-    def _report(self, found: averages.RowAverage, loss: LossCall) -> Finding:
+    def _report(self, found: averages.RowAverage, loss: Location) -> Finding:
         if found.batches:
             return self.finding(
                 found.location,
@@ -134,7 +140,7 @@ class MeanLossOverRows(Rule):
             f"{shown} adds up means of batches, but is divided by the rows",
             related=[
                 Related(found.summed, "one mean for each batch", "sum"),
-                Related(loss.location, "the mean over the rows of a batch", "loss"),
+                Related(loss, "the mean over the rows of a batch", "loss"),
             ],
             help="divide by the number of batches, or multiply each mean by the rows of its batch",
         )
