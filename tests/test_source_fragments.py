@@ -45,6 +45,7 @@ class TestWhichTexts:
             "trainer = Trainer(model=model)",
             'model.compile("adam", loss="mse")',
             "x.requires_grad = True",
+            "ids = tokenizer.apply_chat_template(turns)",
             "def update():\n    optimizer.zero_grad()",
         ],
     )

@@ -39,13 +39,13 @@ class Unopened:
 
 def unopened_prompts(source: Source) -> Iterator[Unopened]:
     """The calls of templates whose text a generation in the same function gets."""
-    if not source.contains(r"\.generate\(") or source.contains(OWN_TEMPLATE) or _names_family(source):
+    if not source.contains(r"\.generate\w*\(") or source.contains(OWN_TEMPLATE) or _names_family(source):
         return
     for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
         nodes = own_nodes(scope)
         calls = [node for node in nodes if isinstance(node, ast.Call)]
-        generations = [each for each in calls if last_name(each.func) == "generate"]
-        if not generations or _answers(nodes):
+        generations = [each for each in calls if _generates(each)]
+        if not generations:
             continue
         for call in calls:
             if (
@@ -53,13 +53,27 @@ def unopened_prompts(source: Source) -> Iterator[Unopened]:
                 and isinstance(call.func, ast.Attribute)
                 and _leaves_out(call)
                 and _asks(nodes, call)
+                and not _answers(nodes, call)
             ):
-                names = _names_made_of(nodes, call)
                 for generation in generations:
-                    if generation.lineno >= call.lineno and _is_made(generation, call, names):
+                    if generation.lineno >= call.lineno and _is_passed(nodes, call, generation):
                         is_missing = all(each.arg != "add_generation_prompt" for each in call.keywords)
                         yield Unopened(source.location(call), source.location(generation), is_missing)
                         break
+
+
+def _is_passed(nodes: Sequence[ast.AST], call: ast.Call, generation: ast.Call) -> bool:
+    """Whether a generation gets what a call returns, and nothing was put behind it."""
+    names = _names_made_of(nodes, call, generation)
+    return _is_made(generation, call, names) and not _is_continued(nodes, call, names, generation)
+
+
+def _generates(call: ast.Call) -> bool:
+    """Whether a call generates: `generate`, or a method that adds to it, as a count of new tokens shows."""
+    name = last_name(call.func)
+    return name == "generate" or (
+        name.startswith("generate_") and any(each.arg == "max_new_tokens" for each in call.keywords)
+    )
 
 
 def _names_family(source: Source) -> bool:
@@ -70,10 +84,32 @@ def _names_family(source: Source) -> bool:
     return any(re.search(NEVER_OPEN, text) for text in texts if len(text) < MOST_TEXT)
 
 
-def _answers(nodes: Sequence[ast.AST]) -> bool:
-    """Whether code writes turns of the model itself: `{"role": "assistant", …}`."""
-    written = (value for node in nodes if isinstance(node, ast.Dict) for value in node.values)
-    return any(isinstance(value, ast.Constant) and value.value in ANSWERS for value in written)
+def _answers(nodes: Sequence[ast.AST], call: ast.Call) -> bool:
+    """Whether the last turn before a call may be one of the model: `{"role": "assistant", …}`, which it may go on with.
+
+    In a loop, the turns after the call come before its next one, unless others come first in the loop.
+    """
+    turns = sorted(_turns(nodes))
+    before = [is_answer for line, is_answer in turns if line <= (call.end_lineno or call.lineno)]
+    loops = [node for node in nodes if isinstance(node, ast.For | ast.While) and _holds(node, call)]
+    inner = max(loops, key=lambda loop: loop.lineno, default=None)
+    if inner is None:
+        return before[-1:] == [True]
+    is_begun = any(inner.lineno <= line <= (call.end_lineno or call.lineno) for line, _ in turns)
+    later = [is_answer for line, is_answer in turns if call.lineno < line <= (inner.end_lineno or 0)]
+    return before[-1:] == [True] or (later[-1:] == [True] and not is_begun)
+
+
+def _turns(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, bool]]:
+    """The lines of the turns that code writes, and whether the model is the one that says it."""
+    for node in nodes:
+        for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
+            if isinstance(value, ast.Constant) and isinstance(key, ast.Constant) and key.value in {"role", "from"}:
+                yield value.lineno, value.value in ANSWERS
+
+
+def _holds(node: ast.stmt, call: ast.Call) -> bool:
+    return node.lineno <= call.lineno <= (node.end_lineno or node.lineno)
 
 
 def _asks(nodes: Sequence[ast.AST], call: ast.Call) -> bool:
@@ -89,10 +125,11 @@ def _leaves_out(call: ast.Call) -> bool:
     return len(call.args) == 1 and all(each in off for each in deciding)
 
 
-def _names_made_of(nodes: Sequence[ast.AST], call: ast.Call) -> set[str]:
-    """The names that hold what a call returns, or something made of it, in the order of the code."""
+def _names_made_of(nodes: Sequence[ast.AST], call: ast.Call, generation: ast.Call) -> set[str]:
+    """The names that hold what a call returns, or something made of it, when a generation is reached."""
     names = set[str]()
-    statements = [node for node in nodes if isinstance(node, ast.Assign | ast.Expr) and node.lineno >= call.lineno - 1]
+    lines = range(call.lineno - 1, generation.lineno)
+    statements = [node for node in nodes if isinstance(node, ast.Assign | ast.Expr) and node.lineno in lines]
     for statement in sorted(statements, key=lambda node: node.lineno):
         is_made = _is_made(statement.value, call, names)
         if isinstance(statement, ast.Assign):
@@ -108,3 +145,20 @@ def _names_made_of(nodes: Sequence[ast.AST], call: ast.Call) -> set[str]:
 def _is_made(node: ast.AST, call: ast.Call, names: set[str]) -> bool:
     """Whether code uses what a call returns, by one of the names that hold it or by the call in it."""
     return any(each is call or (isinstance(each, ast.Name) and each.id in names) for each in walk(node))
+
+
+def _is_continued(nodes: Sequence[ast.AST], call: ast.Call, names: set[str], generation: ast.Call) -> bool:
+    """Whether a text is put behind the conversation before the generation: it may open the answer by hand."""
+    for node in nodes:
+        match node:
+            case ast.BinOp(left=left, op=ast.Add(), right=ast.Constant(value=str()) | ast.JoinedStr() | ast.Name()):
+                is_made = _is_made(left, call, names)
+            case ast.AugAssign(target=ast.Name(id=name), op=ast.Add()):
+                is_made = name in names
+            case ast.JoinedStr(values=[ast.FormattedValue(value=value), _, *_]):
+                is_made = _is_made(value, call, names)
+            case _:
+                continue
+        if is_made and call.lineno <= node.lineno <= generation.lineno:
+            return True
+    return False

@@ -29,6 +29,7 @@ ACT = (
     r"|\.load_from_checkpoint\("
     r"|\b(?:Accelerator|CrossEncoder|DataCollator\w*|InputExample|SentenceTransformer|tokenizer)\("
     r"|\baccelerator\.[a-z]|\bdef compute_metrics\(|\.map\([^()]*\bbatched *=|\btokenizer\.\w+_token = "
+    r"|\.apply_chat_template\("
 )
 """What only code that trains says."""
 

@@ -69,7 +69,10 @@ from lintrain.rule import (
     one_per_location,
 )
 
-OPENS = lazy_pattern(r"qwen|llama-?3|smollm|gemma|phi-|zephyr|olmo|granite|deepseek", re.IGNORECASE)
+OPENS = lazy_pattern(
+    r"qwen|llama-?3|smollm|gemma|phi-|zephyr|olmo|granite|deepseek|llava|tinyllama|gpt-oss|command-r|aya-",
+    re.IGNORECASE,
+)
 """Checkpoints whose templates open an answer if they are asked to; those of Llama 2 and Mistral never do."""
 
 
@@ -84,6 +87,7 @@ class MissingGenerationPrompt(Rule[Claim]):
     level = Level.WARNING
     keywords = "apply_chat_template & generate"
     needs_training = False
+    judges_networks = True  # a file that gets its model from another one may import nothing but torch
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         return source.contains(r"\.apply_chat_template\(")
@@ -96,12 +100,12 @@ class MissingGenerationPrompt(Rule[Claim]):
         for misuse in pipeline.misuses:
             made = misuse.value
             if misuse.use == "generated from template" and isinstance(made, Templated) and made.origin is not None:
-                if isinstance(made.owner, Tokenizer):
+                if isinstance(made.owner, Tokenizer) and _published_name(made.owner):
                     known.add(made.origin)
                 if _is_closed(made):
                     yield self._report(made.origin, misuse.location, Claim(is_missing(made.adds_prompt)))
-        names = {text_of(each.checkpoint) for each in pipeline.tokenizers} - {None}
-        if not all(OPENS.search(str(name)) for name in names):
+        names = {_published_name(each) for each in pipeline.tokenizers} - {""}
+        if not all(map(OPENS.search, names)):
             return
         # Of a tokenizer that is not known, as that of a class or a parameter, the names show what is generated from.
         for each in chat_prompts.unopened_prompts(pipeline.source):
@@ -122,6 +126,15 @@ class MissingGenerationPrompt(Rule[Claim]):
             return None
         edit = fixes.AddArgument(finding.location, "add_generation_prompt", "True")
         return fixes.Fix.of("open the answer", edit, safe=False)
+
+
+def _published_name(tokenizer: Tokenizer) -> str:
+    """The name of a tokenizer's checkpoint with its owner; empty for others.
+
+    A name without an owner is that of a folder of the script, or of an old checkpoint, which has no template.
+    """
+    name = text_of(tokenizer.checkpoint) or ""
+    return name if "/" in name else ""
 
 
 def _is_closed(written: Templated) -> bool:
