@@ -143,7 +143,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lintrain.analysis import training_loops, tuning
-from lintrain.pipeline import modules
+from lintrain.pipeline import blocks, modules
 from lintrain.pipeline.events import Act, Event
 from lintrain.pipeline.values import python
 from lintrain.pipeline.values.model import Model, Module, Optimizer
@@ -283,12 +283,28 @@ def _last_freeze(pipeline: Pipeline, training: tuning.Training) -> Event | None:
     changes = tuning.changes_before(pipeline, training, Act.FREEZE, Act.ADAPT, Act.REPLACE)
     last: Event | None = None
     for event in changes:
-        if _freezes_all(event, training.model):
+        if _freezes_all(event, training.model) and (not event.conditions or _is_branch(pipeline, event, training)):
             last = event
-        elif not _keeps_frozen(event):
+        elif not _keeps_frozen(event) and not _is_alternative(pipeline, event, last):
             last = None
     is_lifted = last is not None and any(_may_lift(event, last, training) for event in pipeline.acts(Act.FREEZE))
     return None if is_lifted else last
+
+
+def _is_branch(pipeline: Pipeline, event: Event, training: tuning.Training) -> bool:
+    """Whether an adapter that a branch loads is then trained: no condition of the training keeps it from that."""
+    begins = next((each for each in pipeline.acts(Act.TRAIN) if each.order == training.order), None)
+    if event.act is not Act.ADAPT or begins is None:
+        return False
+    met = {(each.location, each.is_else) for each in event.conditions}
+    return all((each.location, each.is_else) in met for each in begins.conditions)
+
+
+def _is_alternative(pipeline: Pipeline, event: Event, loaded: Event | None) -> bool:
+    """Whether a change is in a branch that does not run where the adapter was loaded."""
+    if loaded is None or not loaded.conditions or loaded.location.path != event.location.path:
+        return False
+    return blocks.are_exclusive(pipeline.source_of(event.location), loaded.location, event.location)
 
 
 def _may_lift(event: Event, freeze: Event, training: tuning.Training) -> bool:
@@ -301,7 +317,7 @@ def _freezes_all(event: Event, model: python.Value) -> bool:
     # A layer of a model that is not read, `model.features`, counts as made of it, and is a part of it only.
     is_layer = isinstance(event.subject, Module) and not event.subject.path
     is_whole = training_loops.covers(event, model) or _has_no_other_weights(event, model)
-    if event.conditions or is_layer or not is_whole:
+    if is_layer or not is_whole:
         return False
     if event.act is Act.ADAPT:
         return event.subject is model and _comes_frozen(event)
@@ -351,7 +367,7 @@ def _keeps_frozen(event: Event) -> bool:
     """Whether a change leaves frozen weights frozen: more freezing, or an attribute that is not a module."""
     if event.act is Act.FREEZE:
         return python.literal(event.details["wanted"]) is False
-    return event.act is Act.REPLACE and isinstance(event.details["value"], python.Constant)
+    return event.act is Act.REPLACE and _is_weightless(event.details["value"])
 
 
 def _has_own_callbacks(training: tuning.Training) -> bool:
