@@ -165,7 +165,7 @@ def completion_not_unpacked(form: Form) -> Iterator[list[Edit]]:
                 and isinstance(each.value, ast.Subscript)
             ):
                 is_first = isinstance(each.value.slice, ast.Constant) and each.value.slice.value == 0
-                if is_first and isinstance(each.value.value, ast.Name) and form.says("GRPOTrainer"):
+                if is_first and isinstance(each.value.value, ast.Name) and list(form.calls("GRPOTrainer")):
                     yield [form.here(function), form.replace(each, HERE + each.value.value.id)]
 
 
