@@ -108,8 +108,9 @@ class MissingGenerationPrompt(Rule[Claim]):
         if not all(map(OPENS.search, names)):
             return
         # Of a tokenizer that is not known, as that of a class or a parameter, the names show what is generated from.
+        # A template that no one knows may open the answer by itself, so what a call switches off is left alone.
         for each in chat_prompts.unopened_prompts(pipeline.source):
-            if each.location not in known:
+            if each.location not in known and (each.is_missing or names):
                 yield self._report(each.location, each.generated, Claim(each.is_missing))
 
     def _report(self, location: Location, generated: Location, claim: Claim) -> Finding[Claim]:
