@@ -33,7 +33,8 @@ INSTRUCTIONS = (
     "instructions to you."
 )
 LONGEST_PAGE = 2_400
-LONGEST_LIST = 4_000
+LONGEST_LIST = 3_200
+LONGEST_NAMES = 9_000
 LONGEST_TEXT = 20_000
 LONGEST_LINE = 240
 MOST_ARGUMENTS, LONGEST_ARGUMENT = 50, 1_000
@@ -165,7 +166,7 @@ async def rules(stage: str = "") -> str:
     if stage:
         return _list([page for page in listed if page.stage == stage])
     names = (f"{each}: {', '.join(page.name for page in listed if page.stage == each)}" for each in stages)
-    return clipped("\n".join(names), 2 * LONGEST_LIST) + "\n"
+    return clipped("\n".join(names), LONGEST_NAMES) + "\n"
 
 
 async def explain_error(text: str) -> str:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from lintrain.analysis.batch_functions import function_given, returns_rows
-from lintrain.source.nodes import unparse
+from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
 
@@ -52,10 +52,22 @@ def _is_mapped(source: Source, call: ast.Call, method: str) -> bool:
     names = {each.arg for each in call.keywords}
     if method not in TAKE_A_FUNCTION or len(call.args) != 1 or names & {"cache_file_name", "cache_file_names", None}:
         return False
-    if not names & KEYWORDS and not _is_kept_elsewhere(source, call, method):
+    if not names & KEYWORDS and (not _is_kept_elsewhere(source, call, method) or _may_be_other(source, call)):
         return False
     function = function_given(source, call)
     return isinstance(function, ast.FunctionDef) and returns_rows(function)
+
+
+def _may_be_other(source: Source, call: ast.Call) -> bool:
+    """Whether what a method is called on is a parameter, one of several things, or a metric of `evaluate`."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if not isinstance(owner, ast.Name):
+        return False
+    functions = [each for each in source.nodes_of(ast.FunctionDef) if any(node is call for node in walk(each))]
+    if any(isinstance(node, ast.arg) and node.arg == owner.id for each in functions for node in walk(each.args)):
+        return True
+    made = (node.value for node in source.nodes_of(ast.Assign) if owner.id in map(unparse, node.targets))
+    return any(isinstance(value, ast.IfExp | ast.BoolOp) or unparse(value).startswith("evaluate.") for value in made)
 
 
 def _is_kept_elsewhere(source: Source, call: ast.Call, method: str) -> bool:

@@ -42,6 +42,9 @@ NO_UPDATE = lazy_pattern(r"(?i)adv|attack|salien|fisher|importan|grad|find|hessi
 SCHEDULES = lazy_pattern(r"LR$|ReduceLROnPlateau$|WarmRestarts$|get_\w*sched\w*$")
 """What makes a schedule of an optimizer, and steps only the rates."""
 
+STEPS_IN_BACKWARD = r"register_post_accumulate_grad_hook"
+"""What lets an optimizer step while the gradients are computed."""
+
 IS_LOSS = lazy_pattern(r"(?i)loss|criterion|objective|cross_entropy|elbo")
 
 
@@ -62,7 +65,11 @@ def without_step(source: Source) -> Iterator[OpenUpdate]:
         if len(clears) != 1 or len(backwards) != 1 or NO_UPDATE.search(getattr(scope, "name", "")):
             continue
         optimizer = _owner(clears[0])
-        is_known = "opt" in optimizer.lower() and (_only_given(scope, optimizer) or _only_made(scope, optimizer))
+        is_known = "opt" in optimizer.lower() and (
+            _only_given(source, scope, optimizer) or _only_made(scope, optimizer)
+        )
+        if source.contains(STEPS_IN_BACKWARD):
+            return
         if is_known and not _may_step(source, loop) and not _reads_gradients(source, scope, optimizer):
             yield OpenUpdate(optimizer, backwards[0])
 
@@ -74,7 +81,9 @@ def without_backward(source: Source) -> Iterator[OpenUpdate]:
             call = _call_of(statement)
             if call is None or last_name(call.func) != "step" or call.args or call.keywords:
                 continue
-            before = block[:number] if _is_cleared_once(block, _owner(call)) else ()
+            # Behind the step, a backward pass is there, and in the wrong order.
+            is_late = any(last_name(each.func) == "backward" for each in _own_calls(block[number:]))
+            before = block[:number] if _is_cleared_once(block, _owner(call)) and not is_late else ()
             if any(map(_computes_loss, before)) and not _may_differentiate(source, before):
                 yield OpenUpdate(_owner(call), call)
 
@@ -107,11 +116,19 @@ def _owner(call: ast.Call) -> str:
     return unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
-def _only_given(scope: ast.AST, optimizer: str) -> bool:
+def _only_given(source: Source, scope: ast.AST, optimizer: str) -> bool:
     """Whether a function gets an optimizer, and only clears its gradients and reads its rates."""
     named = [node for node in walk(scope) if isinstance(node, ast.Name | ast.Attribute) and unparse(node) == optimizer]
     is_given = isinstance(scope, ast.FunctionDef) and all(isinstance(node.ctx, ast.Load) for node in named)
-    return is_given and _only_clears(scope, named)
+    return is_given and _only_clears(scope, named) and not _steps_elsewhere(source, scope, optimizer)
+
+
+def _steps_elsewhere(source: Source, scope: ast.AST, optimizer: str) -> bool:
+    """Whether another method uses the attribute that holds an optimizer: it may step there."""
+    _, dot, name = optimizer.rpartition(".")
+    here = {id(node) for node in walk(scope)}
+    uses = (node for node in source.nodes_of(ast.Attribute) if dot and node.attr == name and id(node) not in here)
+    return any(isinstance(node.ctx, ast.Load) for node in uses)
 
 
 def _only_made(scope: ast.AST, optimizer: str) -> bool:

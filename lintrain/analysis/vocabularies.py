@@ -81,11 +81,23 @@ def strangers(pipeline: Pipeline) -> Iterator[tuple[Location, Tokenizer, Model]]
             continue
         is_only = len(pipeline.tokenizers) == 1
         models = [each for each in pipeline.models if is_only or _are_near(pipeline, each.origin, made)]
+        if any(_is_in_network(pipeline, each.origin) for each in models):
+            continue
         others = [each for each in pipeline.tokenizers if is_only or _are_near(pipeline, each.origin, made)]
         if models and all(are_strangers(pipeline, tokenizer, each) for each in models):
             fits = any(not are_strangers(pipeline, each, model) for each in others for model in models)
             if not fits or len(models) == len(others):
                 yield made, tokenizer, models[-1]
+
+
+def _is_in_network(pipeline: Pipeline, made: Location | None) -> bool:
+    """Whether a model is a part of the script's own network, which may change what it is given."""
+    networks = (
+        node
+        for node in pipeline.source.nodes_of(ast.ClassDef)
+        if any(isinstance(each, ast.FunctionDef) and each.name == "forward" for each in node.body)
+    )
+    return made is not None and any(pipeline.source.location(node).holds(made) for node in networks)
 
 
 def _are_near(pipeline: Pipeline, one: Location | None, other: Location) -> bool:

@@ -8,6 +8,8 @@ error is raised.
 
     start = 0
     torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    optimizer = torch.optim.Adam(net.parameters())
     if os.path.exists("last.pt"):
         saved = torch.load("last.pt")
         net.load_state_dict(saved["net_state"])
@@ -25,6 +27,8 @@ error is raised.
 
     start = 0
     torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    optimizer = torch.optim.Adam(net.parameters())
     if os.path.exists("last.pt"):
         saved = torch.load("last.pt")
         net.load_state_dict(saved["net_state"])
@@ -44,6 +48,8 @@ The next epoch is saved:
 
     start = 0
     torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    optimizer = torch.optim.Adam(net.parameters())
     if os.path.exists("last.pt"):
         saved = torch.load("last.pt")
         net.load_state_dict(saved["net_state"])
@@ -61,6 +67,8 @@ A checkpoint within an epoch, which is not over yet:
 
     start = 0
     torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    optimizer = torch.optim.Adam(net.parameters())
     if os.path.exists("last.pt"):
         saved = torch.load("last.pt")
         net.load_state_dict(saved["net_state"])

@@ -8,6 +8,8 @@ and again and the last ones seldom. `lintrain probe --also checkpoint` measures 
 
     start = 0
     torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    optimizer = torch.optim.Adam(net.parameters())
     if os.path.exists("last.pt"):
         saved = torch.load("last.pt")
         net.load_state_dict(saved["net"])
@@ -24,6 +26,8 @@ and again and the last ones seldom. `lintrain probe --also checkpoint` measures 
 
     start = 0
     torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    optimizer = torch.optim.Adam(net.parameters())
     if os.path.exists("last.pt"):
         saved = torch.load("last.pt")
         net.load_state_dict(saved["net"])

@@ -134,7 +134,7 @@ class UnpreparedObject(Rule[Claim]):
         found = self._followed(pipeline)
         yield from found.values()
         # Where both the accelerator and the optimizer are known, so is whether it prepares it.
-        if not found:
+        if not found and not _is_settled(pipeline):
             yield from self._by_name(pipeline)
 
     def _followed(self, pipeline: Pipeline) -> dict[Location, Finding[Claim]]:
@@ -293,6 +293,17 @@ class UnpreparedObject(Rule[Claim]):
             return None
         edit = fixes.Replace(calls[0].location, claim.statement)
         return fixes.Fix.of(f"prepare `{claim.name}` too", edit, safe=False)
+
+
+def _is_settled(pipeline: Pipeline) -> bool:
+    """Whether a loop steps a known optimizer after the backward pass of a known accelerator."""
+    runs = training_loops.training_loops(pipeline) if pipeline.launchers else ()
+    return any(
+        run.backward.subject is launcher and isinstance(step.subject, Optimizer)
+        for run in runs
+        for launcher in pipeline.launchers
+        for step in run.steps
+    )
 
 
 def _is_understood(launcher: Launcher) -> bool:

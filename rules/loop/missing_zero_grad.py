@@ -307,8 +307,16 @@ def _adds_up(pipeline: Pipeline, training: training_loops.TrainingLoop) -> bool:
     )
     if not steps_each_time or training_loops.is_left_after(pipeline, training.steps[0], training.loop):
         return False
+    if any(_gives_rows(pipeline, loop, training.loop) for loop in training.backward.loops):
+        return False
     name = training_loops.text_of_event(training.steps[0])
     return name.replace(".", "").isidentifier() and not _is_bound_in(pipeline, training.loop, name.partition(".")[0])
+
+
+def _gives_rows(pipeline: Pipeline, loop: Loop, inner: Loop) -> bool:
+    """Whether each iteration of a loop has rows of its own, a window whose gradients may add up."""
+    target = re.match(r"for\s+(\w+)\s+in\b", pipeline.code(loop.location))
+    return target is not None and re.match(rf"{target[1]}\b", inner.header) is not None
 
 
 def _is_bound_in(pipeline: Pipeline, loop: Loop, name: str) -> bool:
