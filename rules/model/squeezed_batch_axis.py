@@ -115,8 +115,8 @@ None: which of the axes was meant is not certain.
 
 ## References
 
-PyTorch documentation, `torch.squeeze` (its warning about batches of one row); the fixes in `NVIDIA/tacotron2`, commit
-14dbc374973a, and `zhouhaoyi/Informer2020`, commit 90e080593e9c.
+PyTorch documentation, `torch.squeeze` (its warning about batches of one row); the fix in `NVIDIA/tacotron2`, commit
+14dbc374973a.
 """
 
 from __future__ import annotations
