@@ -279,6 +279,29 @@ def test_a_file_that_only_uses_scikit_learn_is_judged(module: str, learner: str)
         assert found(CheckRun(request_of("alone.py", select="refitted-preprocessor")).check()) == expected
 
 
+SCORED = """\
+import numpy as np
+from sklearn.{module} import {name}{alias}
+from sklearn.svm import SVC
+
+y_pred = SVC().fit(x_train, y_train).predict(x_test)
+answer = np.max(y_pred)
+print({call}(y_pred, y_test))
+"""
+
+
+@pytest.mark.parametrize("alias", ["", " as auc"])
+def test_a_file_without_training_is_read_for_a_metric_that_it_names(alias: str) -> None:
+    call = alias.rpartition(" ")[2] or "roc_auc_score"
+    text = SCORED.format(module="metrics", name="roc_auc_score", alias=alias, call=call)
+    Path("alone.py").write_text(text, encoding="utf-8")
+    swapped = CheckRun(request_of("alone.py", select="swapped-metric-arguments")).check()
+    assert found(swapped) == ["alone.py:7:7 swapped-metric-arguments"]
+    other = SCORED.format(module="base", name="clone", alias="", call="print")
+    names = {rule.name for rule in rules_concerned(load_rules(), Source("alone.py", other), None, TargetVersions)}
+    assert not names & {"swapped-metric-arguments", "argmax-without-axis"}
+
+
 def test_a_file_that_runs_nothing_is_not_read_for_its_imports() -> None:
     Path("trains.py").write_text("import torch\ndef f(loss): loss.backward()", encoding="utf-8")
     assert not worth("from trains import f\n\ndef g():\n    f(1)")
