@@ -14,6 +14,11 @@ from lintrain.startup.lazy_pattern import lazy_pattern
 MASKS = lazy_pattern(r"-100\b|masked_fill|\bwhere\(|ignore|\.ne\(|!=|==")
 """Code of a collator that may change labels where they are padding."""
 
+OTHER_MASKS = lazy_pattern(
+    r"(?m)^\s*labels\[(?:[^\n]*== *\w*(?:image|video|vision)\w*|\w+, *: *\w+)\] *= *-100",
+)
+"""Code that takes images or the prompt of a row out of labels, and leaves the padding behind it."""
+
 OWN_LOSS = lazy_pattern(r"ignore_index|def compute_loss\b|compute_loss_func")
 """Code of a loss that may know the padding."""
 
@@ -39,7 +44,7 @@ def padded_by_collators(source: Source) -> Iterator[PaddedLabels]:
         pads = {name: value for name, value in bound.items() if _is_pad(value)}
         if _is_collator(source, function):
             pads |= {name: value for name, value in bound.items() if _is_padded_encoding(value)}
-        if not pads or MASKS.search(source.code(source.location(function))):
+        if not pads or MASKS.search(OTHER_MASKS.sub("", source.code(source.location(function)))):
             continue
         for batch, value in _labels(nodes):
             name = _padded_in(value, bound)
@@ -73,13 +78,23 @@ SCORES_TOKENS = lazy_pattern(r"ForCausalLM|LMHeadModel|Seq2Seq|ForConditionalGen
 
 def _is_collator(source: Source, function: ast.FunctionDef) -> bool:
     """Whether a function makes the batches of a trainer or loader, for a model that scores each token."""
-    return function.name in source.cached(_collators) and source.contains(SCORES_TOKENS)
+    given = source.cached(_collators)
+    is_given = function.name in given or (function.name == "__call__" and _class_of(source, function) in given)
+    return is_given and source.contains(SCORES_TOKENS)
+
+
+def _class_of(source: Source, method: ast.FunctionDef) -> str:
+    """The name of the class that a method is defined in; empty for a function."""
+    return next((each.name for each in source.nodes_of(ast.ClassDef) if method in each.body), "")
 
 
 def _collators(source: Source) -> frozenset[str]:
-    """The names of functions that calls of a file give as collators."""
-    given = (node.value for node in source.nodes_of(ast.keyword) if node.arg in {"data_collator", "collate_fn"})
-    return frozenset(node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in given)
+    """The names of functions that calls of a file give as collators, and of classes whose objects they are."""
+    keywords = [node for node in source.nodes_of(ast.keyword) if node.arg in {"data_collator", "collate_fn"}]
+    made = {unparse(node.targets[0]): node.value for node in source.nodes_of(ast.Assign) if keywords}
+    given = (made.get(unparse(node.value), node.value) for node in keywords)
+    called = [node.func if isinstance(node, ast.Call) else node for node in given]
+    return frozenset(node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in called)
 
 
 def _is_padded_encoding(value: ast.expr) -> bool:

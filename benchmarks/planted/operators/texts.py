@@ -100,8 +100,17 @@ def padding_kept_in_labels(form: Form) -> Iterator[list[Edit]]:
         function = form.function(statement)
         if isinstance(target, ast.Subscript) and ast.unparse(statement.value) == "-100" and form.is_alone(statement):
             is_scored = not isinstance(function, ast.FunctionDef) or re.search("metric|eval", function.name)
-            if "pad_token_id" in ast.unparse(target.slice) and isinstance(function, ast.FunctionDef) and not is_scored:
+            is_scored = is_scored or re.search("eval|infer|predict", form.path.rsplit("/", 1)[-1])
+            is_padding = "pad_token_id" in ast.unparse(target.slice) and not _pads_nothing(form, function)
+            if is_padding and isinstance(function, ast.FunctionDef) and not is_scored:
                 yield [form.here(function), form.delete(statement)]
+
+
+def _pads_nothing(form: Form, function: ast.AST) -> bool:
+    """Whether a function makes its own tensors of tokens, each of one text, and so without padding."""
+    tensors = [each for each in form.nodes(ast.Call) if argument(each, "return_tensors") is not None]
+    made = [each for each in tensors if form.is_in(each, function) and last_name(each.func) != "pad"]
+    return bool(made) and all(argument(each, "padding") is None for each in made)
 
 
 @plants("mlm-on-causal-model")
