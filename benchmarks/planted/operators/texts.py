@@ -197,6 +197,10 @@ def column_misspelt(form: Form) -> Iterator[list[Edit]]:
     """A mapped function reads a column that the data of a public name do not have."""
     if len(re.findall(r"load_dataset\(", form.text)) != 1 or form.says("data_files"):
         return
+    loads = [each for each in form.calls("load_dataset") if each.args]
+    # A name that only an option or a configuration gives may be of any data set.
+    if not loads or _checkpoint(form, loads[0].args[0]) in {"", "json", "csv", "text", "parquet"}:
+        return
     for function in mapped_functions(form):
         row = function.args.args[0].arg if function.args.args else ""
         for read in form.nodes(ast.Subscript):
