@@ -87,7 +87,8 @@ class MissingGenerationPrompt(Rule[Claim]):
     level = Level.WARNING
     keywords = "apply_chat_template & generate"
     needs_training = False
-    judges_networks = True  # a file that gets its model from another one may import nothing but torch
+    # A file that gets its model from another one may import nothing but torch.
+    judges_networks = True
 
     def prescreen(self, source: Source, targets: Targets) -> bool:
         return source.contains(r"\.apply_chat_template\(")
