@@ -167,5 +167,7 @@ def generation_prompt_removed(form: Form) -> Iterator[list[Edit]]:
     for call in form.calls("apply_chat_template"):
         function = form.function(call)
         if is_true(argument(call, "add_generation_prompt")) and isinstance(function, ast.FunctionDef):
-            if any(receiver(each) for each in form.calls_in(function, "generate")):
+            # A text that is put behind the conversation may begin the answer by hand.
+            is_continued = isinstance(form.parent(call), ast.BinOp)
+            if any(receiver(each) for each in form.calls_in(function, "generate")) and not is_continued:
                 yield [form.here(call), without(form, call, "add_generation_prompt")]
