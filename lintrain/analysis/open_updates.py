@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.left_out import OPTIMIZERS
 from lintrain.analysis.training_loops import ADDS_ENTRIES, LOGS_PROGRESS, OF_SCHEDULES, UNRELATED_METHODS
+from lintrain.source.by_name import scopes_naming
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -92,7 +93,7 @@ def _blocks(source: Source) -> Iterator[tuple[ast.AST, ast.For | ast.While, Sequ
     """The blocks of statements in loops, each with its function and loop."""
     if "zero_grad" not in source.text:
         return
-    for scope in (source.tree, *source.nodes_of(ast.FunctionDef)):
+    for scope in scopes_naming(source, "zero_grad"):
         for loop in own_nodes(scope):
             if isinstance(loop, ast.For | ast.While):
                 yield scope, loop, loop.body

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis.built_layers import last_name
 from lintrain.analysis.split_names import OtherSplit, split_of
+from lintrain.source.by_name import scopes_naming
 from lintrain.source.nodes import unparse, walk
 from lintrain.source.source import Source
 
@@ -17,14 +18,14 @@ def shared_loader_rows(source: Source) -> Iterator[OtherSplit]:
     """`val_loader = DataLoader(train_rows)` in one block with `train_loader = DataLoader(train_rows)`."""
     if "DataLoader(" not in source.text:
         return
-    for body in (source.tree.body, *(each.body for each in source.nodes_of(ast.FunctionDef))):
+    for scope in scopes_naming(source, "DataLoader"):
         trained: dict[str, set[str]] = {}
-        for statement in body:
+        for statement in scope.body:
             name, rows = _loader(statement) or ("", None)
             code = unparse(rows) if rows is not None else ""
             if rows is not None and split_of(name) in {"validation", "test"} and code in trained:
                 yield OtherSplit(source.location(rows), name, code)
-            bound = _bound_by(statement)
+            bound = _bound_by(statement) if trained else set[str]()
             trained = {each: names for each, names in trained.items() if not names & bound}
             if rows is not None and split_of(name) == "train" and _are_of_training(rows):
                 trained[code] = {last_name(each) for each in walk(rows) if isinstance(each, ast.Name | ast.Attribute)}

@@ -319,7 +319,8 @@ def dropped_steps(source: Source) -> list[tuple[Location, str, str]]:
 
 def _dropped_steps(source: Source) -> list[tuple[Location, str, str]]:
     found = list[tuple[Location, str, str]]()
-    statements = source.nodes_of(ast.Expr) if source.contains(r"\b(?:tf|tensorflow)\b") else ()
+    is_used = "tensorflow" in source.text or "tf." in source.text
+    statements = source.nodes_of(ast.Expr) if is_used else ()
     for node in statements:
         match node.value:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name) as owner, attr=method)) as call if (

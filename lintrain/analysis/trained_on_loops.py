@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from lintrain.analysis.evaluations import EVALUATION_WORDS, TRAINING_WORDS
 from lintrain.analysis.training_loops import words_of
+from lintrain.source.by_name import scopes_naming
 from lintrain.source.nodes import own_nodes, unparse, walk
 from lintrain.source.source import Source
 from lintrain.startup.lazy_dataclass import dataclass
@@ -27,8 +28,7 @@ def trained_on_loops(source: Source) -> Iterator[TrainedOnLoop]:
     """The evaluations of a file that go through the training loader, by the names of what they add up."""
     if ".backward(" not in source.text:
         return
-    scopes: list[ast.Module | ast.FunctionDef] = [source.tree, *source.nodes_of(ast.FunctionDef)]
-    for scope in scopes:
+    for scope in scopes_naming(source, "backward"):
         loops = [(loop, loader) for loop in own_nodes(scope) if isinstance(loop, ast.For) and (loader := _loader(loop))]
         trained = {unparse(loader) for loop, loader in loops if _trains(loop)}
         for loop, loader in loops:

@@ -51,7 +51,7 @@ def unread_masks(source: Source) -> Iterator[UnreadMask]:
         nodes = own_nodes(scope)
         without = [call for call in calls if not _mask_of(call)]
         yield from (UnreadMask(call, mask) for call in without if (mask := _unread(source, scope, nodes, call)))
-        for call in without if not _asks_for_mask(nodes) else ():
+        for call in without if without and not _asks_for_mask(nodes) else ():
             others = (other for other in calls if unparse(other.func) == unparse(call.func) and _mask_of(other))
             same = next((other for other in others if _names(other) - {_mask_of(other)} == _names(call)), None)
             if same is None:
