@@ -111,6 +111,8 @@ OF_TENSORFLOW = "tf.data"
 CACHE_FILES = {"cache_file_name", "cache_file_names"}
 """With one of these arguments, a call also writes a file, which may be its only purpose."""
 
+NOT_IN_PLACE = "Data sets are not changed in place, so the script continues with the old one. The line raises no error."
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -151,7 +153,7 @@ class DiscardedMap(Rule[Claim]):
             yield self.finding(
                 location,
                 f"`{shown}` returns a new data set, but the result is discarded",
-                why="data sets are not changed in place, so the script continues with the old one",
+                why=NOT_IN_PLACE,
                 help=f"assign it: `{name} = {name}.{method}(…)`",
                 subject=OF_TENSORFLOW,
                 claim=Claim(),
@@ -168,7 +170,7 @@ class DiscardedMap(Rule[Claim]):
                 yield self.finding(
                     location,
                     f"`{dropped.method}` returns a new data set, but the result is discarded",
-                    why="data sets are not changed in place, so the script continues with the old one",
+                    why=NOT_IN_PLACE,
                     help=f"assign it: `{dropped.owner} = {dropped.owner}.{dropped.method}(…)`",
                     claim=Claim(),
                 )
@@ -213,7 +215,7 @@ class DiscardedMap(Rule[Claim]):
             discard.location,
             f"{shown} returns a new data set, but the result is discarded",
             related=run_data.origin_of(made),
-            why="data sets are not changed in place, so the script continues with the old one",
+            why=NOT_IN_PLACE,
             help=f"assign it: `{name} = {name}.{discard.method}(…)`" if is_name else "assign the result to a name",
             claim=Claim(f"{name} = {pipeline.code(discard.location)}" if is_name else None, tuple(_added(made))),
         )
@@ -223,7 +225,7 @@ class DiscardedMap(Rule[Claim]):
             yield self.finding(
                 result.location,
                 f"`{result.method}` returns a new data set, but the result is discarded",
-                why="data sets are not changed in place, so the script continues with the old one",
+                why=NOT_IN_PLACE,
                 help="assign the result to a name",
                 claim=Claim(added=result.added),
             )
